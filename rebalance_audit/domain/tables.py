@@ -1,0 +1,539 @@
+"""Every table: its grain, its columns with type, unit and meaning, and the checks a stage must pass.
+
+Types are Spark DDL names; edges turn them into Arrow and Spark schemas and into Great Expectations suites.
+A column is nullable unless `required`. Instants end in `_at_ms` (or are `_ms` bounds of one), durations in `_ms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SCHEMA_VERSION = 1
+"""Of the warehouse as a whole. A reader refuses a warehouse with a greater number."""
+
+OUTCOMES = ("completed", "emptied", "superseded", "failed", "missing", "open")
+REBALANCE_KINDS = ("rebalance", "static_rewrite")
+MODES = ("eager", "cooperative", "incremental", "server", "unknown")
+TIERS = ("recorded", "logged", "inferred", "unknown")
+MOVEMENT_KINDS = ("moved", "returned", "assigned", "revoked", "restarted")
+TRIGGERS = (
+    "member_joined", "member_left", "member_session_expired", "member_poll_timeout",
+    "member_dropped_at_rebalance_timeout", "member_sync_timeout", "subscription_changed", "topic_metadata_changed",
+    "leader_rejoined", "client_requested", "static_member_replaced", "static_member_expired", "group_emptied",
+    "coordinator_failover", "group_converted", "member_removed_by_admin", "cooperative_follow_up", "streams_probing",
+    "streams_follow_up", "streams_topology_changed", "share_state_initialized", "connect_worker_joined",
+    "connect_worker_left", "connect_config_changed", "connect_delay_expired", "connect_revocation_follow_up",
+    "connect_assignment_failed", "assignor_changed", "append_failed", "unknown",
+)  # fmt: skip
+SEVERITIES = ("info", "warning", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str
+    doc: str
+    required: bool = False
+    values: tuple[str, ...] = ()
+    """The closed set of values, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A condition each row of a table must meet: SQL that is true for a good row (null counts as good)."""
+
+    name: str
+    sql: str
+    is_fatal: bool = True
+    """A fatal law stops publishing; the others are recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    """`layer.noun`, the noun in the singular: what one row is."""
+    doc: str
+    key: tuple[str, ...]
+    """The grain: no two rows agree in all of these."""
+    columns: tuple[Column, ...]
+    laws: tuple[Law, ...] = field(default=())
+
+    @property
+    def layer(self) -> str:
+        return self.name.partition(".")[0]
+
+    def ddl(self) -> str:
+        """The columns as Spark DDL."""
+        return ", ".join(f"`{c.name}` {c.type}" for c in self.columns)
+
+
+def _c(name: str, type_: str, doc: str, *, required: bool = False, values: tuple[str, ...] = ()) -> Column:
+    return Column(name, type_, doc, required, values)
+
+
+_CLUSTER = _c("cluster_id", "string", "Kafka's cluster id, or the name given at import.", required=True)
+_EVIDENCE = _c("evidence", "array<string>", "Evidence refs, the most telling first.", required=True)
+_GROUP = _c("group_id", "string", "The group, as the client spelt it.", required=True)
+_REBALANCE_KEYS = (
+    _CLUSTER,
+    _c("rebalance_id", "string", "From cluster, group, number and sequence; never from times.", required=True),
+    _GROUP,
+    _c("generation_id", "int", "Classic groups: the generation this attempt led to."),
+    _c("group_epoch", "int", "KIP-848, share and streams groups: the epoch this attempt led to."),
+)
+
+BRONZE_RECORD = Table(
+    "bronze.record",
+    "A record of a topic, exactly as it was (secrets of Connect configurations removed).",
+    ("cluster_id", "topic", "partition", "offset", "copy"),
+    (
+        _CLUSTER,
+        _c("topic", "string", "", required=True),
+        _c("partition", "int", "", required=True),
+        _c("offset", "bigint", "", required=True),
+        _c("copy", "int", "0; 1, 2 … for another record seen at the same offset (TR005).", required=True),
+        _c("timestamp_ms", "bigint", "Record timestamp, epoch ms.", required=True),
+        _c("key", "binary", ""),
+        _c("value", "binary", "Null is a tombstone."),
+        _c("headers", "array<struct<key:string,value:binary>>", ""),
+        _c("source", "string", "`live` (a consumer) or `segment` (a file).", required=True, values=("live", "segment")),
+        _c("node", "string", "The node whose file it was read from; null for live records."),
+        _c("leader_epoch", "int", "Of the batch; segments, and live where the broker tells it."),
+        _c("producer_id", "bigint", "Segments only."),
+        _c("producer_epoch", "int", "Segments only."),
+        _c("is_transactional", "boolean", "Segments only."),
+        _c("is_control", "boolean", "A marker, not data. Segments only."),
+        _c("batch_crc", "bigint", "CRC-32C as the batch states it. Segments only."),
+        _c("batch_base_offset", "bigint", "Segments only."),
+        _c("landing", "string", "The file of bronze that brought it; its first arrival.", required=True),
+    ),
+    (Law("offset is not negative", "offset >= 0"),),
+)
+
+BRONZE_LOG_LINE = Table(
+    "bronze.log_line",
+    "A log event exactly as it was, continuation lines included.",
+    ("cluster_id", "node", "file_id", "byte"),
+    (
+        _CLUSTER,
+        _c("node", "string", "Folder or host the file came from.", required=True),
+        _c("file_name", "string", "The label the file had when read; rotation changes it.", required=True),
+        _c("file_id", "string", "Hash of the first KiB of the uncompressed text.", required=True),
+        _c("byte", "bigint", "Start of the event in uncompressed text.", required=True),
+        _c("text", "string", "Undecodable bytes become U+FFFD.", required=True),
+        _c("landing", "string", "The file of bronze that brought it.", required=True),
+    ),
+    (Law("byte is not negative", "byte >= 0"),),
+)
+
+BRONZE_SOURCE = Table(
+    "bronze.source",
+    "One reading of one source: what was read from where to where, and what could not be.",
+    ("cluster_id", "source", "read_id"),
+    (
+        _CLUSTER,
+        _c("source", "string", "`record:<topic>-<p>` or `log:<node>/<file>#<id>`.", required=True),
+        _c("read_id", "string", "The import or collector run that read it.", required=True),
+        _c("kind", "string", "", required=True, values=("record", "log")),
+        _c("from_position", "bigint", "First offset or byte read."),
+        _c("to_position", "bigint", "One past the last offset or byte read."),
+        _c("from_at_ms", "bigint", "First record time; null for logs, whose zone is settled later."),
+        _c("to_at_ms", "bigint", "Last record time."),
+        _c("item_count", "bigint", "Records or log events read.", required=True),
+        _c("problem", "string", "Why something was not read, in one sentence; null if nothing was wrong."),
+        _c("problem_position", "bigint", "Where: offset or byte."),
+        _c("log_time_zone", "string", "As configured (meta.json); null = to be inferred."),
+        _c("kafka_version", "string", "As configured (meta.json)."),
+        _c("landing", "string", "The file of bronze that brought it.", required=True),
+    ),
+)
+
+SILVER_GROUP_EVENT = Table(
+    "silver.group_event",
+    "One record or log line that tells something about one group, with its bytes.",
+    ("cluster_id", "ref"),
+    (
+        _CLUSTER,
+        _c("group_id", "string", "Null where the line names no group (coordinator elected, …)."),
+        _c("ref", "string", "Its evidence ref.", required=True),
+        _c("source_kind", "string", "", required=True, values=("record", "log", "status", "config")),
+        _c("kind", "string", "Record type by name, or the log kind.", required=True),
+        _c("topic", "string", "Records."),
+        _c("partition", "int", "Records."),
+        _c("offset", "bigint", "Records."),
+        _c("node", "string", "Log lines."),
+        _c("file_name", "string", "Log lines."),
+        _c("file_id", "string", "Log lines."),
+        _c("byte", "bigint", "Log lines."),
+        _c("at_ms", "bigint", "Records: record timestamp. Log lines: their local time read as UTC.", required=True),
+        _c("key", "binary", "Records: the key's bytes."),
+        _c("value", "binary", "Records: the value's bytes; null is a tombstone."),
+        _c("text", "string", "Log lines."),
+        _c("detail", "string", "What was decoded, as JSON, for readers; the next stage decodes the bytes again."),
+    ),
+)
+
+SILVER_COMMIT_MARK = Table(
+    "silver.commit_mark",
+    "First and last offset commit of a group's partition between two records of the group: what measuring needs.",
+    ("cluster_id", "group_id", "topic", "partition", "first_offset"),
+    (
+        _CLUSTER,
+        _GROUP,
+        _c("topic", "string", "The committed topic.", required=True),
+        _c("partition", "int", "The committed partition.", required=True),
+        _c("offsets_topic", "string", "Where the commits are.", required=True),
+        _c("offsets_partition", "int", "Where the commits are.", required=True),
+        _c("first_offset", "bigint", "Offset in __consumer_offsets of the first commit.", required=True),
+        _c("first_at_ms", "bigint", "Its record timestamp.", required=True),
+        _c("last_offset", "bigint", "Offset in __consumer_offsets of the last commit.", required=True),
+        _c("last_at_ms", "bigint", "Its record timestamp.", required=True),
+        _c("commit_count", "bigint", "", required=True),
+    ),
+    (Law("first is not after last", "first_offset <= last_offset and commit_count >= 1"),),
+)
+
+SILVER_UNDECODED = Table(
+    "silver.undecoded",
+    "What could not be read, and why.",
+    ("cluster_id", "ref"),
+    (
+        _CLUSTER,
+        _c("ref", "string", "Where it stands.", required=True),
+        _c("reason", "string", "A DecodeReason.", required=True),
+        _c("byte_position", "int", "In key then value, counted through; null for whole lines."),
+        _c("part", "string", "key, value, subscription, assignment or line.", required=True),
+        _c("field", "string", "The field being read."),
+        _c("detail", "string", "One sentence."),
+        _c("raw", "binary", "The bytes that were refused."),
+        _c("at_ms", "bigint", "Record timestamp, or null."),
+    ),
+)
+
+SILVER_DECODE_COUNT = Table(
+    "silver.decode_count",
+    "The decode stage's books per batch: rows in = events + commits + undecoded + skipped.",
+    ("cluster_id", "batch_id", "source_kind", "kind"),
+    (
+        _CLUSTER,
+        _c("batch_id", "string", "The run's batch.", required=True),
+        _c("source_kind", "string", "", required=True, values=("record", "log")),
+        _c("kind", "string", "Record type by name, or log file kind.", required=True),
+        _c("in_count", "bigint", "", required=True),
+        _c("event_count", "bigint", "", required=True),
+        _c("commit_count", "bigint", "Commits (folded into marks).", required=True),
+        _c("undecoded_count", "bigint", "", required=True),
+        _c("skipped_count", "bigint", "Known, and of no interest to any later stage.", required=True),
+    ),
+    (Law("rows in = rows out", "in_count = event_count + commit_count + undecoded_count + skipped_count"),),
+)
+
+GOLD_REBALANCE = Table(
+    "gold.rebalance",
+    "One attempt of one group to reach a new generation or epoch, whether it completed or not.",
+    ("cluster_id", "rebalance_id"),
+    (
+        *_REBALANCE_KEYS,
+        _c("team", "string", "By name pattern of the settings."),
+        _c("group_type", "string", "", required=True, values=("classic", "consumer", "share", "streams")),
+        _c("protocol_type", "string", "`consumer`, `connect`, …"),
+        _c("kind", "string", "", required=True, values=REBALANCE_KINDS),
+        _c("rewrite_seq", "int", "1, 2 … for a static member's rewrite of the same number; 0 else.", required=True),
+        _c("outcome", "string", "", required=True, values=OUTCOMES),
+        _c("mode", "string", "", required=True, values=MODES),
+        _c("assignor", "string", "The elected protocol or server assignor."),
+        _c("leader_member_id", "string", ""),
+        _c("leader_changed", "boolean", "Another member leads than in the rebalance before."),
+        _c("coordinator_broker_id", "int", "From log lines."),
+        _c("member_count", "int", "Members after it."),
+        _c("static_member_count", "int", "Of these, with a group.instance.id."),
+        _c("started_at_ms", "bigint", "`Preparing to rebalance`; null where no log tells it."),
+        _c("started_lower_ms", "bigint", "It did not start before: the group's last record before, or null."),
+        _c("started_tier", "string", "", values=TIERS),
+        _c("joined_at_ms", "bigint", "End of the join phase: currentStateTimestamp or `Stabilized`."),
+        _c("assigned_at_ms", "bigint", "The assignment was delivered: the group record's time."),
+        _c("ended_at_ms", "bigint", "The last of the times known."),
+        _c("broker_window_ms", "bigint", "assigned - started: what others call downtime, and is not."),
+        _c("trigger", "string", "What started it.", required=True, values=TRIGGERS),
+        _c("trigger_tier", "string", "", required=True, values=TIERS),
+        _c("trigger_detail", "string", "Who and what, in words."),
+        _c(
+            "triggers",
+            "array<struct<trigger:string,tier:string,members:array<string>,detail:string,evidence:array<string>>>",
+            "All causes met during one preparation, the starting one first.",
+            required=True,
+        ),
+        _c("expected", "boolean", "Part of the protocol's normal work.", required=True),
+        _c("expected_reason", "string", "Why it is."),
+        _c("resource_count", "int", "Resources held by members after it."),
+        _c("kept_count", "int", "Stayed with their owner without stopping."),
+        _c("moved_count", "int", ""),
+        _c("returned_count", "int", ""),
+        _c("revoked_count", "int", ""),
+        _c("assigned_count", "int", ""),
+        _c("restarted_count", "int", "Connect tasks restarted in place."),
+        _c("avoidable_moved_count", "int", "Null where the least movement is not known."),
+        _c("unassigned_count", "int", "Resources known to exist, with no owner after it."),
+        _c("pause_lower_ms", "bigint", "Longest over its resources."),
+        _c("pause_estimate_ms", "bigint", "Longest over its resources."),
+        _c("pause_upper_ms", "bigint", "Longest over its resources; null if any is unbounded."),
+        _c("pause_tier", "string", "", values=TIERS),
+        _c("resource_seconds_lower", "double", "Sum over resources, each once, overlaps as 0."),
+        _c("resource_seconds_estimate", "double", ""),
+        _c("resource_seconds_upper", "double", "Null if any is unbounded."),
+        _c("connect_delay_ms", "bigint", "Connect: the delay announced in this generation."),
+        _c("config_offset", "bigint", "Connect: offset of the config topic the assignment is based on."),
+        _c("is_complete_evidence", "boolean", "Nothing that could change this row is known to be missing.", required=True),
+        _c("is_final", "boolean", "A later rebalance of the group is known, so this row is closed.", required=True),
+        _c("revision", "int", "How often this row changed.", required=True),
+        _EVIDENCE,
+    ),
+    (
+        Law("names its evidence", "size(evidence) >= 1 or outcome = 'missing'"),
+        Law("one number, of its own kind", "(generation_id is null) <> (group_epoch is null)"),
+        Law("pause bounds in order", "pause_lower_ms <= pause_estimate_ms and pause_estimate_ms <= pause_upper_ms"),
+        Law("starts before it is assigned", "started_at_ms <= assigned_at_ms + 1000", is_fatal=False),
+        Law("an unknown trigger claims no tier", "trigger <> 'unknown' or trigger_tier = 'unknown'"),
+    ),
+)
+
+GOLD_REBALANCE_MEMBER = Table(
+    "gold.rebalance_member",
+    "One member in one rebalance: what it held before and after.",
+    ("cluster_id", "rebalance_id", "member_id"),
+    (
+        *_REBALANCE_KEYS,
+        _c("member_id", "string", "", required=True),
+        _c("group_instance_id", "string", "Static members."),
+        _c("client_id", "string", ""),
+        _c("client_host", "string", "As Kafka has it, leading slash and all."),
+        _c("worker_url", "string", "Connect."),
+        _c("change", "string", "", required=True, values=("joined", "left", "stayed", "replaced")),
+        _c("is_leader", "boolean", "", required=True),
+        _c("member_epoch", "int", "KIP-848 and after."),
+        _c("session_timeout_ms", "bigint", ""),
+        _c("rebalance_timeout_ms", "bigint", ""),
+        _c("subscribed_topics", "array<string>", ""),
+        _c("supported_assignors", "array<string>", "Null where only the elected one is known."),
+        _c("owned_before", "array<string>", "All it held before; null if not known."),
+        _c("assigned", "array<string>", "All it holds after."),
+        _c("revoked", "array<string>", "before - after."),
+        _c("added", "array<string>", "after - before."),
+        _EVIDENCE,
+    ),
+)
+
+GOLD_MOVEMENT = Table(
+    "gold.movement",
+    "One resource that stopped, moved or began in one rebalance.",
+    ("cluster_id", "rebalance_id", "resource_type", "resource"),
+    (
+        *_REBALANCE_KEYS,
+        _c("resource_type", "string", "", required=True, values=("partition", "task", "connector", "stream_task")),
+        _c("resource", "string", "`topic-partition`, `connector-task`, or the connector's name.", required=True),
+        _c("topic", "string", "Partitions."),
+        _c("partition", "int", "Partitions."),
+        _c("connector", "string", "Connect."),
+        _c("task", "int", "Connect tasks; null for the connector itself."),
+        _c("kind", "string", "", required=True, values=MOVEMENT_KINDS),
+        _c("from_member_id", "string", "Last owner, however many generations back."),
+        _c("to_member_id", "string", ""),
+        _c("from_client_id", "string", ""),
+        _c("to_client_id", "string", ""),
+        _c("from_worker_url", "string", ""),
+        _c("to_worker_url", "string", ""),
+        _c("revoked_in_rebalance_id", "string", "The rebalance that took it away, if another."),
+        _c("is_avoidable", "boolean", "Null where it is not known."),
+        _c("stopped_at_lower_ms", "bigint", "The old owner let go not before."),
+        _c("stopped_at_upper_ms", "bigint", "… and not after."),
+        _c("resumed_at_lower_ms", "bigint", "The new owner was told not before."),
+        _c("resumed_at_upper_ms", "bigint", "… and not after."),
+        _c("pause_lower_ms", "bigint", "May be negative: an overlap."),
+        _c("pause_estimate_ms", "bigint", ""),
+        _c("pause_upper_ms", "bigint", "Null: no evidence bounds it."),
+        _c("overlap_ms", "bigint", "Two owners at once for so long (estimate)."),
+        _c("first_commit_after_ms", "bigint", "From the estimated stop to the first commit after."),
+        _c("pause_tier", "string", "", values=TIERS),
+        _c("pause_detail", "string", "What marks the stop and the resume, in words."),
+        _EVIDENCE,
+    ),
+    (
+        Law("pause bounds in order", "pause_lower_ms <= pause_estimate_ms and pause_estimate_ms <= pause_upper_ms"),
+        Law("stop bounds in order", "stopped_at_lower_ms <= stopped_at_upper_ms"),
+        Law("resume bounds in order", "resumed_at_lower_ms <= resumed_at_upper_ms"),
+        Law("a first assignment has no pause", "kind <> 'assigned' or pause_estimate_ms is null"),
+        Law("a revocation has no pause", "kind <> 'revoked' or pause_estimate_ms is null"),
+    ),
+)
+
+GOLD_CONNECT_TASK = Table(
+    "gold.connect_task",
+    "One interval in which one connector or task was in one state.",
+    ("cluster_id", "group_id", "resource_type", "connector", "task", "from_ms", "state"),
+    (
+        _CLUSTER,
+        _GROUP,
+        _c("resource_type", "string", "", required=True, values=("task", "connector")),
+        _c("connector", "string", "", required=True),
+        _c("task", "int", "Null for the connector itself."),
+        _c("worker_url", "string", ""),
+        _c("worker_id", "string", "host:port of the status topic."),
+        _c("state", "string", "RUNNING, UNASSIGNED, PAUSED, FAILED, STOPPED, RESTARTING, WAITING, LOST.", required=True),
+        _c("generation_id", "int", "Of the status record, or of the assignment."),
+        _c("from_ms", "bigint", "", required=True),
+        _c("from_lower_ms", "bigint", ""),
+        _c("from_upper_ms", "bigint", ""),
+        _c("to_ms", "bigint", "Null: still so when evidence ends."),
+        _c("to_lower_ms", "bigint", ""),
+        _c("to_upper_ms", "bigint", ""),
+        _c("ended_by", "string", "What ended it: stopped, worker_lost, failed, paused, restarted, deleted, …"),
+        _c("expected", "boolean", "By design (the scheduled delay, a hand-over), not a fault."),
+        _c("detail", "string", "FAILED: the trace's first line."),
+        _EVIDENCE,
+    ),
+    (Law("ends after it begins", "from_ms <= to_ms", is_fatal=False),),
+)
+
+GOLD_FINDING = Table(
+    "gold.finding",
+    "One thing that was wrong, from when it opened to when it was resolved.",
+    ("cluster_id", "finding_id"),
+    (
+        _CLUSTER,
+        _c("finding_id", "string", "From cluster, rule, subject and the first rebalance or attempt.", required=True),
+        _c("rule_id", "string", "", required=True),
+        _c("severity", "string", "", required=True, values=SEVERITIES),
+        _c("subject_type", "string", "group, partition, connector, source.", required=True),
+        _c("subject", "string", "The bare group id, topic-partition, connector or source.", required=True),
+        _c("status", "string", "", required=True, values=("open", "resolved")),
+        _c("first_seen_at_ms", "bigint", "", required=True),
+        _c("last_seen_at_ms", "bigint", "", required=True),
+        _c("title", "string", "One sentence.", required=True),
+        _c("detail", "string", ""),
+        _c("numbers", "string", "JSON."),
+        _c("advice", "string", "What to do."),
+        _EVIDENCE,
+    ),
+    (Law("names its evidence", "size(evidence) >= 1"), Law("ends after it begins", "first_seen_at_ms <= last_seen_at_ms")),
+)
+
+GOLD_GROUP = Table(
+    "gold.group",
+    "Latest known state of one group.",
+    ("cluster_id", "group_id"),
+    (
+        _CLUSTER,
+        _GROUP,
+        _c("team", "string", ""),
+        _c("group_type", "string", "", required=True),
+        _c("protocol_type", "string", ""),
+        _c("state", "string", "Stable, Empty, PreparingRebalance, … as last told.", required=True),
+        _c("mode", "string", "", required=True),
+        _c("assignor", "string", ""),
+        _c("generation_id", "int", ""),
+        _c("group_epoch", "int", ""),
+        _c("member_count", "int", ""),
+        _c("resource_count", "int", ""),
+        _c("first_seen_at_ms", "bigint", "First rebalance in evidence."),
+        _c("last_rebalance_at_ms", "bigint", "Its assigned, else its last known time."),
+        _c("last_rebalance_id", "string", ""),
+        _c("rebalance_count", "int", "In evidence, static rewrites not counted.", required=True),
+        _c("rebalance_count_1h", "int", "In the hour before the evidence's end.", required=True),
+        _c("rebalance_count_24h", "int", "", required=True),
+        _c("pause_p50_ms", "double", "Over rebalances with an estimate."),
+        _c("pause_p95_ms", "double", ""),
+        _c("resource_seconds_estimate", "double", "Sum over evidence."),
+        _c("top_trigger", "string", "The commonest."),
+        _c("open_finding_count", "int", "", required=True),
+        _c("worst_severity", "string", "Of its open findings."),
+    ),
+)
+
+GOLD_COVERAGE = Table(
+    "gold.coverage",
+    "From where to where one source was seen without a break; what was not seen, and why.",
+    ("cluster_id", "source", "from_position", "problem_code"),
+    (
+        _CLUSTER,
+        _c("source", "string", "", required=True),
+        _c("kind", "string", "", required=True, values=("record", "log")),
+        _c("from_position", "bigint", "", required=True),
+        _c("to_position", "bigint", "One past the last."),
+        _c("from_at_ms", "bigint", ""),
+        _c("to_at_ms", "bigint", ""),
+        _c("item_count", "bigint", ""),
+        _c("is_gap", "boolean", "This row says what was NOT seen.", required=True),
+        _c("problem_code", "string", "none, compacted, unreadable, rotated, skipped, not_given, time_zone.", required=True),
+        _c("problem", "string", "One sentence."),
+        _c("utc_offset_ms", "bigint", "Logs: what was subtracted from local time."),
+        _c("utc_offset_source", "string", "configured, inferred, assumed.", values=("configured", "inferred", "assumed")),
+    ),
+)
+
+GOLD_CHECK = Table(
+    "gold.check",
+    "One data-quality verdict of one run.",
+    ("batch_id", "table_name", "check_name"),
+    (
+        _c("batch_id", "string", "", required=True),
+        _c("table_name", "string", "", required=True),
+        _c("check_name", "string", "", required=True),
+        _c("is_fatal", "boolean", "", required=True),
+        _c("success", "boolean", "", required=True),
+        _c("checked_count", "bigint", ""),
+        _c("unexpected_count", "bigint", ""),
+        _c("examples", "array<string>", "Keys of the first rows that failed."),
+    ),
+)
+
+_CHILD_KEYS = {c.name for c in _REBALANCE_KEYS}
+_MARKS = "array<struct<bound:string,at_ms:bigint,tier:string,rank:int,detail:string,ref:string>>"
+
+
+def _struct(columns: tuple[Column, ...]) -> str:
+    return "struct<" + ",".join(f"{c.name}:{c.type}" for c in columns if c.name not in _CHILD_KEYS) + ">"
+
+
+_MOVEMENT_FACTS = (
+    *GOLD_MOVEMENT.columns,
+    _c("first_commit_at_ms", "bigint", "First commit of the resource after it resumed."),
+    _c("stop_marks", _MARKS, "Evidence of when the old owner let go."),
+    _c("resume_marks", _MARKS, "Evidence of when the new owner was told."),
+)
+
+SILVER_REBALANCE = Table(
+    "silver.rebalance",
+    "One rebalance as reconstructed: its members, its movements and the evidence for their times; no numbers yet.",
+    ("cluster_id", "rebalance_id"),
+    (
+        *GOLD_REBALANCE.columns,
+        _c("members", f"array<{_struct(GOLD_REBALANCE_MEMBER.columns)}>", "Rows of gold.rebalance_member.", required=True),
+        _c("movements", f"array<{_struct(_MOVEMENT_FACTS)}>", "Rows of gold.movement, unmeasured.", required=True),
+    ),
+    tuple(law for law in GOLD_REBALANCE.laws if "pause" not in law.name),
+)
+
+SILVER_MEASURED = Table(
+    "silver.measured_rebalance",
+    "The same rebalance in numbers: what publish takes apart into gold.rebalance, gold.rebalance_member, gold.movement.",
+    ("cluster_id", "rebalance_id"),
+    SILVER_REBALANCE.columns,
+    GOLD_REBALANCE.laws,
+)
+
+SILVER_CONNECT_TASK = Table(
+    "silver.connect_task", GOLD_CONNECT_TASK.doc, GOLD_CONNECT_TASK.key, GOLD_CONNECT_TASK.columns, GOLD_CONNECT_TASK.laws
+)
+
+SILVER_FINDING = Table(
+    "silver.finding", GOLD_FINDING.doc, GOLD_FINDING.key, GOLD_FINDING.columns, GOLD_FINDING.laws
+)
+
+TABLES: tuple[Table, ...] = (
+    BRONZE_RECORD, BRONZE_LOG_LINE, BRONZE_SOURCE,
+    SILVER_GROUP_EVENT, SILVER_COMMIT_MARK, SILVER_UNDECODED, SILVER_DECODE_COUNT,
+    SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_FINDING,
+    GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
+    GOLD_COVERAGE, GOLD_CHECK,
+)  # fmt: skip
+BY_NAME = {t.name: t for t in TABLES}
