@@ -6,9 +6,11 @@ Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class EvidenceTier(StrEnum):
@@ -89,42 +91,86 @@ class LogKind(StrEnum):
     """generation_id of the empty generation."""
     MEMBERS_NOT_REJOINED = "members_not_rejoined"
     """Dropped at the end of the join phase: member_ids."""
+    MEMBERS_NOT_SYNCED = "members_not_synced"
+    """Dropped because no SyncGroup came in time: member_ids."""
     NO_MEMBER_REJOINED = "no_member_rejoined"
+    REBALANCE_SKIPPED = "rebalance_skipped"
+    """The group died before the rebalance stage."""
     LEADER_REPLACED = "leader_replaced"
-    """The leader did not re-join in time: member_id (old), new_member_id."""
+    """The leader did not re-join in time: member_id (old), group_instance_id, new_member_id. Up to 3.9 no group."""
+    LEADER_NOT_REPLACED = "leader_not_replaced"
+    """As before, and nobody else had joined: member_id, group_instance_id. Up to 3.9 no group."""
     MEMBER_JOINED = "member_joined"
-    """With an unknown member id: member_id (the new one), group_instance_id, group_state."""
+    """With an unknown member id: member_id (the new one), group_instance_id, group_state; asked_to_rejoin is True where
+    it was only given its id and must come back with it."""
+    PENDING_MEMBER_JOINED = "pending_member_joined"
+    """Came back with the id it was given: member_id, group_state."""
     MEMBER_LEFT = "member_left"
-    """Explicit LeaveGroup: member_id, group_instance_id, client_id, client_host, client_reason."""
+    """Explicit LeaveGroup: member_id, group_instance_id, client_reason; 3.0 to 3.9 also client_id, client_host,
+    session_timeout_ms, rebalance_timeout_ms, supported_assignors. is_pending is True for one that never joined."""
     MEMBER_FAILED = "member_failed"
-    """Session expired: member_id."""
+    """Session expired: member_id; is_pending is True for one that never came back with the id it was given."""
+    MEMBER_EXPIRY_IGNORED = "member_expiry_ignored"
+    """A session ran out after the group had gone elsewhere: member_id."""
     MEMBER_FENCED = "member_fenced"
     """member_id, group_instance_id, expected_member_id, operation; KIP-848: member_id, reason."""
     STATIC_MEMBER_REPLACED = "static_member_replaced"
     """group_instance_id, member_id (old), new_member_id where the line has it."""
+    STATIC_MEMBER_KEPT = "static_member_kept"
+    """A static member re-joined without a rebalance. No group."""
     EMPTY_ASSIGNMENT = "empty_assignment"
     """member_ids without an assignment in generation_id."""
     PERSIST_FAILED = "persist_failed"
+    """error."""
     COORDINATOR_ELECTED = "coordinator_elected"
     """offsets_partition, epoch. No group."""
     COORDINATOR_RESIGNED = "coordinator_resigned"
     """offsets_partition, epoch. No group."""
+    COORDINATOR_LOADED = "coordinator_loaded"
+    """Its groups are in memory: offsets_partition, epoch, duration_ms, scheduler_ms, record_count. No group."""
+    COORDINATOR_UNLOADED = "coordinator_unloaded"
+    """offsets_partition, epoch. No group."""
     GROUP_LOADED = "group_loaded"
     """group_type, member_count, generation_id where the line has it."""
     GROUP_UNLOADED = "group_unloaded"
+    """generation_id or group_epoch."""
     GROUP_DEAD = "group_dead"
+    """generation_id."""
+    GROUPS_DELETED = "groups_deleted"
+    """By request: group_ids as written, comma between them; offset_count. No group."""
     GROUP_CONVERTED = "group_converted"
     """from_type, to_type."""
+    CONVERSION_REFUSED = "conversion_refused"
+    """from_type, to_type, reason."""
     EPOCH_BUMPED = "epoch_bumped"
     """KIP-848 and after: group_epoch."""
     TARGET_COMPUTED = "target_computed"
-    """KIP-848 and after: group_epoch, assignor."""
+    """KIP-848 and after: group_epoch, assignor, duration_ms; target_assignment as written up to 3.9."""
+    ASSIGNMENT_DELAYED = "assignment_delayed"
+    """KIP-848 and after, 4.3 on: cause."""
+    TOPIC_METADATA_COMPUTED = "topic_metadata_computed"
+    """KIP-848 and after: metadata_hash; metadata as written up to 3.9."""
+    SUBSCRIPTION_UPDATED = "subscription_updated"
+    """KIP-848: member_id, subscription as written, is_regex."""
+    MEMBER_STATE_CHANGED = "member_state_changed"
+    """KIP-848 and after: member_id, member_epoch, previous_epoch, member_state; assigned_text, revoked_text."""
     MODERN_MEMBER_JOINED = "modern_member_joined"
-    """KIP-848, share, streams: member_id, group_instance_id, new_member_id."""
+    """KIP-848, share, streams: member_id, group_instance_id, group_type, protocol (`classic` or `consumer`)."""
     MODERN_MEMBER_LEFT = "modern_member_left"
-    """KIP-848, share, streams: member_id, group_instance_id, temporarily."""
+    """KIP-848, share, streams: member_id, group_instance_id, group_type, temporarily; members that speak the classic
+    protocol also protocol, client_reason."""
+    STREAMS_TOPOLOGY_SET = "streams_topology_set"
+    """member_id, topology_epoch."""
+    STREAMS_CONFIG_CHANGED = "streams_config_changed"
+    """member_id, configs as written."""
+    STREAMS_SHUTDOWN_REQUESTED = "streams_shutdown_requested"
+    """member_id."""
+    CLIENT_JOINING = "client_joining"
+    """Client log: client_id. Every client kind also has group_instance_id where the prefix has it."""
+    CLIENT_TOLD_OF_REBALANCE = "client_told_of_rebalance"
+    """Client log, up to 2.8: a heartbeat's answer said so: client_id. Later it is CLIENT_REQUESTED_JOIN."""
     CLIENT_REVOKED = "client_revoked"
-    """Client log: partitions, client_id."""
+    """Client log: partitions, client_id; stage `callback`, or `begin` where the client first commits (KIP-848)."""
     CLIENT_ASSIGNED = "client_assigned"
     """Client log: partitions, client_id."""
     CLIENT_LOST = "client_lost"
@@ -133,19 +179,66 @@ class LogKind(StrEnum):
     """Client log: generation_id, member_id, client_id."""
     CLIENT_REQUESTED_JOIN = "client_requested_join"
     """Client log: client_reason, client_id."""
+    CLIENT_SYNCED = "client_synced"
+    """Client log: generation_id, member_id, assignor, client_id."""
+    CLIENT_COMPUTED_ASSIGNMENT = "client_computed_assignment"
+    """Client log of the leader: generation_id, assignments as written, client_id."""
+    CLIENT_GIVEN_ASSIGNMENT = "client_given_assignment"
+    """Client log, classic: all partitions of the new assignment: partitions, client_id."""
+    CLIENT_UPDATED_ASSIGNMENT = "client_updated_assignment"
+    """Client log: assigned, owned, added, revoked, client_id; KIP-848 also member_id, member_epoch."""
+    CLIENT_GENERATION_RESET = "client_generation_reset"
+    """Client log: client_reason, client_id."""
+    CLIENT_LEAVING = "client_leaving"
+    """Client log: member_id, client_reason, client_id."""
+    CLIENT_POLL_TIMEOUT = "client_poll_timeout"
+    """Client log: client_id."""
+    CLIENT_MEMBER_STATE = "client_member_state"
+    """Client log, KIP-848: member_id, member_epoch, from_state, member_state, client_id."""
     WORKER_REBALANCE_STARTED = "worker_rebalance_started"
     WORKER_JOINED = "worker_joined"
     """Connect: generation_id, protocol_version, error, leader, leader_url, config_offset, connectors, tasks,
-    revoked_connectors, revoked_tasks, delay_ms. Connectors and tasks are the merged running set."""
+    revoked_connectors, revoked_tasks, delay_ms, rebalance_delay_ms. Connectors and tasks (`connector-0`) are the merged
+    running set. Every kind behind the worker's prefix also has client_id."""
+    WORKER_WORK_STARTING = "worker_work_starting"
+    """Connect: config_offset."""
+    WORKER_WORK_STARTED = "worker_work_started"
+    WORKER_WORK_STOPPED = "worker_work_stopped"
+    """Connect: what was revoked stands still; stage `tasks_stopped`, then `status_flushed`."""
+    WORKER_ASSIGNMENT_REVOKED = "worker_assignment_revoked"
+    """Connect: gave up on catching up with the configuration: assignment as written, retries."""
+    WORKER_CONFIG_BEHIND = "worker_config_behind"
+    """Connect: config_offset, assignment_offset, forces_rebalance."""
+    WORKER_CONFIG_READ = "worker_config_read"
+    """Connect: config_offset."""
+    WORKER_TASK_STARTING = "worker_task_starting"
+    """Connect: connector, task. Logged twice per start, by the herder and by the worker."""
     WORKER_TASK_STARTED = "worker_task_started"
-    """Connect: connector, task."""
+    """Connect: connector, task; start() returned."""
+    WORKER_TASK_STOPPING = "worker_task_stopping"
+    """Connect: connector, task; told to stop."""
     WORKER_TASK_STOPPED = "worker_task_stopped"
-    """Connect: connector, task."""
+    """Connect: connector, task, is_graceful. Failure is an error line, success is logged at DEBUG only."""
+    WORKER_CONNECTOR_STARTING = "worker_connector_starting"
+    """Connect: connector, connector_class."""
+    WORKER_CONNECTOR_STARTED = "worker_connector_started"
+    """Connect: connector."""
+    WORKER_CONNECTOR_STOPPING = "worker_connector_stopping"
+    """Connect: connector."""
+    WORKER_CONNECTOR_STOPPED = "worker_connector_stopped"
+    """Connect: connector."""
     WORKER_CONFIG_CHANGED = "worker_config_changed"
-    """Connect: connector or tasks, change."""
+    """Connect: connector or tasks; change: connector_updated, connector_removed, target_state, tasks_updated."""
+    WORKER_TASKS_RECONFIGURED = "worker_tasks_reconfigured"
+    """Connect: tasks that are stopped and started again for their new configuration."""
     WORKER_POLL_TIMEOUT = "worker_poll_timeout"
+    """Connect: detail."""
     WORKER_ASSIGNMENT_FAILED = "worker_assignment_failed"
+    """Connect: cause: leader, lagging, up_to_date, leader_without_config."""
     WORKER_COORDINATOR_LOST = "worker_coordinator_lost"
+    """Connect: duration_ms, assignment as written."""
+    WORKER_STOPPING = "worker_stopping"
+    """Connect: a clean stop of the worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +296,7 @@ class CommitMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectRecord:
-    """A decoded record of a Connect status or config topic; `record` is a connect_topics.ConnectStatus or ConnectConfig."""
+    """A decoded record of a Connect topic; `record` is a connect_topics.ConnectStatus or ConnectConfig."""
 
     ref: str
     at_ms: int
@@ -227,6 +320,8 @@ class GroupEvidence:
     """Connect groups: the status topic whose workers are this group's."""
     configs: tuple[ConnectRecord, ...] = ()
     """Connect groups: the config topic."""
+    topic_names: tuple[tuple[str, str], ...] = ()
+    """(topic id, topic) as commits, metadata records or the brokers tell; KIP-848 records hold ids alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +413,7 @@ class Movement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """One attempt of one group to reach a new generation or epoch; columns of gold.rebalance, with members and movements."""
+    """One attempt of one group to reach a new generation or epoch: gold.rebalance with its members and movements."""
 
     cluster_id: str
     rebalance_id: str
@@ -420,3 +515,30 @@ class Finding:
     numbers: str | None = None
     advice: str | None = None
     evidence: tuple[str, ...] = ()
+
+
+_NESTED: dict[str, dict[str, type]] = {
+    "Rebalance": {"triggers": Trigger, "members": Member, "movements": Movement},
+    "Movement": {"stop_marks": Mark, "resume_marks": Mark},
+}
+
+
+def to_row(thing: Rebalance | Movement | Member | ConnectTask | Finding) -> dict[str, Any]:
+    """The thing as a table row: plain dicts and lists, enums as text."""
+    return asdict(thing)
+
+
+def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
+    """The thing of a table row; columns it does not have are left out, lists become tuples."""
+    nested = _NESTED.get(kind.__name__, {})
+    values: dict[str, Any] = {}
+    for f in fields(kind):  # type: ignore[arg-type]
+        if f.name not in row:
+            continue
+        value = row[f.name]
+        if f.name in nested:
+            value = tuple(from_row(nested[f.name], item) for item in value or ())
+        elif isinstance(value, list):
+            value = tuple(value)
+        values[f.name] = value
+    return kind(**values)

@@ -141,6 +141,7 @@ BRONZE_SOURCE = Table(
         _c("to_at_ms", "bigint", "Last record time."),
         _c("item_count", "bigint", "Records or log events read.", required=True),
         _c("problem", "string", "Why something was not read, in one sentence; null if nothing was wrong."),
+        _c("problem_code", "string", "unreadable, skipped, rotated, lost, above_majority; null if nothing was wrong."),
         _c("problem_position", "bigint", "Where: offset or byte."),
         _c("log_time_zone", "string", "As configured (meta.json); null = to be inferred."),
         _c("kafka_version", "string", "As configured (meta.json)."),
@@ -283,7 +284,12 @@ GOLD_REBALANCE = Table(
         _c("resource_seconds_upper", "double", "Null if any is unbounded."),
         _c("connect_delay_ms", "bigint", "Connect: the delay announced in this generation."),
         _c("config_offset", "bigint", "Connect: offset of the config topic the assignment is based on."),
-        _c("is_complete_evidence", "boolean", "Nothing that could change this row is known to be missing.", required=True),
+        _c(
+            "is_complete_evidence",
+            "boolean",
+            "Nothing that could change this row is known to be missing.",
+            required=True,
+        ),
         _c("is_final", "boolean", "A later rebalance of the group is known, so this row is closed.", required=True),
         _c("revision", "int", "How often this row changed.", required=True),
         _EVIDENCE,
@@ -378,7 +384,9 @@ GOLD_CONNECT_TASK = Table(
         _c("task", "int", "Null for the connector itself."),
         _c("worker_url", "string", ""),
         _c("worker_id", "string", "host:port of the status topic."),
-        _c("state", "string", "RUNNING, UNASSIGNED, PAUSED, FAILED, STOPPED, RESTARTING, WAITING, LOST.", required=True),
+        _c(
+            "state", "string", "RUNNING, UNASSIGNED, PAUSED, FAILED, STOPPED, RESTARTING, WAITING, LOST.", required=True
+        ),
         _c("generation_id", "int", "Of the status record, or of the assignment."),
         _c("from_ms", "bigint", "", required=True),
         _c("from_lower_ms", "bigint", ""),
@@ -414,7 +422,10 @@ GOLD_FINDING = Table(
         _c("advice", "string", "What to do."),
         _EVIDENCE,
     ),
-    (Law("names its evidence", "size(evidence) >= 1"), Law("ends after it begins", "first_seen_at_ms <= last_seen_at_ms")),
+    (
+        Law("names its evidence", "size(evidence) >= 1"),
+        Law("ends after it begins", "first_seen_at_ms <= last_seen_at_ms"),
+    ),
 )
 
 GOLD_GROUP = Table(
@@ -463,10 +474,20 @@ GOLD_COVERAGE = Table(
         _c("to_at_ms", "bigint", ""),
         _c("item_count", "bigint", ""),
         _c("is_gap", "boolean", "This row says what was NOT seen.", required=True),
-        _c("problem_code", "string", "none, compacted, unreadable, rotated, skipped, not_given, time_zone.", required=True),
+        _c(
+            "problem_code",
+            "string",
+            "none, compacted, unreadable, rotated, skipped, not_given, time_zone.",
+            required=True,
+        ),
         _c("problem", "string", "One sentence."),
         _c("utc_offset_ms", "bigint", "Logs: what was subtracted from local time."),
-        _c("utc_offset_source", "string", "configured, inferred, assumed.", values=("configured", "inferred", "assumed")),
+        _c(
+            "utc_offset_source",
+            "string",
+            "configured, inferred, assumed.",
+            values=("configured", "inferred", "assumed"),
+        ),
     ),
 )
 
@@ -507,7 +528,12 @@ SILVER_REBALANCE = Table(
     ("cluster_id", "rebalance_id"),
     (
         *GOLD_REBALANCE.columns,
-        _c("members", f"array<{_struct(GOLD_REBALANCE_MEMBER.columns)}>", "Rows of gold.rebalance_member.", required=True),
+        _c(
+            "members",
+            f"array<{_struct(GOLD_REBALANCE_MEMBER.columns)}>",
+            "Rows of gold.rebalance_member.",
+            required=True,
+        ),
         _c("movements", f"array<{_struct(_MOVEMENT_FACTS)}>", "Rows of gold.movement, unmeasured.", required=True),
     ),
     tuple(law for law in GOLD_REBALANCE.laws if "pause" not in law.name),
@@ -515,19 +541,21 @@ SILVER_REBALANCE = Table(
 
 SILVER_MEASURED = Table(
     "silver.measured_rebalance",
-    "The same rebalance in numbers: what publish takes apart into gold.rebalance, gold.rebalance_member, gold.movement.",
+    "The same rebalance in numbers: what publish takes apart into three tables of gold.",
     ("cluster_id", "rebalance_id"),
     SILVER_REBALANCE.columns,
     GOLD_REBALANCE.laws,
 )
 
 SILVER_CONNECT_TASK = Table(
-    "silver.connect_task", GOLD_CONNECT_TASK.doc, GOLD_CONNECT_TASK.key, GOLD_CONNECT_TASK.columns, GOLD_CONNECT_TASK.laws
+    "silver.connect_task",
+    GOLD_CONNECT_TASK.doc,
+    GOLD_CONNECT_TASK.key,
+    GOLD_CONNECT_TASK.columns,
+    GOLD_CONNECT_TASK.laws,
 )
 
-SILVER_FINDING = Table(
-    "silver.finding", GOLD_FINDING.doc, GOLD_FINDING.key, GOLD_FINDING.columns, GOLD_FINDING.laws
-)
+SILVER_FINDING = Table("silver.finding", GOLD_FINDING.doc, GOLD_FINDING.key, GOLD_FINDING.columns, GOLD_FINDING.laws)
 
 TABLES: tuple[Table, ...] = (
     BRONZE_RECORD, BRONZE_LOG_LINE, BRONZE_SOURCE,

@@ -1,0 +1,41 @@
+"""Lines of the clients themselves, where they were collected: the best mark of when a client let go or began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalance_audit.domain.model import LogEvent, LogKind
+
+from .commits import Resource
+
+
+class ClientLines:
+    """Revoked, lost and assigned lines by client id, in time order."""
+
+    def __init__(self, lines: Iterable[LogEvent]) -> None:
+        self._stops: dict[str, list[LogEvent]] = {}
+        self._starts: dict[str, list[LogEvent]] = {}
+        for line in sorted((x for x in lines if x.at_ms is not None), key=lambda x: x.at_ms or 0):
+            client_id = line.fields.get("client_id")
+            if client_id is None:
+                continue
+            if line.kind in (LogKind.CLIENT_REVOKED, LogKind.CLIENT_LOST):
+                self._stops.setdefault(client_id, []).append(line)
+            elif line.kind is LogKind.CLIENT_ASSIGNED:
+                self._starts.setdefault(client_id, []).append(line)
+
+    def stop(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
+        """The last line in that time by which the client let go of the partition."""
+        return self._find(reversed(self._stops.get(client_id, [])), resource, after_ms, before_ms)
+
+    def start(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
+        """The first line in that time by which the client was given the partition."""
+        return self._find(iter(self._starts.get(client_id, [])), resource, after_ms, before_ms)
+
+    @staticmethod
+    def _find(lines: Iterable[LogEvent], resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
+        name = f"{resource[0]}-{resource[1]}"
+        for line in lines:
+            if after_ms <= (line.at_ms or 0) <= before_ms and name in line.fields.get("partitions", ()):
+                return line
+        return None

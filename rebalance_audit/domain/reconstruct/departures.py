@@ -1,0 +1,94 @@
+"""How and when a member went: from its coordinator's lines, or from its silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
+from rebalance_audit.domain.model import LogKind
+from rebalance_audit.domain.records import MemberMetadata
+
+from .attempts import Attempt
+
+HEARTBEAT_MS = 3_000
+"""heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    trigger: str
+    at_ms: int | None
+    """Of the line that says so; None when only records tell."""
+    ref: str | None = None
+    rejoined_at_ms: int | None = None
+    """A member of the same client id asked to join again at this time."""
+    rejoined_ref: str | None = None
+
+
+def logged_departure(
+    member: MemberMetadata, attempts: Sequence[Attempt], later: Sequence[Attempt] = ()
+) -> Departure | None:
+    """What lines of these attempts say of the member's going; None if they say nothing.
+
+    `later` attempts may hold the re-join of a member that worked on after it was put out.
+    """
+    found: Departure | None = None
+    lines = [line for a in attempts for line in a.during]
+    for line in lines:
+        names = (*line.fields.get("member_ids", ()), line.fields.get("member_id"))
+        if member.member_id not in names:
+            continue
+        if line.kind is LogKind.MEMBER_FAILED:
+            found = Departure(trigger="member_session_expired", at_ms=line.at_ms, ref=line.ref)
+        elif line.kind is LogKind.MEMBER_LEFT:
+            found = Departure(
+                trigger=classify_leave(line.fields.get("client_reason")).trigger, at_ms=line.at_ms, ref=line.ref
+            )
+        elif line.kind is LogKind.MEMBERS_NOT_REJOINED:
+            found = Departure(trigger="member_dropped_at_rebalance_timeout", at_ms=line.at_ms, ref=line.ref)
+    if found is None:
+        for line in (a.preparing for a in attempts if a.preparing):
+            trigger, members, _ = classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason"))
+            if member.member_id in members and trigger.startswith("member_") and trigger != "member_joined":
+                found = Departure(trigger=trigger, at_ms=line.at_ms, ref=line.ref)
+                break
+    if found is None or found.at_ms is None:
+        return found
+    for line in [*lines, *(line for a in later for line in a.during)]:
+        new_id = line.fields.get("member_id") or ""
+        if (
+            line.kind is LogKind.MEMBER_JOINED
+            and new_id.startswith(f"{member.client_id}-")
+            and (line.at_ms or 0) >= found.at_ms
+        ):
+            return Departure(
+                trigger=found.trigger,
+                at_ms=found.at_ms,
+                ref=found.ref,
+                rejoined_at_ms=line.at_ms,
+                rejoined_ref=line.ref,
+            )
+    return found
+
+
+def infer_departure(
+    member: MemberMetadata, last_commit_at_ms: int | None, joined_at_ms: int | None, commits_often: bool
+) -> str:
+    """How it went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
+
+    A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one.
+    A member that commits often and was silent for longer than its session cannot have left in good order:
+    a client commits when it lets go.
+    """
+    if last_commit_at_ms is None or joined_at_ms is None:
+        return "unknown"
+    silence_ms = joined_at_ms - last_commit_at_ms
+    rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout > 0 else member.session_timeout
+    if silence_ms < min(member.session_timeout, rebalance_timeout_ms):
+        return "member_left"
+    if commits_often and member.session_timeout <= silence_ms < rebalance_timeout_ms:
+        return "member_session_expired"
+    if commits_often and rebalance_timeout_ms <= silence_ms < member.session_timeout:
+        return "member_poll_timeout"
+    return "unknown"

@@ -1,0 +1,80 @@
+"""What every rebalance of a classic group has, whatever it hands out: number, outcome, times, leader, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalance_audit.domain.model import EvidenceTier, Rebalance
+
+from .attempts import Attempt
+
+
+def rebalance_id(
+    cluster_id: str, group_id: str, number: int, *, rewrite_seq: int = 0, use: int = 0, epoch: bool = False
+) -> str:
+    """Built from cluster, group, number and sequence, never from times: evidence that comes later keeps the id."""
+    sequence = (f".{rewrite_seq}" if rewrite_seq else "") + (f"~{use}" if use else "")
+    return f"{cluster_id}/{group_id}/{'e' if epoch else ''}{number}{sequence}"
+
+
+def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: int) -> Rebalance:
+    """The attempt as a rebalance without members, movements and triggers."""
+    attempt = attempts[index]
+    value = attempt.value
+    followed = any(a.rewrite_seq == 0 for a in attempts[index + 1 :])
+    outcome = attempt.outcome
+    if outcome == "open" and followed:
+        outcome = "superseded" if attempt.stabilized is not None else "failed"
+
+    started_at_ms = attempt.preparing.at_ms if attempt.preparing else None
+    joined_at_ms = value.current_state_timestamp if value is not None and not attempt.rewrite_seq else None
+    if joined_at_ms is None and attempt.stabilized is not None:
+        joined_at_ms = attempt.stabilized.at_ms
+    delivered_at_ms = attempt.record.at_ms if attempt.record else attempt.received.at_ms if attempt.received else None
+    assigned_at_ms = delivered_at_ms if outcome == "completed" else None
+    times = [t for t in (started_at_ms, joined_at_ms, delivered_at_ms, attempt.known_at_ms) if t is not None]
+
+    before = next((a for a in reversed(attempts[:index]) if a.known_at_ms is not None), None)
+    leader_before = next((a.value.leader for a in reversed(attempts[:index]) if a.value and a.value.members), None)
+    leader = (
+        value.leader if value is not None else attempt.received.fields.get("member_id") if attempt.received else None
+    )
+    if attempt.rewrite_seq:
+        leader_before = None
+    members = value.members if value is not None else None
+    counted = next((line.fields.get("member_count") for line in (attempt.received, attempt.stabilized) if line), None)
+    evidence = [attempt.record.ref] if attempt.record else []
+    evidence += [line.ref for line in attempt.lines]
+    gap_before = index > 0 and attempts[index - 1].missing_to is not None
+    has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
+
+    return Rebalance(
+        cluster_id=cluster_id,
+        rebalance_id=rebalance_id(
+            cluster_id, group_id, attempt.number, rewrite_seq=attempt.rewrite_seq, use=attempt.use
+        ),
+        group_id=group_id,
+        generation_id=attempt.number,
+        protocol_type=value.protocol_type or None if value is not None else None,
+        kind="static_rewrite" if attempt.rewrite_seq else "rebalance",
+        rewrite_seq=attempt.rewrite_seq,
+        outcome=outcome,
+        assignor=value.protocol if value is not None else None,
+        leader_member_id=leader,
+        leader_changed=None if leader_before is None or leader is None else leader != leader_before,
+        coordinator_broker_id=next(
+            (line.coordinator_broker_id for line in attempt.lines if line.coordinator_broker_id is not None), None
+        ),
+        member_count=len(members) if members is not None else counted,
+        static_member_count=None if members is None else sum(m.group_instance_id is not None for m in members),
+        started_at_ms=started_at_ms,
+        started_lower_ms=before.known_at_ms if before else None,
+        started_tier=EvidenceTier.LOGGED if started_at_ms is not None else EvidenceTier.UNKNOWN,
+        joined_at_ms=joined_at_ms,
+        assigned_at_ms=assigned_at_ms,
+        ended_at_ms=max(times) if times else None,
+        broker_window_ms=assigned_at_ms - started_at_ms if assigned_at_ms and started_at_ms else None,
+        is_complete_evidence=attempt.record is not None and has_logs and not gap_before,
+        is_final=followed,
+        evidence=tuple(evidence),
+    )

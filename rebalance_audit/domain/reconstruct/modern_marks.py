@@ -1,0 +1,109 @@
+"""When a resource of a KIP-848, share or streams group stopped and resumed, by the owners' own assignment records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_audit.domain.log_lines.reasons import classify_fence
+from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogKind, Mark
+
+from .clients import ClientLines
+from .commits import Commits, Resource
+from .pauses import COMMIT_SLACK_MS, LINE_SLACK_MS
+
+if TYPE_CHECKING:
+    from .modern import LiveMember, Release
+
+CURRENT_TO_CALLBACK_MS = 99
+"""The last assigned callback follows the current-assignment record by 99 ms in the median (observed.md)."""
+CALLBACK_BEFORE_RECORD_MS = 1_500
+"""It may come before the record, too: by up to 1.25 s, when the record only confirms."""
+
+
+def modern_stop_marks(
+    release: Release, resource: Resource | None, commits: Commits, clients: ClientLines
+) -> tuple[Mark, ...]:
+    """When the old owner let go: after it was told to revoke, before its next record without the resource."""
+    marks: list[Mark] = []
+    current = release.member.current
+    given_at_ms = current.at_ms if current is not None else None
+    held = [
+        (h.topic, h.partition) for h in release.member.held.values() if h.topic is not None and h.partition is not None
+    ]
+    mine = [resource] if resource is not None else held
+    commit = commits.last_between(mine if release.told is not None else held, -1, release.gone.offset)
+    marks.append(
+        _mark("upper", release.gone.at_ms + LINE_SLACK_MS, "its record no longer holds the resource", release.gone.ref)
+    )
+    if release.told is not None and release.told.record.value is not None and _is_pending(release):
+        marks.append(_mark("lower", release.told.at_ms - LINE_SLACK_MS, "it was told to revoke", release.told.ref))
+        marks.append(_mark("estimate", release.told.at_ms, "it was told to revoke", release.told.ref, rank=3))
+    elif current is not None and release.told is None:
+        marks.append(_mark("lower", current.at_ms - LINE_SLACK_MS, "it held the resource then", current.ref))
+    is_expired = False
+    if release.line is not None and release.line.kind is LogKind.MEMBER_FENCED:
+        is_expired = classify_fence(str(release.line.fields.get("reason") or "")).trigger == "member_session_expired"
+    if commit is not None:
+        marks.append(_mark("lower", commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
+        rank = 4 if is_expired or (release.told is None and commit[0] < release.gone.at_ms - 5_500) else 2
+        marks.append(_mark("estimate", commit[0], "its last commit, made when it gave up", commit[1], rank=rank))
+    elif release.told is None:
+        marks.append(_mark("estimate", release.gone.at_ms, "it was gone from the group", release.gone.ref, rank=5))
+    metadata = release.member.metadata
+    if resource is not None and metadata is not None and current is not None:
+        line = clients.stop(metadata.client_id, resource, (given_at_ms or 0) - 60_000, release.gone.at_ms + 1_000)
+        if line is not None and line.at_ms is not None:
+            marks.append(
+                Mark(
+                    bound="estimate",
+                    at_ms=line.at_ms,
+                    tier=EvidenceTier.LOGGED,
+                    rank=1,
+                    detail="the client's own log",
+                    ref=line.ref,
+                )
+            )
+    return tuple(marks)
+
+
+def _is_pending(release: Release) -> bool:
+    return bool(release.member.pending)
+
+
+def modern_resume_marks(
+    member: LiveMember, record: GroupRecord, resource: Resource | None, commits: Commits, clients: ClientLines
+) -> tuple[Mark, ...]:
+    """When the new owner's callback returned: about when its record first held the resource."""
+    marks = [
+        _mark("lower", record.at_ms - CALLBACK_BEFORE_RECORD_MS, "its record first holds the resource", record.ref),
+        _mark(
+            "estimate",
+            record.at_ms + CURRENT_TO_CALLBACK_MS,
+            "the assigned callback follows this record by 99 ms in the median",
+            record.ref,
+            rank=3,
+        ),
+    ]
+    commit = commits.first_between([resource], record.offset, 1 << 62) if resource is not None else None
+    if commit is not None:
+        marks.append(_mark("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
+    if resource is not None and member.metadata is not None:
+        line = clients.start(
+            member.metadata.client_id, resource, record.at_ms - CALLBACK_BEFORE_RECORD_MS, record.at_ms + 10_000
+        )
+        if line is not None and line.at_ms is not None:
+            marks.append(
+                Mark(
+                    bound="estimate",
+                    at_ms=line.at_ms,
+                    tier=EvidenceTier.LOGGED,
+                    rank=1,
+                    detail="the client's own log",
+                    ref=line.ref,
+                )
+            )
+    return tuple(marks)
+
+
+def _mark(bound: str, at_ms: int, detail: str, ref: str, *, rank: int = 0) -> Mark:
+    return Mark(bound=bound, at_ms=at_ms, tier=EvidenceTier.RECORDED, rank=rank, detail=detail, ref=ref)

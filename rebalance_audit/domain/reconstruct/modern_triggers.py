@@ -1,0 +1,154 @@
+"""Why a group epoch was bumped: what changed in the records since the epoch before, and what lines say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
+from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Trigger
+
+if TYPE_CHECKING:
+    from .commits import Commits
+    from .modern import Epoch
+
+_NEAR_MS = 5_000
+_ALIVE_MS = 5_000
+"""Every session timeout a broker takes in earnest is longer: who committed this lately was not fenced for silence."""
+_SILENT_MS = 9_000
+"""Nearly two intervals of auto-commit."""
+
+
+def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, group_type: str) -> list[Trigger]:
+    """All causes, a conversion first, then departures, then arrivals, then changes of members that stayed."""
+    converted, departures, arrivals, changes = [], [], [], []
+    gone: dict[str, str] = {}
+    arrived: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    is_topology_new = False
+    topics_changed: list[str] = []
+    for record in epoch.changes:
+        name, value, key = record.record.name, record.record.value, record.record.key
+        if name == "GroupMetadata" and value is None:
+            converted.append(
+                Trigger(
+                    trigger="group_converted",
+                    tier=EvidenceTier.RECORDED,
+                    detail=f"the classic group became a {group_type} group",
+                    evidence=(record.ref,),
+                )
+            )
+        elif name.endswith("MemberMetadata"):
+            member_id = key.member_id
+            if value is None:
+                gone[member_id] = record.ref
+            elif member_id in epoch.before:
+                changed[member_id] = record.ref
+            else:
+                arrived[member_id] = record.ref
+        elif name.endswith("Topology"):
+            is_topology_new = True
+        elif name.endswith(("PartitionMetadata", "RegularExpression")) and value is not None:
+            topics_changed.append(record.ref)
+    instances = {
+        getattr(m.metadata, "instance_id", None): m
+        for m in epoch.before.values()
+        if getattr(m.metadata, "instance_id", None)
+    }
+    for member_id, ref in gone.items():
+        trigger, tier, detail, line_ref = _departure(member_id, lines, commits, epoch)
+        departures.append(
+            Trigger(trigger=trigger, tier=tier, members=(member_id,), detail=detail, evidence=(ref, *line_ref))
+        )
+    for member_id, ref in arrived.items():
+        member = epoch.members.get(member_id)
+        instance = getattr(member.metadata, "instance_id", None) if member else None
+        is_replaced = instance in instances
+        arrivals.append(
+            Trigger(
+                trigger="static_member_replaced" if is_replaced else "member_joined",
+                tier=EvidenceTier.RECORDED,
+                members=(member_id,),
+                detail=f"{member.metadata.client_id} is new" if member and member.metadata else "",
+                evidence=(ref,),
+            )
+        )
+    for member_id, ref in changed.items():
+        changes.append(
+            Trigger(
+                trigger="subscription_changed",
+                tier=EvidenceTier.RECORDED,
+                members=(member_id,),
+                detail="its metadata record was written anew",
+                evidence=(ref,),
+            )
+        )
+    found = converted + departures + arrivals + changes
+    if not found and is_topology_new:
+        found.append(
+            Trigger(
+                trigger="streams_topology_changed", tier=EvidenceTier.RECORDED, detail="the topology record changed"
+            )
+        )
+    if not found:
+        found += _without_member_change(epoch, group_type, topics_changed)
+    return found
+
+
+def _departure(
+    member_id: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch
+) -> tuple[str, EvidenceTier, str, tuple[str, ...]]:
+    at_ms = epoch.record.at_ms if epoch.record else 0
+    for line in lines:
+        if line.fields.get("member_id") != member_id or abs((line.at_ms or 0) - at_ms) > _NEAR_MS:
+            continue
+        if line.kind is LogKind.MEMBER_FENCED:
+            reason = str(line.fields.get("reason") or "")
+            return classify_fence(reason).trigger, EvidenceTier.LOGGED, reason, (line.ref,)
+        if line.kind is LogKind.MODERN_MEMBER_LEFT:
+            return "member_left", EvidenceTier.LOGGED, "left the group", (line.ref,)
+        if line.kind is LogKind.MEMBER_LEFT:
+            told = classify_leave(line.fields.get("client_reason"))
+            return told.trigger, EvidenceTier.LOGGED, told.detail or "left the group", (line.ref,)
+    member = epoch.before.get(member_id)
+    who = member.metadata.client_id if member and member.metadata else member_id
+    # A tombstone looks the same for a leave and for a fenced member: its commits tell the one from the other.
+    if member is not None and epoch.record is not None:
+        held = [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
+        last = commits.last_between(held, -1, epoch.record.offset)
+        silence_ms = None if last is None else at_ms - last[0]
+        if last is not None and silence_ms is not None and silence_ms < _ALIVE_MS:
+            return (
+                "member_left",
+                EvidenceTier.INFERRED,
+                f"{who} is gone, and committed {silence_ms} ms before",
+                (last[1],),
+            )
+        timeout_ms = getattr(member.metadata, "rebalance_timeout_ms", None) or 0
+        if last is not None and silence_ms is not None and _SILENT_MS < silence_ms < timeout_ms:
+            detail = f"{who} is gone, and had not committed for {silence_ms} ms"
+            return "member_session_expired", EvidenceTier.INFERRED, detail, (last[1],)
+    return "unknown", EvidenceTier.UNKNOWN, f"{who} is gone; records do not tell whether it left or was fenced", ()
+
+
+def _without_member_change(epoch: Epoch, group_type: str, topics_changed: list[str]) -> list[Trigger]:
+    refs = tuple(topics_changed) or ((epoch.record.ref,) if epoch.record else ())
+    if group_type == "share" and epoch.before and not topics_changed:
+        return [
+            Trigger(
+                trigger="share_state_initialized",
+                tier=EvidenceTier.INFERRED,
+                detail="no member changed: state of newly subscribed partitions was initialized",
+                evidence=refs,
+            )
+        ]
+    if epoch.before:
+        return [
+            Trigger(
+                trigger="topic_metadata_changed",
+                tier=EvidenceTier.INFERRED,
+                detail="no member changed: topics or their partitions did",
+                evidence=refs,
+            )
+        ]
+    return []

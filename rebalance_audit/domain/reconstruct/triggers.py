@@ -1,0 +1,182 @@
+"""Why a rebalance of a classic group began, and what else happened while it was prepared.
+
+The `Preparing` line tells what started it; other causes join in before the join phase ends (observed.md A.6). Where
+no line tells, the difference between two records does, as far as it can: `unknown` is better than wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
+from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Trigger
+from rebalance_audit.domain.records import MemberMetadata
+
+from .attempts import Attempt
+
+DEPARTURES = frozenset(
+    {
+        "member_left",
+        "member_session_expired",
+        "member_poll_timeout",
+        "member_dropped_at_rebalance_timeout",
+        "member_sync_timeout",
+        "member_removed_by_admin",
+        "static_member_expired",
+    }
+)
+EXPECTED = {
+    "cooperative_follow_up": "second round of a cooperative change: members re-joined after giving partitions up",
+    "streams_probing": "Streams probes whether warm-up tasks have caught up",
+    "streams_follow_up": "follow-up round of a Streams change",
+    "connect_delay_expired": "the scheduled delay of Connect ended",
+    "connect_revocation_follow_up": "workers re-joined after giving work up",
+    "share_state_initialized": "state of newly subscribed partitions was initialized",
+}
+"""Triggers that are part of the protocol's normal work, and why."""
+
+Members = Mapping[str, MemberMetadata]
+
+
+def logged_triggers(attempt: Attempt, before: Members | None, after: Members | None) -> list[Trigger]:
+    """What log lines tell, the starting one first; departures of members that are still there are not believed."""
+    leaves = {m: line for line in attempt.during if line.kind is LogKind.MEMBER_LEFT for m in _member_ids(line)}
+    found: list[Trigger] = []
+    if attempt.preparing is not None:
+        line = attempt.preparing
+        fields = line.fields
+        trigger, members, detail = classify_reason(fields.get("reason", ""), fields.get("client_reason"))
+        evidence = [line.ref]
+        if trigger == "member_left":
+            told = [leaves[m] for m in members if m in leaves]
+            if told:
+                reasons = {classify_leave(x.fields.get("client_reason")).trigger for x in told}
+                trigger = reasons.pop() if len(reasons) == 1 else trigger
+                detail = told[0].fields.get("client_reason") or detail
+                evidence += [x.ref for x in told]
+        found.append(
+            Trigger(trigger=trigger, tier=EvidenceTier.LOGGED, members=members, detail=detail, evidence=tuple(evidence))
+        )
+    for line in attempt.during:
+        trigger_of_line = _trigger_of(line)
+        if trigger_of_line is None:
+            continue
+        trigger, detail = trigger_of_line
+        found.append(
+            Trigger(
+                trigger=trigger,
+                tier=EvidenceTier.LOGGED,
+                members=_member_ids(line),
+                detail=detail,
+                evidence=(line.ref,),
+            )
+        )
+    return _merged([t for t in (_believed(t, attempt, before, after) for t in found) if t is not None])
+
+
+def recorded_triggers(
+    before: Members | None, after: Members | None, known: list[Trigger], departures: Mapping[str, str]
+) -> list[Trigger]:
+    """Members that came or went between two records and that no line speaks of.
+
+    `departures` says how each member went, as far as commits tell (see departures.infer).
+    """
+    if before is None or after is None:
+        return []
+    told = {m for t in known for m in t.members}
+    instances_before = {m.group_instance_id: m.member_id for m in before.values() if m.group_instance_id}
+    found = []
+    for member_id in sorted(before.keys() - after.keys()):
+        member = before[member_id]
+        returned = member.group_instance_id and any(
+            m.group_instance_id == member.group_instance_id for m in after.values()
+        )
+        if member_id in told or returned:
+            continue
+        trigger = _static(departures.get(member_id, "unknown"), (member_id,), before)
+        tier = EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.INFERRED
+        found.append(
+            Trigger(
+                trigger=trigger, tier=tier, members=(member_id,), detail=f"{member.client_id} is gone from the record"
+            )
+        )
+    for member_id in sorted(after.keys() - before.keys()):
+        member = after[member_id]
+        if member_id in told:
+            continue
+        if member.group_instance_id in instances_before and member.group_instance_id is not None:
+            trigger = "static_member_replaced"
+        else:
+            trigger = "member_joined"
+        found.append(
+            Trigger(
+                trigger=trigger,
+                tier=EvidenceTier.INFERRED,
+                members=(member_id,),
+                detail=f"{member.client_id} is new in the record",
+            )
+        )
+    return found
+
+
+def _trigger_of(line: LogEvent) -> tuple[str, str] | None:
+    match line.kind:
+        case LogKind.MEMBER_LEFT:
+            return classify_leave(line.fields.get("client_reason")).trigger, line.fields.get(
+                "client_reason"
+            ) or "left the group"
+        case LogKind.MEMBER_FAILED:
+            return "member_session_expired", "no heartbeat for its session timeout"
+        case LogKind.MEMBERS_NOT_REJOINED:
+            return "member_dropped_at_rebalance_timeout", "had not re-joined when the join phase ended"
+        case LogKind.MEMBER_JOINED:
+            return "member_joined", "joined with an unknown member id"
+        case LogKind.STATIC_MEMBER_REPLACED:
+            return "static_member_replaced", f"group.instance.id {line.fields.get('group_instance_id')} came back"
+        case _:
+            return None
+
+
+def _member_ids(line: LogEvent) -> tuple[str, ...]:
+    if "member_ids" in line.fields:
+        return tuple(line.fields["member_ids"])
+    member_id = line.fields.get("member_id")
+    return (member_id,) if member_id else ()
+
+
+def _believed(trigger: Trigger, attempt: Attempt, before: Members | None, after: Members | None) -> Trigger | None:
+    if after is None or attempt.record is None:
+        return trigger
+    if trigger.trigger in DEPARTURES and trigger.members:
+        gone = tuple(m for m in trigger.members if m not in after)
+        if not gone:
+            return None
+        return replace(trigger, trigger=_static(trigger.trigger, gone, before), members=gone)
+    if trigger.trigger == "member_joined" and trigger.members and not any(m in after for m in trigger.members):
+        # It asked to join and was not there at the end: it may have gone again, so it is no cause unless it started it.
+        return trigger if attempt.preparing is not None and attempt.preparing.ref in trigger.evidence else None
+    return trigger
+
+
+def _static(trigger: str, members: tuple[str, ...], before: Members | None) -> str:
+    """A static member that expires loses the place its group.instance.id had kept for it: a cause of its own."""
+    if trigger != "member_session_expired" or before is None:
+        return trigger
+    is_static = any(before[m].group_instance_id is not None for m in members if m in before)
+    return "static_member_expired" if is_static else trigger
+
+
+def _merged(triggers: list[Trigger]) -> list[Trigger]:
+    """One entry for each cause and member; a leave that a more telling line explains is dropped."""
+    merged: list[Trigger] = []
+    for trigger in triggers:
+        for at, seen in enumerate(merged):
+            same = set(seen.members) == set(trigger.members)
+            if same and (seen.trigger == trigger.trigger or {seen.trigger, trigger.trigger} <= DEPARTURES):
+                keep = seen if seen.trigger != "member_left" else trigger
+                merged[at] = replace(keep, evidence=tuple(dict.fromkeys(seen.evidence + trigger.evidence)))
+                break
+        else:
+            merged.append(trigger)
+    return merged
