@@ -1,0 +1,311 @@
+"""What a scenario says to a cluster and its clients, with the driver's clock beside each step."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .clients import (
+    Client,
+    Event,
+    SteadyProducer,
+    create_topics,
+    holdings,
+    java_settings,
+    librdkafka_settings,
+    put_connector,
+    read_events,
+    write_event,
+)
+from .cluster import Cluster, worker_name
+from .configs import Settings
+from .processes import LabError, now_ms, wait_until
+
+QUIET_S = 6.0
+"""Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
+
+
+class Driver:
+    """Runs one scenario: acts, waits until the clients' own words say the groups have settled, and takes notes.
+
+    `actions` is what was done and when; `expected` is the scenario's hand-written list of rebalances per group.
+    """
+
+    def __init__(self, cluster: Cluster, say: Callable[[str], None] = lambda text: None) -> None:
+        self.cluster = cluster
+        self.actions: list[dict[str, Any]] = []
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.clients: dict[str, Client] = {}
+        self.connectors: dict[str, int] = {}
+        self._say = say
+        self._truth = cluster.folder / "truth"
+        self._partitions: dict[str, int] = {}
+        self._present: dict[str, list[str]] = {}
+        self._producer: SteadyProducer | None = None
+
+    # Topics and producing
+
+    def topics(self, **partitions: int) -> None:
+        create_topics(self.cluster.bootstrap, partitions)
+        self._partitions |= partitions
+
+    def produce(self) -> None:
+        """Steadily, to every topic created so far."""
+        self._producer = SteadyProducer(self.cluster.bootstrap, self._partitions)
+        self._producer.start()
+
+    # Consumers
+
+    def group(self, group: str, *, group_type: str, mode: str, assignor: str, first_number: int = 1) -> None:
+        """Declare a consumer group. `first_number`: its first generation or epoch."""
+        self._declare(group, group_type=group_type, protocol_type="consumer", mode=mode, assignor=assignor)
+        self.groups[group]["first_number"] = first_number
+
+    def join(
+        self,
+        name: str,
+        group: str,
+        topics: Sequence[str],
+        *,
+        settings: Settings | None = None,
+        library: str = "java",
+        **options: str | int,
+    ) -> None:
+        """Start a consumer; without `settings` a classic one of the group's assignor."""
+        if settings is None:
+            make = java_settings if library == "java" else librdkafka_settings
+            settings = make(self.groups[group]["assignor"], **options)
+        client = Client(self.cluster, name, group, topics, library=library, settings=settings)
+        self.clients[name] = client
+        self._present[group].append(name)
+        self._note("start", name)
+        client.start()
+
+    def leave(self, name: str) -> None:
+        """Close it; returns when the process has ended."""
+        client = self.clients[name]
+        self._present[client.group].remove(name)
+        self._note("close", name)
+        client.close()
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        client = self.clients[name]
+        self._present[client.group].remove(name)
+        at_ms = now_ms()
+        client.kill()
+        write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
+        self._note("kill", name, at_ms=at_ms)
+
+    def tell(self, name: str, command: str) -> None:
+        self._note(command, name)
+        self.clients[name].tell(command)
+
+    def expect(
+        self,
+        group: str,
+        trigger: str,
+        by: Iterable[str],
+        *,
+        members: Iterable[str] | None = None,
+        kind: str = "rebalance",
+        outcome: str = "completed",
+        note: str | None = None,
+    ) -> None:
+        """The next rebalance of the group. `by`: the members that caused it, none if it came from outside;
+        `members`: those that take part, if not all present."""
+        rebalances = self.groups[group]["rebalances"]
+        number = self.groups[group]["first_number"]
+        if rebalances:
+            number = rebalances[-1]["number"] + (1 if kind == "rebalance" else 0)
+        row = {
+            "number": number,
+            "kind": kind,
+            "outcome": outcome,
+            "trigger": trigger,
+            "by": list(by),
+            "members": list(members if members is not None else self._present[group]),
+            "after_action": len(self.actions) - 1,
+        }
+        rebalances.append(row | ({"note": note} if note else {}))
+
+    def settle(self, group: str, *, quiet_s: float = QUIET_S, timeout_s: float = 120) -> None:
+        """Wait until the members present hold every partition once, and nothing has moved for a while."""
+        names = set(self._present[group])
+        topics = {topic for name in names for topic in self.clients[name].topics}
+        wanted = {f"{topic}-{number}" for topic in topics for number in range(self._partitions[topic])}
+
+        def is_settled() -> bool:
+            for name in names:
+                self.clients[name].must_run()
+            events = read_events(self._truth)
+            held = {client: parts for client, parts in holdings(events).items() if client in names}
+            return held.keys() == names and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
+
+        self._wait(f"group {group} of {', '.join(sorted(names))} settled", is_settled, timeout_s)
+
+    # Connect
+
+    def connect_group(self, *, mode: str = "incremental", assignor: str = "sessioned") -> str:
+        """Declare the group of the workers, which joined one after the other when the cluster started."""
+        group = self.cluster.connect_group
+        self._declare(group, group_type="classic", protocol_type="connect", mode=mode, assignor=assignor)
+        self.groups[group]["first_number"] = 1
+        for worker in self.cluster.running_workers():
+            name = worker_name(worker)
+            self._present[group].append(name)
+            self._note("found running", name)
+            self.expect(group, "connect_worker_joined", [name])
+        return group
+
+    def connector(self, name: str, tasks: int, topic: str, **options: str | int) -> None:
+        worker = self.cluster.running_workers()[0]
+        self._note("put connector", name, tasks=tasks)
+        put_connector(self.cluster.worker_url(worker), name, tasks=tasks, topic=topic, **options)
+        self.connectors[name] = tasks
+        for changed in (f"connector {name}", f"tasks of {name}"):
+            self.expect(self.cluster.connect_group, "connect_config_changed", [], note=changed)
+
+    def worker_joins(self, worker: int) -> None:
+        name = worker_name(worker)
+        self._present[self.cluster.connect_group].append(name)
+        self._note("start", name)
+        self.cluster.start_worker(worker, wait=False)
+
+    def worker_killed(self, worker: int) -> None:
+        name = worker_name(worker)
+        self._present[self.cluster.connect_group].remove(name)
+        at_ms = now_ms()
+        self.cluster.kill_worker(worker)
+        write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
+        self._note("kill", name, at_ms=at_ms)
+
+    def worker_stopped(self, worker: int) -> None:
+        name = worker_name(worker)
+        self._present[self.cluster.connect_group].remove(name)
+        self._note("stop", name)
+        self.cluster.stop_worker(worker)
+        write_event(self._truth / "driver.jsonl", name, "worker_stopped", now_ms())
+
+    def settle_connect(self, *, quiet_s: float = QUIET_S, timeout_s: float = 150) -> None:
+        """Wait until every connector and task runs once, every worker present runs some, and nothing moves."""
+        names = set(self._present[self.cluster.connect_group])
+        wanted = set(self.connectors)
+        wanted |= {f"{name}-{task}" for name, tasks in self.connectors.items() for task in range(tasks)}
+
+        def is_settled() -> bool:
+            events = read_events(self._truth)
+            held = {client: parts for client, parts in holdings(events).items() if client in names and parts}
+            everyone_works = held.keys() == names or not wanted
+            return everyone_works and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
+
+        self._wait(f"Connect on {', '.join(sorted(names))} settled", is_settled, timeout_s)
+
+    # The whole
+
+    def rest(self, seconds: float) -> None:
+        """Let the situation stand, so that commits and heartbeats happen in it."""
+        time.sleep(seconds)
+
+    def end(self) -> None:
+        """Stop what still runs; nothing from here on belongs to the capture."""
+        if self._producer is not None:
+            self._producer.stop()
+        for client in self.clients.values():
+            client.stop()
+
+    def story(self, name: str, description: str) -> dict[str, Any]:
+        """truth/scenario.json."""
+        return {
+            "scenario": name,
+            "description": description,
+            "kafka_version": self.cluster.version,
+            "topics": self._partitions,
+            "clients": [
+                {
+                    "client": client.name,
+                    "group": client.group,
+                    "library": client.library,
+                    "topics": client.topics,
+                    "settings": client.settings,
+                }
+                for client in self.clients.values()
+            ],
+            "workers": [{"client": name, "worker_url": url} for name, url in self.cluster.worker_urls().items()],
+            "connectors": self.connectors,
+            "actions": self.actions,
+            "groups": self.groups,
+        }
+
+    def check(self) -> None:
+        """Fail if the clients saw other generations than the scenario expects: such a capture proves nothing."""
+        events = read_events(self._truth)
+        for group, story in self.groups.items():
+            if story["group_type"] != "classic":
+                continue
+            seen = generations_assigned(events, group)
+            if group == self.cluster.connect_group:
+                seen = generations_joined(
+                    {
+                        name: (self.cluster.log_folders[name] / "connect.log").read_text()
+                        for name in self.cluster.worker_urls()
+                    }
+                )
+            faults = unexpected_generations(seen, story)
+            if faults:
+                raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
+
+    def _declare(self, group: str, **facts: str) -> None:
+        self.groups[group] = dict(facts) | {"rebalances": []}
+        self._present.setdefault(group, [])
+
+    def _note(self, action: str, subject: str, *, at_ms: int | None = None, **more: object) -> None:
+        self.actions.append({"at_ms": at_ms or now_ms(), "action": action, "subject": subject, **more})
+        self._say(f"{action} {subject}")
+
+    def _wait(self, what: str, is_so: Callable[[], bool], timeout_s: float) -> None:
+        wait_until(what, is_so, timeout_s=timeout_s)
+        self._say(what)
+
+
+def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[str]]:
+    """Which clients were given an assignment, by generation. librdkafka does not tell, so its clients are missing."""
+    seen: dict[int, set[str]] = {}
+    for event in events:
+        if event.get("group") == group and event["event"] == "assigned_end" and "generation" in event:
+            seen.setdefault(event["generation"], set()).add(event["client"])
+    return seen
+
+
+def generations_joined(connect_logs: Mapping[str, str]) -> dict[int, set[str]]:
+    """Which workers say in their own log that they joined, by generation."""
+    seen: dict[int, set[str]] = {}
+    for worker, text in connect_logs.items():
+        for number in re.findall(r"Joined group at generation (\d+) ", text):
+            seen.setdefault(int(number), set()).add(worker)
+    return seen
+
+
+def unexpected_generations(seen: Mapping[int, set[str]], story: dict[str, Any]) -> list[str]:
+    """Where the generations that members saw contradict the expected rebalances of a classic group.
+
+    A member may miss a generation: its SyncGroup fails when a follow-up has begun already.
+    """
+    wanted = {row["number"]: set(row["members"]) for row in story["rebalances"] if row["outcome"] == "completed"}
+    return [
+        f"generation {number} was seen by {sorted(seen.get(number, ()))}, expected {sorted(wanted.get(number, ()))}"
+        for number in sorted(seen.keys() | wanted.keys())
+        if number not in seen or not seen[number] <= wanted.get(number, set())
+    ]
+
+
+def _holds_all_once(held: dict[str, set[str]], wanted: set[str]) -> bool:
+    union = set().union(*held.values()) if held else set()
+    return union == wanted and sum(map(len, held.values())) == len(wanted)
+
+
+def _is_quiet(events: Sequence[Event], names: set[str], quiet_s: float) -> bool:
+    moves = [event["at_ms"] for event in events if event["client"] in names and event["event"] != "first_record"]
+    return not moves or now_ms() - max(moves) > quiet_s * 1000

@@ -1,0 +1,127 @@
+"""A confluent-kafka consumer that writes down its rebalance callbacks, like TruthConsumer.java.
+
+    python librdkafka_consumer.py consumer.properties topic,topic truth.jsonl
+
+Commands on standard input: `close`, `stall MS`, `delay MS`, `subscribe a,b`, `unsubscribe`; end of input closes too.
+librdkafka does not tell its generation, so that is missing from the events.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+
+class TruthConsumer:
+    """One consumer, its truth file and its commands; all work happens in the thread that calls `run`."""
+
+    def __init__(self, settings: dict[str, str], truth: IO[str]) -> None:
+        self._client = settings["client.id"]
+        self._group = settings["group.id"]
+        self._truth = truth
+        self._consumer = Consumer(settings)
+        self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._awaiting_first_record: set[str] = set()
+        self._delay_s = 0.0
+        self._closing = False
+
+    def run(self, topics: Sequence[str]) -> None:
+        threading.Thread(target=self._read_commands, daemon=True).start()
+        signal.signal(signal.SIGTERM, lambda *_: self._commands.put("close"))
+        self._write("started", topics=list(topics))
+        self._subscribe(topics)
+        while not self._closing:
+            self._obey()
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self._process(message)
+        self._write("close_start")
+        self._consumer.close()
+        self._write("closed")
+
+    def _subscribe(self, topics: Sequence[str]) -> None:
+        self._consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def _process(self, message: Message) -> None:
+        name = f"{message.topic()}-{message.partition()}"
+        if name in self._awaiting_first_record:
+            self._awaiting_first_record.remove(name)
+            self._write("first_record", partitions=[name], **self._membership())
+        if self._delay_s:
+            time.sleep(self._delay_s)
+
+    def _obey(self) -> None:
+        while not self._commands.empty():
+            word, _, rest = self._commands.get().strip().partition(" ")
+            match word:
+                case "close":
+                    self._closing = True
+                case "stall":
+                    self._write("stall_start", stall_ms=int(rest))
+                    time.sleep(int(rest) / 1000)
+                    self._write("stall_end")
+                case "delay":
+                    self._delay_s = int(rest) / 1000
+                case "subscribe":
+                    self._subscribe(rest.split(","))
+                case "unsubscribe":
+                    self._consumer.unsubscribe()
+                case _:
+                    self._write("unknown_command", command=word)
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._saw("assigned", partitions)
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._saw("revoked", partitions)
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._saw("lost", partitions)
+
+    def _saw(self, what: str, partitions: list[TopicPartition]) -> None:
+        names = sorted(f"{each.topic}-{each.partition}" for each in partitions)
+        self._write(f"{what}_start", partitions=names, **self._membership())
+        if what == "assigned":
+            self._awaiting_first_record.update(names)
+        else:
+            self._awaiting_first_record.difference_update(names)
+        self._write(f"{what}_end", partitions=names, **self._membership())
+
+    def _membership(self) -> dict[str, str | None]:
+        return {"group": self._group, "member_id": self._consumer.memberid()}
+
+    def _write(self, event: str, **more: object) -> None:
+        line = {"at_ms": time.time_ns() // 1_000_000, "client": self._client, "event": event, **more}
+        self._truth.write(json.dumps(line) + "\n")
+        self._truth.flush()
+
+    def _read_commands(self) -> None:
+        for line in sys.stdin:
+            self._commands.put(line)
+        self._commands.put("close")
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The plain subset that the lab itself writes: `name=value` lines with doubled backslashes."""
+    pairs = (line.partition("=") for line in text.splitlines() if line)
+    return {name: value.replace("\\\\", "\\") for name, _, value in pairs}
+
+
+def main(settings_file: str, topics: str, truth_file: str) -> None:
+    with Path(truth_file).open("a") as truth:
+        TruthConsumer(read_properties(Path(settings_file).read_text()), truth).run(topics.split(","))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
