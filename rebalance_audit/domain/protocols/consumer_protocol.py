@@ -1,0 +1,86 @@
+"""What consumers put into a classic group: subscription and assignment of `protocol_type` "consumer", versions 0 to 3.
+
+Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json; KIP-429, KIP-792, KIP-881. Versions only
+append: a version we do not know is read as the newest we know, as Kafka's own consumer does, and its rest kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rebalance_audit.domain.wire import DecodeReason, Reader, none_if_minus_one
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSubscription:
+    version: int
+    topics: tuple[str, ...]
+    user_data: bytes | None
+    owned_partitions: tuple[TopicPartition, ...]
+    """What the member held when it joined; since version 1. Always empty under an eager assignor."""
+    generation_id: int | None
+    """In which it held them; since version 2; None when -1."""
+    rack_id: str | None
+    """Since version 3."""
+    rest: bytes = b""
+    """Fields of a later version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerAssignment:
+    version: int
+    """The leader's newest, whatever the member speaks."""
+    partitions: tuple[TopicPartition, ...]
+    """The member's full set, in the leader's order."""
+    user_data: bytes | None
+    rest: bytes = b""
+    """Fields of a later version."""
+
+
+def decode_subscription(data: bytes) -> ConsumerSubscription:
+    reader = Reader(data, part="subscription")
+    version = _read_version(reader)
+    return ConsumerSubscription(
+        version=version,
+        topics=reader.strings("topics"),
+        user_data=reader.nullable_bytes("userData"),
+        owned_partitions=read_topic_partitions(reader, "ownedPartitions") if version >= 1 else (),
+        generation_id=none_if_minus_one(reader.int32("generationId")) if version >= 2 else None,
+        rack_id=reader.nullable_string("rackId") if version >= 3 else None,
+        rest=reader.rest(),
+    )
+
+
+def decode_assignment(data: bytes) -> ConsumerAssignment:
+    """An assignment of length 0 is not one: ask before calling."""
+    reader = Reader(data, part="assignment")
+    return ConsumerAssignment(
+        version=_read_version(reader),
+        partitions=read_topic_partitions(reader, "assignedPartitions"),
+        user_data=reader.nullable_bytes("userData"),
+        rest=reader.rest(),
+    )
+
+
+def _read_version(reader: Reader) -> int:
+    start = reader.at
+    version = reader.int16("version")
+    if version < 0:
+        raise reader.error(DecodeReason.UNKNOWN_VALUE_VERSION, start, "version")
+    return version
+
+
+def read_topic_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:
+    """[]{topic, []partition}, flat, in order; a topic may come more than once."""
+    return _flat(reader.array(field, _read_topic))
+
+
+def _read_topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
+    return reader.string("topic"), reader.int32s("partitions")
+
+
+def _flat(topics: Iterable[tuple[str, tuple[int, ...]]]) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys((topic, partition) for topic, partitions in topics for partition in partitions))

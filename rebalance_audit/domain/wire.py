@@ -1,0 +1,299 @@
+"""Kafka's primitive encodings, and the one error for bytes that are not what the format says.
+
+Source: KIP-482 (flexible versions) and the rules of Kafka's message generator.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from struct import Struct
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_INT8 = Struct(">b").unpack_from
+_INT16 = Struct(">h").unpack_from
+_UINT16 = Struct(">H").unpack_from
+_INT32 = Struct(">i").unpack_from
+_INT64 = Struct(">q").unpack_from
+
+_MAX_UVARINT_BYTES = 5
+
+UnknownTags = tuple[tuple[int, bytes], ...]
+"""Tagged fields of a newer release, by number, as they came."""
+
+
+class DecodeReason(StrEnum):
+    """Why bytes were refused. A closed list: it is a column of silver.undecoded."""
+
+    SHORT_BUFFER = "short_buffer"
+    TRAILING_BYTES = "trailing_bytes"
+    NEGATIVE_LENGTH = "negative_length"
+    NULL_NOT_ALLOWED = "null_not_allowed"
+    BAD_UTF8 = "bad_utf8"
+    VARINT_TOO_LONG = "varint_too_long"
+    UNKNOWN_RECORD_TYPE = "unknown_record_type"
+    UNKNOWN_VALUE_VERSION = "unknown_value_version"
+    BAD_JSON = "bad_json"
+    UNKNOWN_LAYOUT = "unknown_layout"
+    BAD_VALUE = "bad_value"
+
+
+class DecodeError(Exception):
+    """Bytes that are not what the format says: why, at which byte of which part, in which field.
+
+    `at` is where the refused number, length or content begins, counted from the start of `part`.
+    """
+
+    def __init__(self, reason: DecodeReason, at: int, field: str = "", part: str = "value") -> None:
+        super().__init__(reason, at, field, part)  # args make it picklable between Spark workers
+        self.reason, self.at, self.field, self.part = reason, at, field, part
+
+    def __str__(self) -> str:
+        where = f", field {self.field}" if self.field else ""
+        return f"{self.reason.value} at byte {self.at} of the {self.part}{where}"
+
+
+class Reader:
+    """A place in a buffer. Every method reads one thing there and moves past it, or raises DecodeError.
+
+    Lengths are compared with the bytes that are left before anything is allocated, so that what a value can
+    cost in memory is bounded by its own size.
+    """
+
+    __slots__ = ("at", "buf", "end", "flexible", "part")
+
+    def __init__(self, buf: bytes, at: int = 0, *, flexible: bool = False, part: str = "value") -> None:
+        self.buf, self.at, self.end = buf, at, len(buf)
+        self.flexible = flexible
+        """Strings, bytes and arrays are compact, and every struct ends with tagged fields."""
+        self.part = part
+
+    def error(self, reason: DecodeReason, at: int, field: str) -> DecodeError:
+        return DecodeError(reason, at, field, self.part)
+
+    @property
+    def remaining(self) -> int:
+        return self.end - self.at
+
+    def expect_end(self) -> None:
+        if self.at != self.end:
+            raise self.error(DecodeReason.TRAILING_BYTES, self.at, "")
+
+    def rest(self) -> bytes:
+        """Everything that is left."""
+        return self.take(self.end - self.at, "")
+
+    def take(self, size: int, field: str) -> bytes:
+        at = self.at
+        end = at + size
+        if end > self.end:
+            raise self.error(DecodeReason.SHORT_BUFFER, at, field)
+        self.at = end
+        return self.buf[at:end]
+
+    def _advance(self, size: int, field: str) -> int:
+        at = self.at
+        if at + size > self.end:
+            raise self.error(DecodeReason.SHORT_BUFFER, at, field)
+        self.at = at + size
+        return at
+
+    def int8(self, field: str) -> int:
+        value: int = _INT8(self.buf, self._advance(1, field))[0]
+        return value
+
+    def int16(self, field: str) -> int:
+        value: int = _INT16(self.buf, self._advance(2, field))[0]
+        return value
+
+    def uint16(self, field: str) -> int:
+        value: int = _UINT16(self.buf, self._advance(2, field))[0]
+        return value
+
+    def int32(self, field: str) -> int:
+        value: int = _INT32(self.buf, self._advance(4, field))[0]
+        return value
+
+    def int64(self, field: str) -> int:
+        value: int = _INT64(self.buf, self._advance(8, field))[0]
+        return value
+
+    def uuid(self, field: str) -> str:
+        """As Kafka prints it: 22 characters of URL-safe base64."""
+        at = self._advance(16, field)
+        return urlsafe_b64encode(self.buf[at : at + 16])[:22].decode("ascii")
+
+    def uvarint(self, field: str) -> int:
+        """Unsigned LEB128 of at most 32 bits."""
+        start = at = self.at
+        value = shift = 0
+        while True:
+            if at >= self.end:
+                raise self.error(DecodeReason.SHORT_BUFFER, start, field)
+            byte = self.buf[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if at - start == _MAX_UVARINT_BYTES:
+                raise self.error(DecodeReason.VARINT_TOO_LONG, start, field)
+        if value > 0xFFFFFFFF:
+            raise self.error(DecodeReason.VARINT_TOO_LONG, start, field)
+        self.at = at
+        return value
+
+    def _length(self, field: str, classic: Callable[[str], int]) -> int | None:
+        """The length or count before a string, bytes or an array; None is null."""
+        start = self.at
+        if self.flexible:
+            size = self.uvarint(field) - 1
+        else:
+            size = classic(field)
+            if size < -1:
+                raise self.error(DecodeReason.NEGATIVE_LENGTH, start, field)
+        return None if size == -1 else size
+
+    def _text(self, size: int, field: str) -> str:
+        start = self.at
+        content = self.take(size, field)
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as refused:
+            raise self.error(DecodeReason.BAD_UTF8, start + refused.start, field) from None
+
+    def nullable_string(self, field: str) -> str | None:
+        size = self._length(field, self.int16)
+        return None if size is None else self._text(size, field)
+
+    def string(self, field: str) -> str:
+        start = self.at
+        size = self._length(field, self.int16)
+        if size is None:
+            raise self.error(DecodeReason.NULL_NOT_ALLOWED, start, field)
+        return self._text(size, field)
+
+    def nullable_bytes(self, field: str) -> bytes | None:
+        size = self._length(field, self.int32)
+        return None if size is None else self.take(size, field)
+
+    def bytes_(self, field: str) -> bytes:
+        start = self.at
+        size = self._length(field, self.int32)
+        if size is None:
+            raise self.error(DecodeReason.NULL_NOT_ALLOWED, start, field)
+        return self.take(size, field)
+
+    def nullable_array(self, field: str, read: Callable[[Reader], T]) -> tuple[T, ...] | None:
+        count = self._length(field, self.int32)
+        return None if count is None else self.items(count, field, read)
+
+    def array(self, field: str, read: Callable[[Reader], T]) -> tuple[T, ...]:
+        start = self.at
+        count = self._length(field, self.int32)
+        if count is None:
+            raise self.error(DecodeReason.NULL_NOT_ALLOWED, start, field)
+        return self.items(count, field, read)
+
+    def items(self, count: int, field: str, read: Callable[[Reader], T]) -> tuple[T, ...]:
+        """`count` elements; an error inside one names it, as in `members[3].subscription`."""
+        if count < 0:
+            raise self.error(DecodeReason.NEGATIVE_LENGTH, self.at, field)
+        if count > self.end - self.at:  # no element is smaller than a byte
+            raise self.error(DecodeReason.SHORT_BUFFER, self.at, field)
+        elements: list[T] = []
+        try:
+            for _ in range(count):
+                elements.append(read(self))
+        except DecodeError as refused:
+            inside = f"{field}[{len(elements)}]" + (f".{refused.field}" if refused.field else "")
+            raise DecodeError(refused.reason, refused.at, inside, refused.part) from None
+        return tuple(elements)
+
+    def strings(self, field: str) -> tuple[str, ...]:
+        return self.array(field, _read_string)
+
+    def int16s(self, field: str) -> tuple[int, ...]:
+        return self.array(field, _read_int16)
+
+    def int32s(self, field: str) -> tuple[int, ...]:
+        return self.array(field, _read_int32)
+
+    def nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
+        """A struct after the byte that says whether it is there: -1 null, 1 present."""
+        start = self.at
+        match self.int8(field):
+            case -1:
+                return None
+            case 1:
+                return self._inside(field, read)
+            case _:
+                raise self.error(DecodeReason.BAD_VALUE, start, field)
+
+    def tagged_nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
+        """As above inside a tag, where null is 0: brokers of 4.x write it out, though it is the default."""
+        start = self.at
+        match self.uvarint(field):
+            case 0:
+                return None
+            case 1:
+                return self._inside(field, read)
+            case _:
+                raise self.error(DecodeReason.BAD_VALUE, start, field)
+
+    def _inside(self, field: str, read: Callable[[Reader], T]) -> T:
+        try:
+            return read(self)
+        except DecodeError as refused:
+            inside = f"{field}.{refused.field}" if refused.field else field
+            raise DecodeError(refused.reason, refused.at, inside, refused.part) from None
+
+    def tags(self, known: Mapping[int, Callable[[Reader], None]]) -> UnknownTags:
+        """The tagged fields at the end of a struct: known ones are handed their own bytes, others are kept.
+
+        Not flexible: there are none. A known field must use up its size; tags must ascend, as every writer does it.
+        """
+        if not self.flexible:
+            return ()
+        unknown: list[tuple[int, bytes]] = []
+        last = -1
+        for _ in range(self.uvarint("tagged fields")):
+            start = self.at
+            tag = self.uvarint("tag")
+            field = f"tag {tag}"
+            if tag <= last:
+                raise self.error(DecodeReason.BAD_VALUE, start, field)
+            last = tag
+            size = self.uvarint(field)
+            if size > self.end - self.at:
+                raise self.error(DecodeReason.SHORT_BUFFER, self.at, field)
+            read = known.get(tag)
+            if read is None:
+                unknown.append((tag, self.take(size, field)))
+                continue
+            outer, self.end = self.end, self.at + size
+            read(self)
+            if self.at != self.end:
+                raise self.error(DecodeReason.TRAILING_BYTES, self.at, field)
+            self.end = outer
+        return tuple(unknown)
+
+
+def _read_string(reader: Reader) -> str:
+    return reader.string("")
+
+
+def _read_int16(reader: Reader) -> int:
+    return reader.int16("")
+
+
+def _read_int32(reader: Reader) -> int:
+    return reader.int32("")
+
+
+def none_if_minus_one(number: int) -> int | None:
+    """None for -1, which is how Kafka writes an instant, an epoch or a duration it does not know."""
+    return None if number == -1 else number
