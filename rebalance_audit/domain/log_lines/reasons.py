@@ -1,0 +1,244 @@
+"""Why a rebalance began, out of the words of its `Preparing to rebalance` line and of the client that caused it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rebalance_audit.domain.log_lines.templates import Template, template
+
+NOT_PROVIDED = "not provided"
+_CLIENT_REASON = "; client reason: "
+_MAX_SEPARATORS = 4
+_ENDS_IN_UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_AFTER_UUID = re.compile(r"(?<=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}), ")
+_STATE = "PreparingRebalance|CompletingRebalance|Stable|Empty|Dead"
+
+
+class ClassifiedReason(NamedTuple):
+    """A cause in the words of design.md, section 5."""
+
+    trigger: str
+    member_ids: tuple[str, ...]
+    """The members it names; often none."""
+    detail: str
+    """Kafka's and the client's own words, shortened to what the trigger does not say."""
+
+
+class SplitReason(NamedTuple):
+    reason: str
+    client_reason: str | None
+    """None: the client sent none."""
+
+
+# Client reasons of joins, by how they begin. What is not here says nothing about the cause.
+_JOIN_REASONS: tuple[tuple[str, str], ...] = (
+    ("need to revoke partitions", "cooperative_follow_up"),
+    ("cached metadata has changed", "topic_metadata_changed"),
+    ("subscription has changed", "subscription_changed"),
+    ("received assignment does not match the current subscription", "subscription_changed"),
+    ("rebalance enforced by user", "client_requested"),
+    ("Shutdown requested", "client_requested"),
+    ("Active tasks corrupted", "client_requested"),
+)
+_FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for (\d+)")
+# What Java clients send on their own account: not the user's words of enforceRebalance("…").
+_OWN_JOIN_REASONS = (
+    "rebalance failed due to ",
+    "group is already rebalancing",
+    "need to re-join with the given member-id",
+    "encountered ",
+    "consumer pro-actively leaving the group",
+    "offset commit failed since group is already rebalancing",
+    "authentication error in heartbeat thread",
+    "connect worker requested rejoin",
+)
+_LEAVE_REASONS: tuple[tuple[str, str], ...] = (
+    ("consumer poll timeout has expired", "member_poll_timeout"),
+    ("worker poll timeout has expired", "member_poll_timeout"),
+    ("member was removed by an admin", "member_removed_by_admin"),
+)
+
+
+def split_reason(text: str) -> SplitReason:
+    """The text inside `(reason: …)` as the coordinator's reason and the client's.
+
+    Member ids and client reasons are free text and may contain the separator: the first place that leaves a known
+    reason on its left is taken.
+    """
+    at = first = text.find(_CLIENT_REASON)
+    for _ in range(_MAX_SEPARATORS):
+        if at < 0 or _known(text[:at]) is not None:
+            break
+        at = text.find(_CLIENT_REASON, at + 1)
+    else:
+        at = first
+    if at < 0:
+        at = first
+    if at < 0:
+        return SplitReason(text.removesuffix("."), None)
+    return SplitReason(text[:at], tidy_client_reason(text[at + len(_CLIENT_REASON) :]))
+
+
+def tidy_client_reason(text: str | None) -> str | None:
+    """None where the client sent nothing: 3.9 leaves it empty, later releases write `not provided`."""
+    return None if text is None or text.strip() in ("", NOT_PROVIDED) else text
+
+
+def split_member_ids(text: str) -> tuple[str, ...]:
+    """The ids of `Set(a, b)`, `List(a)`, `[a, b]`, `a, b`. Ids may contain commas; those of brokers end in a UUID."""
+    text = re.sub(r"\A(?:\w+\(|\[)", "", text)
+    text = text.removesuffix(")").removesuffix("]")
+    if not text:
+        return ()
+    by_uuid = _AFTER_UUID.split(text)
+    if all(_ENDS_IN_UUID.search(member_id) for member_id in by_uuid):
+        return tuple(by_uuid)
+    return tuple(text.split(", "))
+
+
+def ends_in_uuid(member_id: str) -> bool:
+    """Whether it looks like a member id made by a broker."""
+    return _ENDS_IN_UUID.search(member_id[-60:]) is not None
+
+
+def is_known_reason(text: str) -> bool:
+    """Whether Kafka could have written this inside `(reason: …)`."""
+    return _known(split_reason(text).reason) is not None
+
+
+def classify_reason(reason: str | None, client_reason: str | None = None) -> ClassifiedReason:
+    """The cause a `Preparing to rebalance` line names. `reason` may still hold the client's part.
+
+    With `reason` None or empty the client's reason is that of a departure. Connect's own causes (configuration,
+    delay, follow-up) are not in these words: a worker's re-join is `leader_rejoined` or `subscription_changed` here.
+    """
+    if not reason:
+        return classify_leave(client_reason)
+    if client_reason is None:
+        reason, client_reason = split_reason(reason)
+    known = _known(reason.removesuffix("."))
+    if known is None:
+        return ClassifiedReason("unknown", (), _detail(reason, client_reason))
+    fields, classify = known
+    return classify(fields, reason, tidy_client_reason(client_reason))
+
+
+def classify_leave(client_reason: str | None, member_ids: tuple[str, ...] = ()) -> ClassifiedReason:
+    """The cause behind an explicit LeaveGroup with this client reason."""
+    client_reason = tidy_client_reason(client_reason)
+    for beginning, trigger in _LEAVE_REASONS:
+        if client_reason is not None and client_reason.startswith(beginning):
+            return ClassifiedReason(trigger, member_ids, client_reason)
+    return ClassifiedReason("member_left", member_ids, client_reason or "")
+
+
+def classify_fence(reason: str) -> ClassifiedReason:
+    """The cause behind `Member … fenced from the group because <reason>` (KIP-848 and after)."""
+    if "session expired" in reason:
+        return ClassifiedReason("member_session_expired", (), reason)
+    if "failed to sync" in reason:
+        return ClassifiedReason("member_sync_timeout", (), reason)
+    if "failed to join" in reason or "failed to transition" in reason or "failed to revoke" in reason:
+        return ClassifiedReason("member_dropped_at_rebalance_timeout", (), reason)
+    return ClassifiedReason("unknown", (), reason)
+
+
+def _detail(reason: str, client_reason: str | None) -> str:
+    return f"{reason}{_CLIENT_REASON}{client_reason}" if client_reason else reason
+
+
+_Fields = dict[str, str | None]
+_Classify = Callable[[_Fields, str, str | None], ClassifiedReason]
+
+
+def _members(fields: _Fields) -> tuple[str, ...]:
+    if ids := fields.get("member_ids"):
+        return split_member_ids(ids)
+    member_id = fields.get("member_id")
+    return (member_id,) if member_id else ()
+
+
+def _always(trigger: str) -> _Classify:
+    def classify(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
+        return ClassifiedReason(trigger, _members(fields), client_reason or reason)
+
+    return classify
+
+
+def _joined(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
+    """A new member is the cause, whatever the client was doing when it came."""
+    return ClassifiedReason("member_joined", _members(fields), client_reason or "")
+
+
+def _left(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
+    return classify_leave(client_reason, _members(fields))
+
+
+def _rejoined(otherwise: str) -> _Classify:
+    """A known member re-joined: the client's own words say why, if it sent any."""
+
+    def classify(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
+        members = _members(fields)
+        if client_reason is None:
+            return ClassifiedReason(otherwise, members, reason)
+        if follow_up := _FOLLOW_UP.match(client_reason):
+            trigger = "streams_follow_up" if int(follow_up[1]) == 0 else "streams_probing"
+            return ClassifiedReason(trigger, members, client_reason)
+        for beginning, trigger in _JOIN_REASONS:
+            if client_reason.startswith(beginning):
+                return ClassifiedReason(trigger, members, client_reason)
+        if client_reason.startswith(_OWN_JOIN_REASONS):
+            return ClassifiedReason(otherwise, members, client_reason)
+        # A Java client sends its own reasons or the user's: these words are the user's.
+        return ClassifiedReason("client_requested", members, client_reason)
+
+    return classify
+
+
+_REASONS: tuple[tuple[Template, _Classify], ...] = tuple(
+    (template(text), classify)
+    for text, classify in (
+        ("Adding new member <member_id> with group instance id <group_instance_id>", _joined),
+        (f"Member <member_id> is joining group during <group_state:{_STATE}>", _rejoined("unknown")),
+        (f"Member <member_id> joining group during <group_state:{_STATE}>", _rejoined("unknown")),
+        (f"Updating metadata for member <member_id> during <group_state:{_STATE}>", _rejoined("subscription_changed")),
+        (f"leader <member_id> re-joining group during <group_state:{_STATE}>", _rejoined("leader_rejoined")),
+        (f"Leader <member_id> re-joining group during <group_state:{_STATE}>", _rejoined("leader_rejoined")),
+        ("removing member <member_id> on LeaveGroup", _left),
+        ("Removing member <member_id> on LeaveGroup", _left),
+        ("explicit `LeaveGroup` request for (<member_ids>) members", _left),
+        ("removing member <member_id> on heartbeat expiration", _always("member_session_expired")),
+        ("Removing <member_ids> on pending sync request expiration", _always("member_sync_timeout")),
+        (
+            "Updating metadata for static member <member_id> with instance id <group_instance_id>",
+            _always("static_member_replaced"),
+        ),
+        (
+            "Group's selectedProtocol will change because static member <member_id> with instance id "
+            "<group_instance_id> "
+            "joined with change of protocol",
+            _always("assignor_changed"),
+        ),
+        ("error when storing group assignment during SyncGroup (member: <member_id>)", _always("append_failed")),
+        ("Error when storing group assignment during SyncGroup (member: <member_id>)", _always("append_failed")),
+        (
+            "Error <error:word> when storing group assignment{ }?during SyncGroup (member: <member_id>)",
+            _always("append_failed"),
+        ),
+        ("Freshly-loaded group <rest>over capacity <rest_of_it>", _always("coordinator_failover")),
+        ("Downgrade group <group_id> from consumer to classic<rest>", _always("group_converted")),
+    )
+)
+
+
+def _known(reason: str) -> tuple[_Fields, _Classify] | None:
+    """The fields of a known reason and how it is classified."""
+    reason = reason.removesuffix(".")
+    for form, classify in _REASONS:
+        if form.needle in reason:
+            readings = form.readings(reason)
+            if readings:
+                return readings[0], classify
+    return None

@@ -1,0 +1,116 @@
+"""Logs of real clusters: nothing that tells of a group is overlooked, nothing honest is suspected."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.log_lines import parse_lines, read_head, starts_event
+from rebalance_audit.domain.model import LogEvent, LogKind, SourceLine
+from tests.domain.log_lines.lines import a_line
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+LOGS = sorted([*GOLDEN.glob("*/*/logs/*/*.log*"), *GOLDEN.glob("*/*/truth/client-logs/*/*.log*")])
+
+LOGGERS = (
+    "kafka.coordinator.group.",
+    "org.apache.kafka.coordinator.group.",
+    "org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime",
+    "org.apache.kafka.connect.runtime.distributed.",
+    "org.apache.kafka.clients.consumer.internals.ConsumerRebalanceListenerInvoker",
+    "org.apache.kafka.clients.consumer.internals.ConsumerMembershipManager",
+    "org.apache.kafka.clients.consumer.internals.AbstractCoordinator",
+)
+OF_NO_INTEREST = (
+    "Starting up.",
+    "Startup complete.",
+    "Shutting down.",
+    "Shutdown complete.",
+    "Scheduling loading of offsets",  # since 2.8 "Elected …" says it
+    "Scheduling unloading of offsets",
+    "Started unloading",
+    "Generated ",
+    "Discovered group coordinator",
+    "Group coordinator ",
+    "Requesting disconnect",
+    "JoinGroup failed",
+    "SyncGroup failed",
+    "Herder start",
+    "Herder stop",
+    "Session key updated",
+    "Catching up to assignment's config offset.",
+    " with epoch ",  # the KIP-848 client's own states other than transitions
+)
+"""What these loggers also say; each was looked at."""
+
+BY_WORDS = {
+    LogKind.PREPARING: "Preparing to rebalance group",
+    LogKind.STABILIZED: "Stabilized group",
+    LogKind.ASSIGNMENT_RECEIVED: "Assignment received from leader",
+    LogKind.EMPTIED: "is now empty",
+    LogKind.MEMBER_FAILED: "has failed, removing it",
+    LogKind.EPOCH_BUMPED: "Bumped group epoch",
+    LogKind.TARGET_COMPUTED: "Computed a new target assignment",
+    LogKind.WORKER_JOINED: "Joined group at generation",
+    LogKind.WORKER_TASK_STARTED: "task finished initialization and start",
+    LogKind.CLIENT_ASSIGNED: "Adding newly assigned partitions",
+    LogKind.CLIENT_JOINED: "Successfully joined group",
+}
+
+
+def events_in(path: Path) -> Iterator[SourceLine]:
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8", "replace")
+    event, at, byte = "", 0, 0
+    for line in text.split("\n"):
+        if starts_event(line) and event:
+            yield a_line(event, byte=byte, node=path.parent.name, file_name=path.name)
+            event, byte = "", at
+        event += line + "\n"
+        at += len(line.encode()) + 1
+    if event.strip():
+        yield a_line(event, byte=byte, node=path.parent.name, file_name=path.name)
+
+
+def test_there_are_captures_of_each_kind_of_coordinator() -> None:
+    assert {path.relative_to(GOLDEN).parts[0] for path in LOGS} >= {"2.7.2", "3.9.1", "4.3.0"}
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: "/".join(path.relative_to(GOLDEN).parts[:2] + path.parts[-2:]))
+def test_no_line_about_a_group_is_overlooked_and_no_honest_one_is_suspected(path: Path) -> None:
+    sources = list(events_in(path))
+    events: dict[str, LogEvent] = {event.ref: event for event in parse_lines(sources)}
+    assert not [event for event in events.values() if event.could_be_forged]
+    overlooked = []
+    for source in sources:
+        head = read_head(source.text)
+        assert head is not None, source.text[:200]
+        if source.ref in events or not (head.logger or "").startswith(LOGGERS):
+            continue
+        if not any(words in head.message for words in OF_NO_INTEREST):
+            overlooked.append(head.message[:200])
+    assert overlooked == []
+    counts = Counter(event.kind for event in events.values())
+    for kind, words in BY_WORDS.items():
+        assert counts[kind] == sum(words in source.text for source in sources), kind
+
+
+def test_the_eager_story_reads_like_it_happened() -> None:
+    """3.9.1, one consumer, then two, then three; one leaves, one is killed, the last one leaves."""
+    told = [
+        (event.kind, event.fields.get("generation_id"))
+        for path in LOGS
+        if path.relative_to(GOLDEN).parts[:2] == ("3.9.1", "eager_join_leave_kill")
+        and path.name.startswith("server.log")
+        for event in parse_lines(events_in(path))
+        if event.group_id == "orders-app"
+    ]
+    generations = [number for kind, number in told if kind is LogKind.STABILIZED]
+    assert generations == list(range(1, len(generations) + 1))
+    assert [number for kind, number in told if kind is LogKind.ASSIGNMENT_RECEIVED] == generations
+    assert [number for kind, number in told if kind is LogKind.PREPARING] == [*range(len(generations) + 1)]
+    assert (LogKind.EMPTIED, len(generations) + 1) in told
