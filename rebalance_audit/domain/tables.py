@@ -420,6 +420,7 @@ GOLD_FINDING = Table(
         _c("detail", "string", ""),
         _c("numbers", "string", "JSON."),
         _c("advice", "string", "What to do."),
+        _c("group_id", "string", "The group whose history shows it; null where it is about the evidence itself."),
         _EVIDENCE,
     ),
     (
@@ -528,6 +529,7 @@ SILVER_REBALANCE = Table(
     ("cluster_id", "rebalance_id"),
     (
         *GOLD_REBALANCE.columns,
+        _c("place", "int", "Its place in the group's history as reconstructed, from 0.", required=True),
         _c(
             "members",
             f"array<{_struct(GOLD_REBALANCE_MEMBER.columns)}>",

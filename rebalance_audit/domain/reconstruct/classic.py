@@ -82,6 +82,8 @@ class _Fold:
         self._held_before: dict[str, frozenset[Resource]] = {}
         self._delivered_index = -1
         self._is_history_known = False
+        self._committers: set[str] = set()
+        """Client ids seen to commit again and again."""
 
     def step(self, index: int) -> Rebalance:
         attempt = self._attempts[index]
@@ -90,6 +92,7 @@ class _Fold:
         if self._starts_fresh(index):
             self._holdings, self._before, self._held_before, self._is_history_known = {}, {}, {}, True
         after = {m.member_id: m for m in value.members} if value is not None else None
+        self._note_committers(index)
         rebalance = self._with_triggers(rebalance, index, after)
         if value is None or after is None:
             if rebalance.outcome in ("completed", "emptied"):
@@ -106,6 +109,17 @@ class _Fold:
         attempt = self._attempts[index]
         is_new = index == 0 or self._attempts[index - 1].incarnation != attempt.incarnation
         return is_new and attempt.number == 1 and not attempt.rewrite_seq
+
+    def _note_committers(self, index: int) -> None:
+        """Which members committed more than once since they were last given partitions."""
+        since, record = self._delivered_record_offset(), self._attempts[index].record
+        if since is None or record is None:
+            return
+        for member_id, held in self._held_before.items():
+            first = self._commits.first_between(held, since, record.offset)
+            last = self._commits.last_between(held, since, record.offset)
+            if self._before and first is not None and last is not None and last[0] - first[0] > 1_000:
+                self._committers.add(self._before[member_id].client_id)
 
     def _with_triggers(self, rebalance: Rebalance, index: int, after: Mapping[str, MemberMetadata] | None) -> Rebalance:
         attempt = self._attempts[index]
@@ -194,9 +208,12 @@ class _Fold:
         if record is None or since is None or value is None:
             return "unknown"
         last = self._commits.last_between(held, since, record.offset)
-        first = self._commits.first_between(held, since, record.offset)
-        commits_often = last is not None and first is not None and last[1] != first[1]
-        return infer_departure(member, last[0] if last else None, value.current_state_timestamp, commits_often)
+        if last is None and member.client_id not in self._committers:
+            return "unknown"
+        given = self._attempts[self._delivered_index].record
+        alive_at_ms = last[0] if last else given.at_ms if given else None
+        commits_often = member.client_id in self._committers
+        return infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often)
 
     def _delivered_record_offset(self) -> int | None:
         if self._delivered_index < 0:

@@ -236,12 +236,13 @@ def _departed(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
         joined_at_ms, joined_ref = gone.record.at_ms, gone.record.ref
     marks: list[Mark] = []
     if departure is None or departure.at_ms is None:
-        silence_ms = None if commit is None or joined_at_ms is None else joined_at_ms - commit[0]
-        may_work_on = silence_ms is None or silence_ms >= stretch.owner.rebalance_timeout
-        if joined_at_ms is not None and commit is not None and may_work_on and trigger != "member_left":
-            # Put out for not polling, it works on; nothing tells how long.
-            detail = "its last commit; it may have been put out and worked on"
-            return [*marks, _mark("estimate", commit[0], EvidenceTier.INFERRED, detail, commit[1], rank=5)]
+        alive_at_ms = commit[0] if commit is not None else stretch.given.known_at_ms
+        if joined_at_ms is not None and alive_at_ms is not None and trigger != "member_left":
+            if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
+                # Put out for not polling, it works on; nothing tells how long.
+                ref = commit[1] if commit is not None else joined_ref
+                detail = "its last sign of life; it may have been put out and worked on"
+                return [_mark("estimate", alive_at_ms, EvidenceTier.INFERRED, detail, ref, rank=5)]
         if joined_at_ms is not None and trigger != "member_poll_timeout":
             marks.append(
                 _mark(

@@ -1,0 +1,297 @@
+"""Live collection: records of a running cluster and growing log files, landed before their positions are remembered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingest.batches import KEY, VALUE, Row
+from ingest.broker import BrokerReader, Cluster, LivePartition
+from ingest.errors import Misconfigured, Problem, Retryable
+from ingest.folders import OFFSETS_TOPIC
+from ingest.landing import Landing, new_read_id, positions_name
+from ingest.readings import LogText, RecordRun, SourceReading
+from ingest.sources import source_record, without_secrets
+from ingest.tail import SETTLE_MS, LogTail
+from rebalance_audit.domain.model import SourceRecord
+
+TAIL_EVERY_MS = 1_000
+NO_ANSWER_MS = 30_000
+"""With an end to reach: give up after so long without a record or an end of a partition."""
+Report = Callable[[str], None]
+"""One line for the operator; secrets are gone from it."""
+Choose = Callable[[str, int], Iterable[int]]
+"""Topic and its number of partitions to the partitions to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectSettings:
+    client_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """librdkafka's settings, from client_config; without `bootstrap.servers` only logs are collected."""
+    offsets_topic: str = OFFSETS_TOPIC
+    connect_topics: Mapping[str, str] | None = None
+    """Name to `status` or `config`; None: look for them."""
+    logs: Sequence[tuple[str, str]] = ()
+    """(node, glob pattern)."""
+    cluster_id: str | None = None
+    """Needed only without a broker; else it must be the broker's."""
+    until_end: bool = False
+    flush_records: int = 200_000
+    flush_bytes: int = 32 << 20
+    flush_ms: int = 5_000
+
+
+@dataclass(slots=True, kw_only=True)
+class CollectSummary:
+    cluster_id: str
+    read_id: str
+    record_count: int = 0
+    line_count: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def collect(
+    settings: CollectSettings,
+    landing: Landing,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    report: Report = lambda line: None,
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> CollectSummary:
+    """Collect until `stop()`, or until the end that was there at the beginning. Raises Retryable or Misconfigured;
+    what was read until then is landed."""
+    if settings.client_config.get("bootstrap.servers"):
+        cluster = Cluster(settings.client_config)
+        cluster_id = cluster.cluster_id
+        if settings.cluster_id not in (None, cluster_id):
+            raise Misconfigured(f"{cluster.address} is cluster {cluster_id}, not {settings.cluster_id}; check -b.")
+    elif settings.cluster_id and settings.logs:
+        cluster, cluster_id = None, settings.cluster_id
+    else:
+        raise Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or log files and a cluster id.")
+    collector = _Collector(settings, landing, cluster_id, report, now_ms)
+    return collector.run(cluster, stop, progress)
+
+
+class _Collector:
+    def __init__(
+        self, settings: CollectSettings, landing: Landing, cluster_id: str, report: Report, now_ms: Callable[[], int]
+    ) -> None:
+        self.settings, self.landing, self.report, self.now_ms = settings, landing, report, now_ms
+        self.summary = CollectSummary(cluster_id=cluster_id, read_id=new_read_id("collect"))
+        self.positions_name = positions_name("live", cluster_id)
+        positions = landing.read_positions(self.positions_name)
+        self.record_positions: dict[str, int] = positions.get("partitions", {})
+        self.tail = LogTail(settings.logs, positions.get("logs"))
+        self.reader: BrokerReader | None = None
+        self.pending: dict[tuple[str, int], list[Row]] = {}
+        self.lines: list[LogText] = []
+        self.readings: list[SourceReading] = []
+        self.pending_count = self.pending_bytes = self.flush_count = 0
+        self.flushed_at_ms = self.tailed_at_ms = 0
+        self.is_flushing = False
+        """Also after a flush that failed: then nothing more is written, and the next run reads it again."""
+        self.told_errors: set[str] = set()
+
+    def run(
+        self, cluster: Cluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
+    ) -> CollectSummary:
+        self.flushed_at_ms = moved_at_ms = self.now_ms()
+        try:
+            if cluster is not None:
+                topics, problems = topics_to_read(cluster, self.settings)
+                self.reader = BrokerReader(cluster, topics, self.record_positions)
+                for topic, problem in {**problems, **self.reader.problems}.items():
+                    self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
+            told = 0 if self.reader is None else len(self.reader.problems)
+            while not stop():
+                arrived = self._poll_broker()
+                self._poll_logs()
+                now_ms = self.now_ms()
+                if self.reader is not None and cluster is not None:
+                    self._report_errors(cluster, has_news=arrived)
+                    for topic, problem in list(self.reader.problems.items())[told:]:
+                        self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
+                    told = len(self.reader.problems)
+                    partitions = self.reader.partitions
+                    if told and not partitions and not self.settings.logs:
+                        raise Misconfigured(*(problem.sentence for problem in self.reader.problems.values()))
+                    progress(sum(p.position for p in partitions), sum(p.end_offset for p in partitions), "records")
+                    moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
+                if self._is_flush_due(now_ms):
+                    self._flush()
+                if self.settings.until_end and (self.reader is None or self.reader.is_done):
+                    self._poll_logs(is_last=True)
+                    break
+                if self.settings.until_end and now_ms - moved_at_ms > NO_ANSWER_MS and cluster is not None:
+                    raise Retryable(f"{cluster.address} stopped answering before the end was read; what was read is "
+                                    f"kept, run it again to go on.")  # fmt: skip
+        finally:
+            try:
+                if not self.is_flushing:
+                    self._flush()
+            finally:
+                if self.reader is not None:
+                    self.reader.close()
+        return self.summary
+
+    def _report_errors(self, cluster: Cluster, *, has_news: bool) -> None:
+        if has_news:
+            self.told_errors.clear()
+        for line in cluster.take_errors():
+            if line not in self.told_errors:
+                self.told_errors.add(line)
+                self.report(line)
+
+    def _poll_broker(self) -> bool:
+        if self.reader is None:
+            if not self.settings.until_end:
+                time.sleep(0.2)
+            return False
+        arrived = self.reader.poll(0.2)
+        for live, rows in arrived:
+            if live.kind != "group":
+                rows = without_secrets(rows)
+            self.pending.setdefault((live.topic, live.partition), []).extend(rows)
+            self.pending_count += len(rows)
+            self.pending_bytes += sum(len(row[KEY] or b"") + len(row[VALUE] or b"") for row in rows)
+        return bool(arrived)
+
+    def _poll_logs(self, *, is_last: bool = False) -> None:
+        now_ms = self.now_ms()
+        if not self.settings.logs or (now_ms - self.tailed_at_ms < TAIL_EVERY_MS and not is_last):
+            return
+        self.tailed_at_ms = now_ms
+        for reading, lines in self.tail.poll(now_ms + (SETTLE_MS if is_last else 0)):
+            self.lines += lines
+            self.pending_count += len(lines)
+            self.pending_bytes += sum(len(line.text) for line in lines)
+            self.readings.append(reading)
+            self._note(reading)
+            if self._is_flush_due(now_ms):
+                self._flush()
+
+    def _tell(self, reading: SourceReading, problem: Problem) -> None:
+        reading.problems.add(problem)
+        self.readings.append(reading)
+        self._note(reading)
+
+    def _note(self, reading: SourceReading) -> None:
+        for problem in reading.problems:
+            self.summary.problems.append(problem.sentence)
+            self.report(problem.sentence)
+
+    def _is_flush_due(self, now_ms: int) -> bool:
+        return (
+            self.pending_count >= self.settings.flush_records
+            or self.pending_bytes >= self.settings.flush_bytes
+            or now_ms - self.flushed_at_ms >= self.settings.flush_ms
+        )
+
+    def _flush(self) -> None:
+        """Land what is pending, then the books, then remember the positions: in this order, a crash only repeats."""
+        self.flushed_at_ms = self.now_ms()
+        partitions = self.reader.partitions if self.reader is not None else []
+        pages = self.reader.close_pages() if self.reader is not None else []
+        positions = self.record_positions | {f"{live.topic}-{live.partition}": live.position for live in partitions}
+        for page in pages:
+            self._note(page)
+        if not (self.pending_count or pages or self.readings):
+            return
+        self.is_flushing = True
+        landing_id = f"{self.summary.read_id}-{self.flush_count:06d}"
+        runs = [
+            RecordRun(topic=topic, partition=partition, source="live", node=None, rows=rows)
+            for (topic, partition), rows in sorted(self.pending.items())
+        ]
+        cluster_id = self.summary.cluster_id
+        self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
+        self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, self.lines)
+        self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *_by_source(self.readings)])
+        self.landing.write_positions(self.positions_name, {"partitions": positions, "logs": self.tail.positions()})
+        self.record_positions = positions
+        self.pending, self.lines, self.readings = {}, [], []
+        self.pending_count = self.pending_bytes = 0
+        self.flush_count += 1
+        self.is_flushing = False
+
+
+def _by_source(readings: Iterable[SourceReading]) -> list[SourceReading]:
+    """One page per source: several pieces of a log file in one flush follow each other."""
+    joined: dict[str, SourceReading] = {}
+    for reading in readings:
+        page = joined.setdefault(reading.source, reading)
+        if page is not reading:
+            page.item_count += reading.item_count
+            if page.from_position is None:
+                page.from_position = reading.from_position
+            page.to_position = reading.to_position if reading.to_position is not None else page.to_position
+            for problem in reading.problems:
+                page.problems.add(problem)
+    return list(joined.values())
+
+
+def topics_to_read(cluster: Cluster, settings: CollectSettings) -> tuple[dict[str, str], dict[str, Problem]]:
+    """Topic to kind, and the topics that cannot be read. Raises Misconfigured if none can."""
+    wanted = {settings.offsets_topic: "group"}
+    named = settings.connect_topics
+    wanted |= named if named is not None else cluster.find_connect_topics()
+    faults = {topic: fault for topic in wanted if (fault := cluster.why_not(topic)) is not None}
+    if len(faults) == len(wanted):
+        raise Misconfigured(*faults.values())
+    topics = {topic: kind for topic, kind in wanted.items() if topic not in faults}
+    return topics, {topic: Problem(code="unreadable", sentence=fault) for topic, fault in faults.items()}
+
+
+@dataclass(slots=True)
+class LiveEvidence:
+    """What a running cluster holds now, without a warehouse. `sources` fills up while `records` is iterated."""
+
+    settings: CollectSettings
+    cluster: Cluster
+    sources: list[SourceReading] = field(default_factory=list)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.cluster.cluster_id
+
+    def records(
+        self, wants: Callable[[str, bytes | None], bool] | None = None, choose: Choose | None = None
+    ) -> Iterator[SourceRecord]:
+        """Every record up to the present end, in order per partition. `choose` picks partitions: a group is in one."""
+        topics, problems = topics_to_read(self.cluster, self.settings)
+        counts = self.cluster.partition_counts
+        partitions = {topic: choose(topic, counts[topic]) for topic in topics} if choose else None
+        reader = BrokerReader(self.cluster, topics, partitions=partitions)
+        idle_since = time.monotonic()
+        try:
+            while not reader.is_done:
+                arrived = reader.poll(0.5)
+                for live, rows in arrived:
+                    idle_since = time.monotonic()
+                    yield from self._records(live, rows, wants)
+                if (time.monotonic() - idle_since) * 1000 > NO_ANSWER_MS:
+                    raise Retryable(f"{self.cluster.address} stopped answering before the end was read; try again.")
+            self.sources += reader.close_pages()
+            for topic, problem in {**problems, **reader.problems}.items():
+                reading = SourceReading(source=f"record:{topic}", kind="record")
+                reading.problems.add(problem)
+                self.sources.append(reading)
+        finally:
+            reader.close()
+
+    def _records(
+        self, live: LivePartition, rows: list[Row], wants: Callable[[str, bytes | None], bool] | None
+    ) -> Iterator[SourceRecord]:
+        if wants is not None:
+            rows = [row for row in rows if wants(live.topic, row[KEY])]
+        for row in rows if live.kind == "group" else without_secrets(rows):
+            yield source_record(self.cluster_id, live.topic, live.partition, row)
+
+
+def live_evidence(settings: CollectSettings) -> LiveEvidence:
+    """Raises Retryable or Misconfigured if the cluster does not answer."""
+    return LiveEvidence(settings, Cluster(settings.client_config))

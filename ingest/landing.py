@@ -1,0 +1,190 @@
+"""Landing files: immutable Parquet, there whole or not at all. The only writer of `landing/` and `positions/`.
+
+Order is the promise: a landing file is durable before the position after it is remembered. A crash between the two
+repeats evidence, which collapses downstream, and never loses any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import urllib.parse
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from ingest.batches import HEADERS, ROW_COLUMNS
+from ingest.errors import Misconfigured
+from ingest.readings import LogText, RecordRun, SourceReading
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import arrow_schema
+
+_RECORD = arrow_schema(tables.BRONZE_RECORD)
+_LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)
+_SOURCE = arrow_schema(tables.BRONZE_SOURCE)
+
+
+class Landing:
+    """The landing folders of one warehouse: a folder, or an object-store URL."""
+
+    def __init__(self, warehouse: str | os.PathLike[str]) -> None:
+        location = os.fspath(warehouse)
+        self._is_local = "://" not in location
+        if self._is_local:
+            self._fs, self._root = pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(location))
+        else:
+            self._fs, self._root = pafs.FileSystem.from_uri(location)
+
+    def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[RecordRun]) -> int:
+        """One landing file of records, sorted by topic, partition and offset. How many; no file for none."""
+        parts = [_record_table(cluster_id, landing_id, run) for run in runs if run.rows]
+        if not parts:
+            return 0
+        data = pa.concat_tables(parts)
+        if not _is_sorted(parts):
+            data = data.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
+        self._write_parquet("record", landing_id, data)
+        return int(data.num_rows)
+
+    def write_log_lines(self, landing_id: str, cluster_id: str, lines: Sequence[LogText]) -> int:
+        if not lines:
+            return 0
+        columns: dict[str, Any] = {
+            "cluster_id": [cluster_id] * len(lines),
+            "node": [line.node for line in lines],
+            "file_name": [line.file_name for line in lines],
+            "file_id": [line.file_id for line in lines],
+            "byte": [line.byte for line in lines],
+            "text": [line.text for line in lines],
+            "landing": [landing_id] * len(lines),
+        }
+        self._write_parquet("log_line", landing_id, pa.table(columns, schema=_LOG_LINE))
+        return len(lines)
+
+    def write_sources(
+        self,
+        landing_id: str,
+        cluster_id: str,
+        read_id: str,
+        readings: Iterable[SourceReading],
+        *,
+        kafka_version: str | None = None,
+        log_time_zone: str | None = None,
+    ) -> int:
+        """What was read. A problem is a row of its own under `<read_id>#<n>`, so that its grain stays one fact."""
+        rows: list[dict[str, Any]] = []
+        for reading in readings:
+            known = {
+                "cluster_id": cluster_id, "source": reading.source, "kind": reading.kind, "landing": landing_id,
+                "log_time_zone": log_time_zone, "kafka_version": kafka_version,
+            }  # fmt: skip
+            seen = {
+                name: getattr(reading, name)
+                for name in ("from_position", "to_position", "from_at_ms", "to_at_ms", "item_count")
+            }
+            if reading.from_position is not None or not len(reading.problems):
+                rows.append({**known, **seen, "read_id": read_id})
+            for n, problem in enumerate(reading.problems, 1):
+                told = {
+                    "problem": problem.sentence, "problem_code": problem.code, "problem_position": problem.position
+                }  # fmt: skip
+                rows.append({**known, **told, "read_id": f"{read_id}#{n}", "item_count": 0})
+        if rows:
+            self._write_parquet("source", landing_id, pa.Table.from_pylist(rows, schema=_SOURCE))
+        return len(rows)
+
+    def read_positions(self, name: str) -> dict[str, Any]:
+        try:
+            with self._fs.open_input_stream(f"{self._root}/positions/{name}.json") as stream:
+                positions: dict[str, Any] = json.loads(stream.read())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise Misconfigured(
+                f"{self._root}/positions/{name}.json is not readable ({error}); delete it to read everything once more."
+            ) from error
+        return positions
+
+    def write_positions(self, name: str, positions: Mapping[str, Any]) -> None:
+        """Call only after everything before these positions has been written."""
+        self._write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
+
+    def _write_parquet(self, noun: str, landing_id: str, data: pa.Table) -> None:
+        sink = pa.BufferOutputStream()
+        pq.write_table(data, sink, compression="zstd", write_statistics=True)
+        self._write(f"landing/{noun}/{landing_id}.parquet", sink.getvalue())
+
+    def _write(self, name: str, content: bytes | pa.Buffer) -> None:
+        path = f"{self._root}/{name}"
+        if not self._is_local:
+            with self._fs.open_output_stream(path) as stream:  # an object appears when its upload ends
+                stream.write(content)
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(unfinished)
+            raise
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(folder)  # else the rename itself may be lost with the power
+        finally:
+            os.close(folder)
+
+
+def new_read_id(what: str) -> str:
+    """A name for one import or collector run; sorts by time."""
+    return f"{what}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+
+
+def positions_name(what: str, cluster_id: str) -> str:
+    """Of one cluster; two clusters in one warehouse do not share what was read."""
+    return f"{what}-{urllib.parse.quote(cluster_id, safe='')}"
+
+
+def _record_table(cluster_id: str, landing_id: str, run: RecordRun) -> pa.Table:
+    columns = list(zip(*run.rows, strict=True))
+    count = len(run.rows)
+    constant = {
+        "cluster_id": cluster_id, "topic": run.topic, "partition": run.partition, "copy": 0, "source": run.source,
+        "node": run.node, "landing": landing_id,
+    }  # fmt: skip
+    arrays = []
+    for column in _RECORD:
+        if column.name in constant:
+            arrays.append(pa.repeat(pa.scalar(constant[column.name], column.type), count))
+        elif column.name == "headers":
+            arrays.append(_headers(columns[HEADERS], column.type))
+        else:
+            arrays.append(pa.array(columns[ROW_COLUMNS.index(column.name)], column.type))
+    return pa.Table.from_arrays(arrays, schema=_RECORD)
+
+
+def _headers(headers: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    if not any(headers):
+        return pa.nulls(len(headers), type_)
+    return pa.array([h and [{"key": key, "value": value} for key, value in h] for h in headers], type_)
+
+
+def _is_sorted(parts: Sequence[pa.Table]) -> bool:
+    last: tuple[str, int, int] = ("", -1, -1)
+    for part in parts:
+        offsets = part["offset"].to_numpy()
+        first = (part["topic"][0].as_py(), part["partition"][0].as_py(), int(offsets[0]))
+        if first < last or (offsets[1:] < offsets[:-1]).any():
+            return False
+        last = (first[0], first[1], int(offsets[-1]))
+    return True
