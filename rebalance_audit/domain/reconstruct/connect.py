@@ -1,0 +1,178 @@
+"""Rebalances of Connect groups, and the time line of every connector and task.
+
+Under `compatible` and `sessioned` what stays keeps running and is not in the assignment's bytes; under `default`
+everything stops and is given anew. Source: KIP-415, KIP-507, formats.md B.3, G.1; times as measured in observed.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rebalance_audit.domain.model import GroupEvidence, Member, Rebalance, Trigger
+
+from .attempts import Attempt, classic_attempts
+from .connect_configs import Configs
+from .connect_departures import Departures
+from .connect_existence import Existence
+from .connect_lines import WorkerLines
+from .connect_marks import Sources
+from .connect_movements import Movements
+from .connect_reading import rounds_of, with_worker_lines
+from .connect_rounds import Resource, Round, Worker, names
+from .connect_runs import Ownership, attach_statuses
+from .connect_tasks import TaskHistory
+from .connect_triggers import Causes
+from .frame import frame
+from .reconstruction import Reconstruction
+from .triggers import EXPECTED
+
+PROTOCOL_TYPE = "connect"
+
+
+def is_connect_group(evidence: GroupEvidence) -> bool:
+    """Records say so; where no record tells a protocol, lines of workers do."""
+    types = {getattr(r.record.value, "protocol_type", "") for r in evidence.records if r.record.value is not None}
+    types.discard("")
+    if types or any(r.record.name not in ("GroupMetadata", "OffsetCommit") for r in evidence.records):
+        return PROTOCOL_TYPE in types
+    return any(line.kind.startswith("worker_") for line in evidence.lines)
+
+
+def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
+    """All rebalances of the group in order, and its connectors' and tasks' intervals. Any order of evidence."""
+    classic = [r for r in evidence.records if r.record.name == "GroupMetadata"]
+    found, _ = classic_attempts(classic, evidence.lines)
+    lines = WorkerLines(evidence.lines)
+    attempts = with_worker_lines(found, lines)
+    rounds = rounds_of(attempts, lines)
+    ownership = Ownership(rounds, lines)
+    tombstones = attach_statuses(ownership, evidence.statuses)
+    configs = Configs(evidence.configs)
+    departures = Departures(attempts, lines, evidence.statuses)
+    sources = Sources(rounds=rounds, lines=lines, departures=departures, configs=configs)
+    existence = Existence(rounds, ownership, configs, tombstones, has_statuses=bool(evidence.statuses))
+    frames = [frame(evidence.cluster_id, evidence.group_id, attempts, i) for i in range(len(attempts))]
+    is_fresh = bool(rounds.all) and rounds.all[0].index == 0 and rounds.all[0].number == 1
+    movements = Movements(
+        ownership, existence, sources, {i: f.rebalance_id for i, f in enumerate(frames)}, is_fresh=is_fresh
+    )
+    causes = Causes(rounds, ownership, configs, departures, lines)
+    rebalances = []
+    for index, (attempt, rebalance) in enumerate(zip(attempts, frames, strict=True)):
+        rebalance = _with_triggers(rebalance, attempt, causes.of(attempt, index))
+        round_ = rounds.at(index)
+        if round_ is not None:
+            before = rounds.before(index)
+            rebalance = _delivered(rebalance, round_, before, existence, is_fresh=is_fresh)
+            moved = movements.of(round_)
+            restarted = sum(m.kind == "restarted" for m in moved)
+            kept = None if rebalance.kept_count is None else rebalance.kept_count - restarted
+            rebalance = replace(rebalance, movements=moved, kept_count=kept)
+        rebalances.append(rebalance)
+    tasks = TaskHistory(evidence, ownership, existence, sources).rows()
+    return Reconstruction(rebalances=tuple(rebalances), connect_tasks=tuple(tasks))
+
+
+def _with_triggers(rebalance: Rebalance, attempt: Attempt, triggers: Sequence[Trigger]) -> Rebalance:
+    rebalance = replace(rebalance, protocol_type=rebalance.protocol_type or PROTOCOL_TYPE)
+    if attempt.missing_to is not None:
+        detail = (
+            f"generations {attempt.number} to {attempt.missing_to}" if attempt.missing_to > attempt.number else None
+        )
+        return replace(rebalance, trigger_detail=detail)
+    if not triggers:
+        return rebalance
+    first = triggers[0]
+    if first.trigger == "unknown":
+        return replace(rebalance, triggers=tuple(triggers), trigger_detail=first.detail)
+    return replace(
+        rebalance,
+        triggers=tuple(triggers),
+        trigger=first.trigger,
+        trigger_tier=str(first.tier),
+        trigger_detail=first.detail,
+        expected=first.trigger in EXPECTED,
+        expected_reason=EXPECTED.get(first.trigger),
+        evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
+    )
+
+
+def _delivered(
+    rebalance: Rebalance, round_: Round, before: Round | None, existence: Existence, *, is_fresh: bool
+) -> Rebalance:
+    running = [w.running for w in round_.workers]
+    is_known = None not in running and not (round_.is_partial and rebalance.member_count not in (None, len(running)))
+    held = {r for resources in running for r in resources or ()}
+    kept = sum(
+        len((_owned_before(w, before, round_, is_fresh) or frozenset()) & (w.running or frozenset()))
+        for w in round_.workers
+    )
+    if round_.is_partial:
+        rebalance = replace(
+            rebalance,
+            assignor=round_.assignor,
+            leader_member_id=round_.leader_member_id,
+            member_count=rebalance.member_count if rebalance.member_count is not None else len(round_.workers),
+            is_complete_evidence=False,
+        )
+    return replace(
+        rebalance,
+        mode=round_.mode,
+        config_offset=round_.config_offset if round_.config_offset is not None and round_.config_offset >= 0 else None,
+        connect_delay_ms=round_.delay_ms,
+        members=_members(rebalance, round_, before, is_fresh),
+        resource_count=len(held) if is_known else None,
+        kept_count=(0 if round_.mode == "eager" else kept) if is_known else None,
+        unassigned_count=len(existence.unassigned(round_)) if is_known else None,
+        is_complete_evidence=rebalance.is_complete_evidence and is_known,
+    )
+
+
+def _members(rebalance: Rebalance, round_: Round, before: Round | None, is_fresh: bool) -> tuple[Member, ...]:
+    was: Mapping[str, Worker] = {w.member_id: w for w in before.workers} if before is not None else {}
+    found = []
+    for worker in round_.workers:
+        held = _owned_before(worker, before, round_, is_fresh)
+        is_new = worker.member_id not in was if before is not None else is_fresh or not held
+        found.append(_member(rebalance, worker, "joined" if is_new else "stayed", held, worker.running))
+    present = {w.member_id for w in round_.workers}
+    for worker in was.values():
+        if worker.member_id not in present and not round_.is_partial:
+            found.append(_member(rebalance, worker, "left", worker.running, frozenset()))
+    return tuple(found)
+
+
+def _owned_before(worker: Worker, before: Round | None, round_: Round, is_fresh: bool) -> frozenset[Resource] | None:
+    if worker.held is not None and round_.mode != "eager":
+        return worker.held
+    if before is None:
+        return frozenset() if is_fresh else None
+    old = next((w for w in before.workers if w.member_id == worker.member_id), None)
+    return old.running if old is not None else frozenset()
+
+
+def _member(
+    rebalance: Rebalance,
+    worker: Worker,
+    change: str,
+    held: frozenset[Resource] | None,
+    running: frozenset[Resource] | None,
+) -> Member:
+    metadata, joined = worker.metadata, worker.joined
+    is_known = held is not None and running is not None
+    return Member(
+        member_id=worker.member_id,
+        client_id=metadata.client_id if metadata else joined.fields.get("client_id") if joined else None,
+        client_host=metadata.client_host if metadata else None,
+        worker_url=worker.url,
+        change=change,
+        is_leader=change != "left" and worker.member_id == rebalance.leader_member_id,
+        session_timeout_ms=metadata.session_timeout if metadata else None,
+        rebalance_timeout_ms=metadata.rebalance_timeout if metadata and metadata.rebalance_timeout >= 0 else None,
+        owned_before=None if held is None else names(held),
+        assigned=None if running is None else names(running),
+        revoked=names((held or frozenset()) - (running or frozenset())) if is_known else None,
+        added=names((running or frozenset()) - (held or frozenset())) if is_known else None,
+        evidence=rebalance.evidence[:1],
+    )

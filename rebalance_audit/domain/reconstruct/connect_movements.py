@@ -1,0 +1,166 @@
+"""What stopped, moved or began in one generation of a Connect group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogKind, Mark, Movement
+
+from .connect_bounds import about, not_after, not_before
+from .connect_existence import Existence
+from .connect_marks import Sources, running_marks, start_marks, stop_marks, unassigned_marks
+from .connect_rounds import Round, resource_name, resource_type
+from .connect_runs import Ownership, Run
+from .pauses import LINE_SLACK_MS
+
+RESTART_MS = 60_000
+"""A start this long after the generation that carries its number was asked for by somebody, not by the rebalance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A task that stopped and started on the same worker because its configuration changed."""
+
+    run: Run
+    stopped: ConnectRecord | None
+    """UNASSIGNED; None where only a second RUNNING tells."""
+    started: ConnectRecord
+
+
+class Movements:
+    def __init__(
+        self, ownership: Ownership, existence: Existence, sources: Sources, ids: Mapping[int, str], *, is_fresh: bool
+    ) -> None:
+        self._ownership = ownership
+        self._existence = existence
+        self._sources = sources
+        self._ids = ids
+        """Rebalance id by index of the attempt."""
+        self._first = None if is_fresh else next(iter(sources.rounds.all), None)
+        self._restarts = _restarts(ownership)
+
+    def of(self, round_: Round) -> tuple[Movement, ...]:
+        found: list[Movement] = []
+        begun = self._ownership.begun_in(round_)
+        for run in begun:
+            before = self._ownership.before(run)
+            if before is not None and self._existence.deleted_in(before) is not None:
+                before = None
+            elif before is None and round_ is self._first:
+                # Evidence begins here: who had it before is not known.
+                continue
+            found.append(self._given(run, before, round_))
+        given = {run.resource for run in begun}
+        for run in self._ownership.ended_in(round_):
+            if run.resource not in given and not self._is_held(run, round_):
+                given.add(run.resource)
+                found.append(_movement("revoked", run, None, round_))
+        for restart in self._restarts.get(round_.number, []):
+            if restart.run.seen.index < round_.index and restart.run.resource not in given:
+                if restart.run.ended is None or restart.run.ended.index > round_.index:
+                    found.append(self._restarted(restart, round_))
+        return tuple(found)
+
+    def _given(self, run: Run, before: Run | None, round_: Round) -> Movement:
+        if before is None:
+            refs = [r.ref for r in run.statuses[:1]]
+            return _movement("assigned", None, run, round_, refs=refs)
+        kind = "returned" if before.worker.key == run.worker.key else "moved"
+        elsewhere = before.ended if before.ended is not round_ else None
+        return _movement(
+            kind,
+            before,
+            run,
+            round_,
+            stops=stop_marks(before, self._sources),
+            resumes=start_marks(run, self._sources),
+            revoked_in=self._ids.get(elsewhere.index) if elsewhere is not None else None,
+        )
+
+    def _restarted(self, restart: Restart, round_: Round) -> Movement:
+        run = restart.run
+        stops: list[Mark] = []
+        if restart.stopped is not None:
+            stops += unassigned_marks(restart.stopped)
+        else:
+            joined_ms = round_.joined_at_ms or round_.at_ms
+            detail = "it stops before its worker joins"
+            stops.append(not_after(round_, detail, joined_ms + LINE_SLACK_MS))
+            stops.append(about(round_, detail, joined_ms, rank=5, tier=EvidenceTier.INFERRED))
+        if run.worker.node is not None:
+            lines = self._sources.lines.between(run.worker.node, round_.at_ms - RESTART_MS, round_.at_ms)
+            name = resource_name(run.resource)
+            told = [
+                line
+                for line in lines
+                if line.kind is LogKind.WORKER_TASKS_RECONFIGURED and name in (line.fields.get("tasks") or ())
+            ]
+            stops += [not_before(line, "the worker began to stop it") for line in told[-1:]]
+        resumes = (not_before(round_, "the assignment was delivered"), *running_marks(restart.started))
+        return _movement("restarted", run, run, round_, stops=tuple(stops), resumes=resumes)
+
+    def _is_held(self, run: Run, round_: Round) -> bool:
+        """Another worker has it, too."""
+        return any(
+            other is not run
+            and other.seen.index <= round_.index
+            and (other.ended is None or other.ended.index > round_.index)
+            for other in self._ownership.runs[run.resource]
+        )
+
+
+def _restarts(ownership: Ownership) -> dict[int, list[Restart]]:
+    """By generation: RUNNING once more on the same worker under a newer generation, ownership unchanged."""
+    found: dict[int, list[Restart]] = {}
+    for run in ownership.all():
+        for before, after in zip(run.statuses, run.statuses[1:], strict=False):
+            old, new = before.record, after.record
+            if new.state != "RUNNING" or old.state not in ("UNASSIGNED", "RUNNING"):
+                continue
+            if old.generation is None or new.generation is None or not old.generation < new.generation:
+                continue
+            stopped = before if old.state == "UNASSIGNED" else None
+            found.setdefault(new.generation, []).append(Restart(run, stopped, after))
+    return found
+
+
+def _movement(
+    kind: str,
+    old: Run | None,
+    new: Run | None,
+    round_: Round,
+    *,
+    stops: tuple[Mark, ...] = (),
+    resumes: tuple[Mark, ...] = (),
+    revoked_in: str | None = None,
+    refs: list[str] | None = None,
+) -> Movement:
+    run = new or old
+    assert run is not None
+    evidence = [round_.ref, *(m.ref for m in (*stops, *resumes)), *(refs or ())]
+    return Movement(
+        resource_type=resource_type(run.resource),
+        resource=resource_name(run.resource),
+        connector=run.resource[0],
+        task=run.resource[1],
+        kind=kind,
+        from_member_id=old.worker.member_id if old else None,
+        to_member_id=new.worker.member_id if new else None,
+        from_client_id=_client_id(old),
+        to_client_id=_client_id(new),
+        from_worker_url=old.worker.url if old else None,
+        to_worker_url=new.worker.url if new else None,
+        revoked_in_rebalance_id=revoked_in,
+        stop_marks=stops,
+        resume_marks=resumes,
+        evidence=tuple(dict.fromkeys(ref for ref in evidence if ref is not None)),
+    )
+
+
+def _client_id(run: Run | None) -> str | None:
+    if run is None:
+        return None
+    if run.worker.metadata is not None:
+        return run.worker.metadata.client_id
+    return run.worker.joined.fields.get("client_id") if run.worker.joined is not None else None
