@@ -1,0 +1,290 @@
+"""RB006 to RB009: members that vanish, are put out, are waited for, or fight over an instance id."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.detect.history import History, Identity, Step, clusters, identity, label, refs_of
+from rebalance_audit.domain.detect.modes import number
+from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.model import Finding, Member, Movement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Departure:
+    """Members gone in one rebalance by one cause, and what stood still because of it."""
+
+    step: Step
+    members: tuple[Member, ...]
+    movements: tuple[Movement, ...]
+
+    @property
+    def who(self) -> str:
+        return listed([label(m) for m in self.members]) or "a member no evidence names"
+
+    @property
+    def held_count(self) -> int:
+        if self.movements:
+            return len(self.movements)
+        return sum(len(m.owned_before or ()) for m in self.members)
+
+    @property
+    def worst(self) -> Movement | None:
+        return max(
+            (m for m in self.movements if m.pause_estimate_ms is not None),
+            key=lambda m: m.pause_estimate_ms or 0,
+            default=None,
+        )
+
+    def cost(self, noun: str) -> str:
+        """`its 2 partitions stood still for 12.3 s (10 s … 13.4 s)`."""
+        if not self.held_count:
+            return "it held nothing" if self._is_known_empty else f"what it held is not known ({noun}s)"
+        held = f"its {counted(self.held_count, noun)}"
+        if self.worst is None:
+            return f"{held} got no new owner that the evidence shows"
+        w = self.worst
+        if w.overlap_ms and (w.pause_estimate_ms or 0) <= 0:
+            longest = max(m.overlap_ms or 0 for m in self.movements)
+            return f"{held} had two owners at once for {duration(longest)}"
+        return f"{held} stood still for {bounded(w.pause_estimate_ms, w.pause_lower_ms, w.pause_upper_ms)}"
+
+    @property
+    def _is_known_empty(self) -> bool:
+        return bool(self.members) and all(m.owned_before == () for m in self.members)
+
+
+def _departures(history: History, trigger: str) -> list[_Departure]:
+    found: list[_Departure] = []
+    for step in history.attempts:
+        causes = [t for t in step.rebalance.triggers if t.trigger == trigger]
+        if not causes and step.rebalance.trigger != trigger:
+            continue
+        ids = list(dict.fromkeys(m for cause in causes for m in cause.members))
+        if not ids:  # no cause names anybody: those the records show gone
+            ids = [m.member_id for m in step.rebalance.members if m.change == "left"]
+        here = {m.member_id: m for m in step.rebalance.members}
+        found.append(
+            _Departure(
+                step=step,
+                members=tuple(here.get(i) or history.member(i) for i in ids),
+                movements=tuple(history.movements_from(ids, step)),
+            )
+        )
+    return found
+
+
+def _incidents(history: History, departures: Sequence[_Departure]) -> Iterator[list[_Departure]]:
+    by_index = {d.step.index: d for d in departures}
+    for part in clusters([d.step for d in departures], history.limits.quiet_ms):
+        yield [by_index[s.index] for s in part]
+
+
+def _departure_finding(
+    history: History,
+    rule_id: str,
+    trigger: str,
+    incident: Sequence[_Departure],
+    *,
+    did: str,
+    severity: str,
+    advice: str,
+    more_numbers: dict[str, object] | None = None,
+) -> list[Finding]:
+    noun = "task" if incident[0].step.rebalance.protocol_type == "connect" else "partition"
+    steps = [d.step for d in incident]
+    costliest = max(incident, key=lambda d: ((d.worst.pause_estimate_ms or 0) if d.worst else 0, d.held_count))
+    names = list(dict.fromkeys(label(m) for d in incident for m in d.members))
+    if len(incident) == 1:
+        title = f"{incident[0].who} of {history.group} {did}; {incident[0].cost(noun)}"
+    else:
+        title = (
+            f"{counted(len(incident), 'time')} in {duration(steps[-1].at_ms - steps[0].first_at_ms)} a member of "
+            f"{history.group} {did}: {listed(names) or 'nobody is named'}; worst: {costliest.cost(noun)}"
+        )
+    worst = costliest.worst
+    lines = [f"{clock(d.step.at_ms)}, {number(d.step.rebalance)}: {d.who}; {d.cost(noun)}" for d in incident[:10]]
+    if len(incident) > 10:
+        lines.append(f"and {len(incident) - 10} more")
+    held = [m.resource for d in incident for m in d.movements]
+    if held:
+        lines.append(f"Concerned: {folded(held)}")
+    return history.finding(
+        rule_id,
+        key=f"{trigger} {steps[0].rebalance.rebalance_id}",
+        severity=severity,
+        is_open=history.now_ms - steps[-1].at_ms <= history.limits.quiet_ms,
+        first_seen_at_ms=steps[0].first_at_ms,
+        last_seen_at_ms=steps[-1].at_ms,
+        title=title,
+        detail="\n".join(lines),
+        numbers={
+            "times": len(incident),
+            "members": names[:20],
+            "resource_count": sum(d.held_count for d in incident),
+            "pause_lower_ms": worst.pause_lower_ms if worst else None,
+            "pause_estimate_ms": worst.pause_estimate_ms if worst else None,
+            "pause_upper_ms": worst.pause_upper_ms if worst else None,
+            **(more_numbers or {}),
+        },
+        advice=advice,
+        evidence=refs_of(steps, trigger),
+    )
+
+
+def session_expiry(history: History) -> list[Finding]:
+    """A member vanished without leaving: its session timeout passed without a heartbeat.
+
+    Silent for members that left, for static members (RB009) and for those put out by their poll interval (RB006).
+    Info only for Streams on the classic protocol, whose clients close without leaving.
+    """
+    found: list[Finding] = []
+    for incident in _incidents(history, _departures(history, "member_session_expired")):
+        timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
+        silent_for = f"its session timeout of {duration(max(timeouts))}" if timeouts else "its whole session timeout"
+        is_streams = all(d.step.rebalance.assignor == "stream" for d in incident)
+        found += _departure_finding(
+            history,
+            "RB007",
+            "member_session_expired",
+            incident,
+            did=f"vanished without leaving (no heartbeat for {silent_for})",
+            severity="info" if is_streams else "warning",
+            advice="Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
+            "Else look for kills, memory limits and long pauses of the process."
+            if is_streams
+            else "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network. If it "
+            "restarts "
+            "by itself, a group.instance.id spares the others; a shorter session.timeout.ms shortens the wait.",
+            more_numbers={"session_timeout_ms": max(timeouts, default=None)},
+        )
+    return found
+
+
+def poll_timeout(history: History) -> list[Finding]:
+    """A member was put out, or left, because processing exceeded max.poll.interval.ms.
+
+    Silent for members that close, vanish, or are dropped while they should re-join (RB008).
+    """
+    found: list[Finding] = []
+    for incident in _incidents(history, _departures(history, "member_poll_timeout")):
+        first_type = incident[0].step.rebalance.protocol_type
+        intervals = [m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None]
+        interval = f" of {duration(max(intervals))}" if intervals and first_type == "consumer" else ""
+        overlaps = [m.overlap_ms for d in incident for m in d.movements if m.overlap_ms]
+        twice = (
+            f" It worked on for {duration(max(overlaps))} beside the new owner: look for records processed twice."
+            if overlaps
+            else ""
+        )
+        found += _departure_finding(
+            history,
+            "RB006",
+            "member_poll_timeout",
+            incident,
+            did=f"took longer between two polls than its max.poll.interval.ms{interval}",
+            severity="warning",
+            advice="Process fewer records per poll (max.poll.records), faster, or allow more time "
+            f"(max.poll.interval.ms).{twice}",
+            more_numbers={
+                "max_poll_interval_ms": max(intervals, default=None) if first_type == "consumer" else None,
+                "overlap_ms": max(overlaps, default=None),
+            },
+        )
+    return found
+
+
+def dropped_member(history: History) -> list[Finding]:
+    """A member made the others wait until the rebalance timeout, and was dropped then.
+
+    Silent for slow members that still came in time.
+    """
+    found: list[Finding] = []
+    for trigger, did in (
+        ("member_dropped_at_rebalance_timeout", "did not re-join before the rebalance timeout"),
+        ("member_sync_timeout", "did not fetch its assignment before the rebalance timeout"),
+    ):
+        for incident in _incidents(history, _departures(history, trigger)):
+            windows = [w for d in incident if (w := d.step.rebalance.broker_window_ms) is not None]
+            timeouts = [
+                m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None
+            ]
+            waited = f" (the group was rebalancing for {duration(max(windows))})" if windows else ""
+            limit = f" of {duration(max(timeouts))}" if timeouts else ""
+            found += _departure_finding(
+                history,
+                "RB008",
+                trigger,
+                incident,
+                did=f"{did}{limit}{waited}",
+                severity="warning",
+                advice="That member's poll loop was stuck or its process frozen (its heartbeats may go on from another "
+                "thread): look at what it processed then. A lower max.poll.interval.ms shortens the wait of the "
+                "others.",
+                more_numbers={
+                    "rebalance_timeout_ms": max(timeouts, default=None),
+                    "broker_window_ms": max(windows, default=None),
+                },
+            )
+    return found
+
+
+def static_membership(history: History) -> list[Finding]:
+    """A static member expired, its dead slot holding its partitions, or two processes fight over one instance id.
+
+    Silent for a static member that restarts within its session timeout: that is what static membership is for.
+    """
+    found: list[Finding] = []
+    for incident in _incidents(history, _departures(history, "static_member_expired")):
+        timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
+        limit = f" of {duration(max(timeouts))}" if timeouts else ""
+        found += _departure_finding(
+            history,
+            "RB009",
+            "static_member_expired",
+            incident,
+            did=f"(static) did not come back within its session timeout{limit}",
+            severity="warning",
+            advice="Its slot holds its partitions until the session timeout: make that a little longer than a restart "
+            "takes. When scaling down for good, remove the member (Admin.removeMembersFromConsumerGroup).",
+            more_numbers={"session_timeout_ms": max(timeouts, default=None)},
+        )
+    return found + _instance_fights(history)
+
+
+def _instance_fights(history: History) -> list[Finding]:
+    limits = history.limits
+    rewrites: dict[Identity, list[Step]] = {}
+    for step in history.steps:
+        for member in step.rebalance.members:
+            if member.change == "replaced" and member.group_instance_id is not None:
+                rewrites.setdefault(identity(member), []).append(step)
+    found: list[Finding] = []
+    for who, steps in sorted(rewrites.items()):
+        for part in clusters(steps, limits.instance_fight_window_ms):
+            window: deque[Step] = deque()
+            most = 0
+            for step in part:
+                window.append(step)
+                while window and window[0].at_ms <= step.at_ms - limits.instance_fight_window_ms:
+                    window.popleft()
+                most = max(most, len(window))
+            if most < limits.instance_fight_rewrites:
+                continue
+            found += history.finding(
+                "RB009",
+                key=f"{who[1]} {part[0].rebalance.rebalance_id}",
+                severity="warning",
+                is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
+                first_seen_at_ms=part[0].first_at_ms,
+                last_seen_at_ms=part[-1].at_ms,
+                title=f"Instance id {shown(who[1])} of {history.group} was taken over {len(part)} times in "
+                f"{duration(part[-1].at_ms - part[0].at_ms)}: two processes seem to share it",
+                numbers={"replaced_count": len(part), "group_instance_id": who[1]},
+                advice="Give every process a group.instance.id of its own (a StatefulSet's pod name, never a "
+                "constant).",
+                evidence=refs_of(part),
+            )
+    return found

@@ -1,0 +1,69 @@
+"""RB005: members that leave and return again and again."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median
+
+from rebalance_audit.domain.detect.history import History, Identity, Step, clusters, refs_of
+from rebalance_audit.domain.detect.wording import duration
+from rebalance_audit.domain.model import Finding
+
+
+def flapping(history: History) -> list[Finding]:
+    """The same client, instance or worker leaves and returns again and again, more often than the others.
+
+    Silent when all members do the same: that is a deploy (or, if it goes on, a storm).
+    """
+    limits = history.limits
+    gone: set[Identity] = set()
+    returns: dict[Identity, list[Step]] = {}
+    for step in history.attempts:
+        gone.update(step.left)
+        for who in step.joined:
+            if who in gone:
+                gone.discard(who)
+                returns.setdefault(who, []).append(step)
+    found: list[Finding] = []
+    for who, steps in sorted(returns.items()):
+        if len(steps) < limits.flapping_returns:
+            continue
+        others = [len(returns.get(other, ())) for other in history.same_identity if other != who]
+        usual = median(others) if others else 0
+        for part in clusters(steps, limits.flapping_window_ms):
+            window: deque[Step] = deque()
+            most = 0
+            for step in part:
+                window.append(step)
+                while window and window[0].at_ms <= step.at_ms - limits.flapping_window_ms:
+                    window.popleft()
+                most = max(most, len(window))
+            if most < limits.flapping_returns or len(part) < usual + 2:
+                continue
+            apart_ms = (part[-1].at_ms - part[0].at_ms) / (len(part) - 1)
+            put_out = sum(history.was_put_out_by_poll_timeout(who, s) for s in history.attempts)
+            found += history.finding(
+                "RB005",
+                key=f"{' '.join(who)} {part[0].rebalance.rebalance_id}",
+                severity="warning",
+                is_open=history.now_ms - part[-1].at_ms <= limits.flapping_window_ms,
+                first_seen_at_ms=part[0].first_at_ms,
+                last_seen_at_ms=part[-1].at_ms,
+                title=f"{history.who(who)} left {history.group} and came back {len(part)} times, "
+                f"once in {duration(apart_ms)}",
+                numbers={"return_count": len(part), "apart_ms": round(apart_ms), "others_median_count": usual},
+                advice=_flapping_advice(is_static=who[0] == "instance", by_poll_timeout=put_out * 2 >= len(part)),
+                evidence=refs_of(part),
+            )
+    return found
+
+
+def _flapping_advice(*, is_static: bool, by_poll_timeout: bool) -> str:
+    if by_poll_timeout:
+        return "Its poll interval puts it out each time (RB006): let it do less per poll, or allow more time."
+    if is_static:
+        return "Find out what restarts it (its log before each leaving)."
+    return (
+        "Find out what restarts it (its log before each leaving). A group.instance.id would spare the group a "
+        "rebalance per restart."
+    )

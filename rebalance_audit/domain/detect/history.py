@@ -1,0 +1,334 @@
+"""One group's rebalances in order, with who came and went in each: what every rule looks at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from rebalance_audit.domain.detect.limits import Limits
+from rebalance_audit.domain.detect.wording import shown
+from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance
+
+_RANDOM_TAIL = re.compile(r"-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
+_SCHEME = re.compile(r"\Ahttps?://", re.IGNORECASE)
+_EVIDENCE_CAP = 20
+
+Identity = tuple[str, ...]
+"""What stays of a member over restarts: its instance id, its worker's address, or client id and host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One rebalance at its place in the group's history."""
+
+    index: int
+    rebalance: Rebalance
+    at_ms: int
+    """When it happened, by the best clock there is: the group record's own time before any log line's."""
+    first_at_ms: int
+    """When it began, as far as known."""
+    joined: tuple[Identity, ...]
+    left: tuple[Identity, ...]
+    generation_count: int = 1
+    """How many it stands for: one row tells of a long run of skipped numbers."""
+
+    @property
+    def is_settled(self) -> bool:
+        """It says who holds what from here on."""
+        return self.rebalance.outcome in ("completed", "emptied")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """Consecutive settled rebalances after which the same thing was true."""
+
+    steps: tuple[Step, ...]
+    to_ms: int
+    is_open: bool
+
+    @property
+    def first(self) -> Step:
+        return self.steps[0]
+
+    @property
+    def last(self) -> Step:
+        return self.steps[-1]
+
+
+class History:
+    """`rebalances` of one group in order. `now_ms` is the end of the evidence, never the wall clock."""
+
+    def __init__(
+        self,
+        rebalances: Sequence[Rebalance],
+        tasks: Sequence[ConnectTask],
+        limits: Limits,
+        seen_until_ms: int | None = None,
+    ) -> None:
+        first: Rebalance | ConnectTask = rebalances[0] if rebalances else tasks[0]
+        self.cluster_id, self.group_id = first.cluster_id, first.group_id
+        self.limits = limits
+        self.tasks = tuple(tasks)
+        self._members = _latest_members(rebalances)
+        self.now_ms = max(
+            chain(
+                [seen_until_ms] if seen_until_ms is not None else [],
+                (at for r in rebalances for at in _times(r)),
+                (at for t in tasks for at in (t.from_ms, t.to_ms) if at is not None),
+            ),
+            default=0,
+        )
+        self.steps = self._place(rebalances)
+        self.attempts = tuple(s for s in self.steps if s.rebalance.kind == "rebalance")
+        """Without the rewrites of returning static members, which no rule about frequency may count."""
+        self.rewrites = tuple(s for s in self.steps if s.rebalance.kind == "static_rewrite")
+        self.same_identity = _most_at_once(rebalances)
+        self._movements_from: dict[str, list[tuple[int, Movement]]] | None = None
+
+    @property
+    def group(self) -> str:
+        """The group id as a title may show it."""
+        return shown(self.group_id)
+
+    def member(self, member_id: str) -> Member:
+        return self._members.get(member_id) or Member(member_id=member_id, client_id=_client_part(member_id))
+
+    def who(self, identity: Identity) -> str:
+        if identity[0] == "worker":
+            return f"worker {worker_name(identity[1])}"
+        return " at ".join(shown(part) for part in identity[1:])
+
+    def was_put_out_by_poll_timeout(self, who: Identity, step: Step) -> bool:
+        return any(
+            identity(self.member(m)) == who
+            for t in step.rebalance.triggers
+            if t.trigger == "member_poll_timeout"
+            for m in t.members
+        )
+
+    def movements_from(self, member_ids: Iterable[str], step: Step) -> list[Movement]:
+        """What the members gave up in this rebalance or, never to return, in a later one."""
+        if self._movements_from is None:
+            self._movements_from = {}
+            for s in self.steps:
+                for movement in s.rebalance.movements:
+                    if movement.from_member_id is not None:
+                        self._movements_from.setdefault(movement.from_member_id, []).append((s.index, movement))
+        found: dict[str, Movement] = {}
+        for member_id in member_ids:
+            for index, movement in self._movements_from.get(member_id, ()):
+                # The taking away and the giving are two rows of one hand-over: the later one has the pause.
+                if index >= step.index and movement.kind != "returned":
+                    found[movement.resource] = movement
+        return list(found.values())
+
+    def spells(self, holds: Mapping[str, Any]) -> Iterator[Spell]:
+        """Runs of settled rebalances that are keys of `holds` (by rebalance_id); what did not settle ends no run."""
+        run: list[Step] = []
+        for step in self.attempts:
+            if not step.is_settled:
+                continue
+            if step.rebalance.rebalance_id in holds:
+                run.append(step)
+            elif run:
+                yield Spell(steps=tuple(run), to_ms=max(step.at_ms, run[-1].at_ms), is_open=False)
+                run = []
+        if run:
+            yield Spell(steps=tuple(run), to_ms=max(self.now_ms, run[-1].at_ms), is_open=True)
+
+    def finding(
+        self,
+        rule_id: str,
+        *,
+        key: str,
+        severity: str,
+        is_open: bool,
+        first_seen_at_ms: int,
+        last_seen_at_ms: int,
+        title: str,
+        advice: str,
+        evidence: Iterable[str],
+        detail: str | None = None,
+        numbers: Mapping[str, Any] | None = None,
+    ) -> list[Finding]:
+        """One finding about this group; none if there is no evidence to name. `key`: the first rebalance concerned."""
+        refs = capped(evidence)
+        if not refs:
+            return []
+        return [
+            Finding(
+                cluster_id=self.cluster_id,
+                finding_id=finding_id(self.cluster_id, rule_id, self.group_id, key),
+                rule_id=rule_id,
+                severity=severity,
+                subject_type="group",
+                subject=self.group_id,
+                status="open" if is_open else "resolved",
+                first_seen_at_ms=min(first_seen_at_ms, last_seen_at_ms),
+                last_seen_at_ms=last_seen_at_ms,
+                title=title,
+                detail=detail,
+                numbers=as_json(numbers or {}),
+                advice=advice,
+                evidence=refs,
+            )
+        ]
+
+    def _place(self, rebalances: Sequence[Rebalance]) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        previous_at_ms: int | None = None
+        for index, rebalance in enumerate(rebalances):
+            at_ms = _at(rebalance)
+            if at_ms is None:  # a skipped number: somewhere between its neighbours
+                later = (t for r in rebalances[index + 1 :] if (t := _at(r)) is not None)
+                at_ms = previous_at_ms if previous_at_ms is not None else next(later, self.now_ms)
+            previous_at_ms = at_ms
+            joined, left = self._changes(rebalance)
+            started = rebalance.started_at_ms
+            steps.append(
+                Step(
+                    index=index,
+                    rebalance=rebalance,
+                    at_ms=at_ms,
+                    first_at_ms=min(at_ms, started) if started is not None else at_ms,
+                    joined=joined,
+                    left=left,
+                    generation_count=_generation_count(rebalances, index),
+                )
+            )
+        return tuple(steps)
+
+    def _changes(self, rebalance: Rebalance) -> tuple[tuple[Identity, ...], tuple[Identity, ...]]:
+        came = {m.member_id for m in rebalance.members if m.change in ("joined", "replaced")}
+        went = {m.member_id for m in rebalance.members if m.change in ("left", "replaced")}
+        for trigger in rebalance.triggers:  # an attempt that was never written has no members of its own
+            if trigger.trigger in _ARRIVALS:
+                came.update(trigger.members)
+            elif trigger.trigger in _DEPARTURES:
+                went.update(trigger.members)
+        return tuple(identity(self.member(m)) for m in sorted(came)), tuple(
+            identity(self.member(m)) for m in sorted(went)
+        )
+
+
+_ARRIVALS = frozenset({"member_joined", "connect_worker_joined"})
+_DEPARTURES = frozenset({
+    "member_left", "member_session_expired", "member_poll_timeout", "member_dropped_at_rebalance_timeout",
+    "member_sync_timeout", "static_member_expired", "member_removed_by_admin", "connect_worker_left",
+})  # fmt: skip
+
+
+def identity(member: Member) -> Identity:
+    if member.group_instance_id is not None:
+        return ("instance", member.group_instance_id)
+    if member.worker_url is not None:
+        return ("worker", member.worker_url)
+    name = member.client_id if member.client_id is not None else _client_part(member.member_id)
+    return ("client", name) if member.client_host is None else ("client", name, member.client_host)
+
+
+def label(member: Member) -> str:
+    """`c3 (/10.0.0.9)`, with the instance id of a static member or the worker's address where there is one."""
+    if member.worker_url is not None:
+        return f"worker {worker_name(member.worker_url)}"
+    name = shown(member.client_id if member.client_id is not None else _client_part(member.member_id))
+    marks = [shown(member.client_host)] if member.client_host else []
+    if member.group_instance_id is not None:
+        marks.append(f"instance {shown(member.group_instance_id)}")
+    return f"{name} ({', '.join(marks)})" if marks else name
+
+
+def worker_name(url: str) -> str:
+    """`connect-1:8083`: the REST address without what all of them share."""
+    return shown(_SCHEME.sub("", url).rstrip("/") or url)
+
+
+def finding_id(cluster_id: str, rule_id: str, subject: str, key: str) -> str:
+    """The same for the same cluster, rule, subject and first rebalance, whatever else is known."""
+    parts = "\x00".join((cluster_id, rule_id, subject, key))
+    return f"{rule_id.lower()}:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def capped(refs: Iterable[str]) -> tuple[str, ...]:
+    """Each ref once, in order; of many, the first half and the last half of the cap."""
+    unique = list(dict.fromkeys(refs))
+    if len(unique) <= _EVIDENCE_CAP:
+        return tuple(unique)
+    half = _EVIDENCE_CAP // 2
+    return (*unique[:half], *unique[-half:])
+
+
+def as_json(numbers: Mapping[str, Any]) -> str:
+    return json.dumps(dict(numbers), ensure_ascii=False, sort_keys=True)
+
+
+def refs_of(steps: Iterable[Step], *triggers: str) -> list[str]:
+    """The telling refs of each rebalance: those of the named causes first, then its own first two."""
+    refs: list[str] = []
+    for step in steps:
+        for trigger in step.rebalance.triggers:
+            if trigger.trigger in triggers:
+                refs.extend(trigger.evidence[:2])
+        refs.extend(step.rebalance.evidence[:2])
+    return refs
+
+
+def clusters(steps: Sequence[Step], quiet_ms: int) -> list[list[Step]]:
+    """Steps parted wherever more than `quiet_ms` lie between two of them."""
+    parts: list[list[Step]] = []
+    for step in steps:
+        if parts and step.at_ms - parts[-1][-1].at_ms <= quiet_ms:
+            parts[-1].append(step)
+        else:
+            parts.append([step])
+    return parts
+
+
+def _client_part(member_id: str) -> str:
+    return _RANDOM_TAIL.sub("", member_id)
+
+
+def _at(rebalance: Rebalance) -> int | None:
+    for at_ms in (rebalance.assigned_at_ms, rebalance.joined_at_ms, rebalance.started_at_ms, rebalance.ended_at_ms):
+        if at_ms is not None:
+            return at_ms
+    return rebalance.started_lower_ms
+
+
+def _generation_count(rebalances: Sequence[Rebalance], index: int) -> int:
+    one = rebalances[index]
+    following = rebalances[index + 1] if index + 1 < len(rebalances) else None
+    if one.outcome != "missing" or following is None or None in (one.generation_id, following.generation_id):
+        return 1
+    return max((following.generation_id or 0) - (one.generation_id or 0), 1)
+
+
+def _times(rebalance: Rebalance) -> Iterator[int]:
+    for at_ms in (rebalance.started_at_ms, rebalance.joined_at_ms, rebalance.assigned_at_ms, rebalance.ended_at_ms):
+        if at_ms is not None:
+            yield at_ms
+
+
+def _latest_members(rebalances: Sequence[Rebalance]) -> dict[str, Member]:
+    members: dict[str, Member] = {}
+    for rebalance in rebalances:
+        for member in rebalance.members:
+            if member.member_id not in members or member.client_id is not None:
+                members[member.member_id] = member
+    return members
+
+
+def _most_at_once(rebalances: Sequence[Rebalance]) -> dict[Identity, int]:
+    """How many members shared an identity at the same time: Java's default client ids repeat from host to host."""
+    most: dict[Identity, int] = {}
+    for rebalance in rebalances:
+        present = Counter(identity(m) for m in rebalance.members if m.change != "left")
+        for who, count in present.items():
+            most[who] = max(count, most.get(who, 0))
+    return most

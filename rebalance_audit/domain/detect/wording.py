@@ -1,0 +1,163 @@
+"""Words and numbers as people read them; shared by the rules, the explanation and the report."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+_VISIBLE_WIDTH = 60
+_NUMBERED = re.compile(r"(.+)-(\d{1,9})\Z", re.DOTALL)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+TRIGGER_WORDS = {
+    "member_joined": "a member joined",
+    "member_left": "a member left",
+    "member_session_expired": "a member vanished",
+    "member_poll_timeout": "a member exceeded max.poll.interval.ms",
+    "member_dropped_at_rebalance_timeout": "a member did not re-join in time",
+    "member_sync_timeout": "a member did not ask for its assignment in time",
+    "subscription_changed": "a member changed its subscription",
+    "topic_metadata_changed": "topics or partitions changed",
+    "leader_rejoined": "the group's leader joined again",
+    "client_requested": "a client asked for it",
+    "static_member_replaced": "a static member came back",
+    "static_member_expired": "a static member did not come back",
+    "group_emptied": "the last member left",
+    "coordinator_failover": "the coordinator moved",
+    "group_converted": "the group changed its protocol",
+    "member_removed_by_admin": "an administrator removed a member",
+    "cooperative_follow_up": "second round of a cooperative change",
+    "streams_probing": "Streams probing for a better balance",
+    "streams_follow_up": "follow-up round of Streams",
+    "streams_topology_changed": "the Streams topology changed",
+    "share_state_initialized": "the share group's state was initialised",
+    "connect_worker_joined": "a worker joined",
+    "connect_worker_left": "a worker left",
+    "connect_config_changed": "a connector's configuration changed",
+    "connect_delay_expired": "Connect's scheduled delay ended",
+    "connect_revocation_follow_up": "second round of a Connect hand-over",
+    "connect_assignment_failed": "a worker's assignment failed",
+    "assignor_changed": "the assignor changed",
+    "append_failed": "the coordinator could not write its record",
+    "unknown": "cause not known",
+}
+"""One phrase per trigger of tables.TRIGGERS; a test holds the two together."""
+
+
+def shown(text: str, width: int = _VISIBLE_WIDTH) -> str:
+    """Text from a client, safe on one line: control and invisible characters spelt out, cut in the middle.
+
+    Not an escape for HTML or JSON: outputs do that themselves.
+    """
+    if len(text) > 4 * width:  # spelling out only lengthens it: no need to look at a megabyte
+        text = text[: 2 * width] + "…" + text[-2 * width :]
+    visible = "".join(_visible(c) for c in text)
+    if len(visible) <= width:
+        return visible
+    head = (width - 1) * 2 // 3
+    return visible[:head] + "…" + visible[len(visible) - (width - 1 - head) :]
+
+
+def _visible(character: str) -> str:
+    if character == " " or not unicodedata.category(character).startswith(("C", "Z")):
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def duration(ms: float) -> str:
+    """48 ms, 12.3 s, 4 min 10 s, 2 h 5 min, 3 d 2 h."""
+    if ms < 0:
+        return "-" + duration(-ms)
+    whole = round(ms)
+    if whole < 1_000:
+        return f"{whole} ms"
+    if whole < 59_950:
+        return f"{ms / 1_000:.1f} s".replace(".0 s", " s")
+    seconds = round(ms / 1_000)
+    if seconds < 3_600:
+        return _two_units(seconds, 60, "min", 1, "s")
+    if seconds < 86_400:
+        return _two_units(seconds, 3_600, "h", 60, "min")
+    return _two_units(seconds, 86_400, "d", 3_600, "h")
+
+
+def _two_units(seconds: int, size: int, unit: str, small_size: int, small_unit: str) -> str:
+    large, rest = divmod(seconds, size)
+    small = rest // small_size
+    return f"{large:,} {unit}" + (f" {small} {small_unit}" if small else "")
+
+
+def bounded(estimate_ms: float | None, lower_ms: float | None, upper_ms: float | None) -> str:
+    """`12.3 s (10 s … 13.4 s)`; an upper bound that nothing gives is said, never left out."""
+    if estimate_ms is None:
+        return "not known"
+    if lower_ms is None and upper_ms is None:
+        return duration(estimate_ms)
+    lower = "not known" if lower_ms is None else duration(lower_ms)
+    upper = "no upper bound" if upper_ms is None else duration(upper_ms)
+    if lower == upper == duration(estimate_ms):
+        return lower
+    return f"{duration(estimate_ms)} ({lower} … {upper})"
+
+
+def clock(at_ms: int | None) -> str:
+    """`2026-11-21 14:03:11 UTC`; instants no calendar has are shown as they are."""
+    if at_ms is None:
+        return "time not known"
+    try:
+        return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except OverflowError:
+        return f"{at_ms} ms after 1970"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 partition`, `1,200 partitions`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def folded(resources: Iterable[str], most: int = 8) -> str:
+    """`orders-0 … orders-3, billing-7`: runs of three and more numbers become one; at most `most` pieces."""
+    numbered: dict[str, list[int]] = {}
+    plain: list[str] = []
+    for resource in sorted(set(resources)):
+        match = _NUMBERED.match(resource)
+        if match and str(int(match[2])) == match[2]:
+            numbered.setdefault(match[1], []).append(int(match[2]))
+        else:
+            plain.append(resource)
+    pieces: list[tuple[str, int]] = [(shown(name), 1) for name in plain]
+    for name, numbers in sorted(numbered.items()):
+        safe = shown(name)
+        for run in _runs(sorted(numbers)):
+            if len(run) >= 3:
+                pieces.append((f"{safe}-{run[0]} … {safe}-{run[-1]}", len(run)))
+            else:
+                pieces.extend((f"{safe}-{n}", 1) for n in run)
+    if len(pieces) <= most:
+        return ", ".join(text for text, _ in pieces)
+    rest = sum(size for _, size in pieces[most:])
+    return ", ".join(text for text, _ in pieces[:most]) + f" and {rest} more"
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def listed(items: Sequence[str], most: int = 3) -> str:
+    """`a`, `a and b`, `a, b and 4 more`."""
+    if len(items) <= 1:
+        return "".join(items)
+    if len(items) <= most:
+        return ", ".join(items[:-1]) + " and " + items[-1]
+    return ", ".join(items[: most - 1]) + f" and {len(items) - most + 1} more"

@@ -1,0 +1,569 @@
+"""The proof of the rules: numbered cases with the answer of every rule; a rule that is not named must be silent.
+
+Add cases freely. Who changes the expectation of an existing case gives the reason in the change.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import pytest
+
+from rebalance_audit.domain.detect import GROUP_RULES, Limits, detect_group
+from tests.domain.detect.group_story import GroupStory, a_connect_cluster, a_group
+
+HOUR = 3_600
+
+
+@dataclass(frozen=True)
+class Case:
+    number: int
+    says: str
+    story: Callable[[], GroupStory]
+    expected: dict[str, list[str]]
+    """Rule -> `severity status` of each of its findings."""
+
+
+def _storm_by_poll_timeout() -> GroupStory:
+    story = a_group().joins("c1", "c2", "c3", at_s=0)
+    for i in range(19):
+        story.exceeds_poll_interval(f"c{i % 3 + 1}", at_s=30 + 10 * i)
+    return story
+
+
+def _flapper(every_s: float, turns: int, *, others: int = 3) -> GroupStory:
+    story = a_group().joins(*(f"c{i}" for i in range(others)), "flappy", at_s=0)
+    for i in range(turns):
+        story.leaves("flappy", at_s=60 + every_s * i).joins("flappy", at_s=60 + every_s * i + 5)
+    return story
+
+
+def _quiet_past(count: int, pause_ms: int = 50) -> GroupStory:
+    """Two members that a third joins and leaves, once per two hours."""
+    story = a_group().joins("c1", "c2", at_s=0)
+    for i in range(count):
+        at_s = (i + 1) * 2 * HOUR
+        if i % 2 == 0:
+            story.joins("c3", at_s=at_s, pause_ms=pause_ms + i)
+        else:
+            story.leaves("c3", at_s=at_s, pause_ms=pause_ms + i)
+    return story
+
+
+def _spread_past() -> GroupStory:
+    story = a_group().joins("c1", "c2", at_s=0, moves=False)
+    for i, pause_ms in enumerate([200, 3_000, 300, 2_900, 400, 2_800, 500, 2_700, 1_000, 2_600, 1_400, 1_600]):
+        story.meets_again(at_s=(i + 1) * 2 * HOUR, because="topic_metadata_changed", pause_ms=pause_ms)
+    return story
+
+
+def _one_by_one(count: int, every_s: float) -> GroupStory:
+    story = a_group(resources=60)
+    for i in range(count):
+        story.joins(f"c{i}", at_s=i * every_s)
+    return story
+
+
+def _fresh_pods(count: int, every_s: float) -> GroupStory:
+    """Three members; one crashes and is replaced by a pod nobody has seen, again and again."""
+    story = a_group().joins("pod-0", "pod-1", "pod-2", at_s=0)
+    for i in range(count):
+        story.vanishes(f"pod-{i}", at_s=60 + every_s * i).joins(f"pod-{i + 3}", at_s=60 + every_s * i + 2)
+    return story
+
+
+def _connectors_deployed(count: int) -> GroupStory:
+    story = a_connect_cluster().joins("w1", "w2", at_s=0)
+    for i in range(count):
+        story.meets_again(at_s=60 + 2 * i, because="connect_config_changed")
+    return story
+
+
+def _worker_lost(returns_s: float | None, *, ends_s: float | None = 360, delay_ms: int = 300_000) -> GroupStory:
+    """w2 holds t-1, t-3, t-5; its tasks wait from second 60 on."""
+    kept = {"w1": ("t-0", "t-2", "t-4"), "w2": ()}
+    story = a_connect_cluster().joins("w1", "w2", at_s=0, assigned={**kept, "w2": ("t-1", "t-3", "t-5")})
+    story.leaves("w2", at_s=60, assigned=kept, connect_delay_ms=delay_ms, unassigned_count=3)
+    if returns_s is not None:
+        left_ms = delay_ms - round((returns_s - 60) * 1000)
+        story.joins("w2", at_s=returns_s, assigned=kept, connect_delay_ms=left_ms, unassigned_count=3)
+    if ends_s is not None:
+        all_of_them = {**kept, "w2": ("t-1", "t-3", "t-5")} if returns_s else {"w1": tuple(f"t-{i}" for i in range(6))}
+        story.meets_again(at_s=ends_s, because="connect_delay_expired", assigned=all_of_them, unassigned_count=0)
+    return story
+
+
+CASES = [
+    # RB001
+    Case(1, "nineteen poll timeouts in three minutes are one storm and one incident of RB006",
+         _storm_by_poll_timeout, {"RB001": ["warning open"], "RB006": ["warning open"]}),
+    Case(2, "the same, twenty-one minutes later: both are over",
+         lambda: _storm_by_poll_timeout().seen_until(220 + 21 * 60),
+         {"RB001": ["warning resolved"], "RB006": ["warning resolved"]}),
+    Case(3, "a rolling deploy of ten members is no storm",
+         lambda: a_group(resources=30).joins(*(f"c{i}" for i in range(10)), at_s=0)
+         .deploys(*(f"c{i}" for i in range(10)), from_s=HOUR, each_s=20), {}),
+    Case(4, "a rolling deploy by kill -9 is no storm; the members vanished all the same",
+         lambda: a_group(resources=30).joins(*(f"c{i}" for i in range(10)), at_s=0)
+         .deploys(*(f"c{i}" for i in range(10)), from_s=HOUR, each_s=20, vanishing=True),
+         {"RB007": ["warning open"]}),
+    Case(5, "a deploy and its roll-back are no storm",
+         lambda: a_group(resources=30).joins(*(f"c{i}" for i in range(8)), at_s=0)
+         .deploys(*(f"c{i}" for i in range(8)), from_s=HOUR, each_s=20)
+         .deploys(*(f"c{i}" for i in range(8)), from_s=HOUR + 400, each_s=20), {}),
+    Case(6, "five deploys in one go are not a deploy",
+         lambda: a_group(resources=30).joins(*(f"c{i}" for i in range(8)), at_s=0)
+         .again(range(5), lambda s, k: s.deploys(*(f"c{i}" for i in range(8)), from_s=HOUR + 200 * k, each_s=20)),
+         {"RB001": ["warning open"]}),
+    Case(7, "a group that starts one member after the other is no storm", lambda: _one_by_one(20, 3), {}),
+    Case(8, "cooperative changes with their second rounds are no storm",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", at_s=0)
+         .joins("c2", at_s=10).meets_again(at_s=13, because="cooperative_follow_up", expected=True)
+         .joins("c3", at_s=20).meets_again(at_s=23, because="cooperative_follow_up", expected=True)
+         .joins("c4", at_s=30).meets_again(at_s=33, because="cooperative_follow_up", expected=True)
+         .joins("c5", at_s=40).meets_again(at_s=43, because="cooperative_follow_up", expected=True), {}),
+    Case(9, "follow-ups that never converge are a storm",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", "c2", at_s=0)
+         .again(range(1, 20), lambda s, i: s.meets_again(at_s=15 * i, because="cooperative_follow_up", expected=True)),
+         {"RB001": ["warning open"]}),
+    Case(10, "Streams probing every ten minutes for a day is no storm",
+         lambda: a_group(assignor="stream").joins("s1", "s2", at_s=0)
+         .again(range(1, 144), lambda s, i: s.meets_again(at_s=600 * i, because="streams_probing", expected=True)), {}),
+    Case(11, "what calls itself probing every five seconds is a critical storm",
+         lambda: a_group(assignor="stream").joins("s1", "s2", at_s=0)
+         .again(range(1, 60), lambda s, i: s.meets_again(at_s=5 * i, because="streams_probing", expected=True)),
+         {"RB001": ["critical open"]}),
+    Case(12, "rewrites of returning static members are no storm, but nine of one instance id are two processes",
+         lambda: a_group().member("c1", group_instance_id="i1").member("c2", group_instance_id="i2")
+         .joins("c1", "c2", at_s=0)
+         .again(range(9), lambda s, i: s.comes_back_under_its_instance_id("c1", at_s=60 + 30 * i)),
+         {"RB009": ["warning open"]}),
+    Case(13, "forty static members restarted one after the other: silence is what static membership is for",
+         lambda: a_group(resources=80)
+         .again(range(40), lambda s, i: s.member(f"c{i}", group_instance_id=f"i{i}"))
+         .joins(*(f"c{i}" for i in range(40)), at_s=0)
+         .again(range(40), lambda s, i: s.comes_back_under_its_instance_id(f"c{i}", at_s=60 + 5 * i)), {}),
+    Case(14, "a leader that joins again every nine seconds is a storm in which nobody came or went",
+         lambda: a_group().joins("c1", "c2", at_s=0)
+         .again(range(30), lambda s, i: s.meets_again(at_s=60 + 9 * i, because="leader_rejoined")),
+         {"RB001": ["warning open"]}),
+    Case(15, "one every five milliseconds is critical",
+         lambda: a_connect_cluster().joins("w1", at_s=0)
+         .again(range(2_000), lambda s, i: s.meets_again(at_s=60 + 0.005 * i, because="subscription_changed")),
+         {"RB001": ["critical open"]}),
+    Case(16, "five new topics in ten minutes are not above the limit",
+         lambda: a_group().joins("c1", "c2", at_s=0)
+         .again(range(5), lambda s, i: s.meets_again(at_s=60 + 100 * i, because="topic_metadata_changed")), {}),
+    Case(17, "one poll timeout per six minutes is too slow for the short window, not for the long one",
+         lambda: a_group().joins("c1", "c2", at_s=0)
+         .again(range(14), lambda s, i: s.exceeds_poll_interval("c2", at_s=330 * (i + 1))),
+         {"RB001": ["warning open"], "RB005": ["warning open"], "RB006": ["warning open"]}),
+    Case(18, "two storms three hours apart are two incidents, the first of them over",
+         lambda: a_group().joins("c1", "c2", at_s=0)
+         .again(range(10), lambda s, i: s.meets_again(at_s=60 + 9 * i, because="leader_rejoined"))
+         .again(range(10), lambda s, i: s.meets_again(at_s=3 * HOUR + 9 * i, because="leader_rejoined")),
+         {"RB001": ["warning resolved", "warning open"]}),
+    Case(19, "after a storm, one lone rebalance half an hour later opens nothing",
+         lambda: a_group().joins("c1", "c2", at_s=0)
+         .again(range(30), lambda s, i: s.meets_again(at_s=60 + 5 * i, because="leader_rejoined"))
+         .meets_again(at_s=60 + 145 + 1_800, because="leader_rejoined"),
+         {"RB001": ["critical resolved"]}),
+    Case(20, "ten connectors deployed at nine o'clock are no storm", lambda: _connectors_deployed(20), {}),
+    Case(21, "an operator that writes configurations for ever is one",
+         lambda: _connectors_deployed(60), {"RB001": ["critical open"]}),
+    Case(22, "pods that crash and come back under new names are a storm once their sum is more than a deploy's",
+         lambda: _fresh_pods(12, 30), {"RB001": ["warning open"], "RB007": ["warning open"]}),
+    Case(23, "thousands of numbers skipped within a minute are a storm, though no record of them is left",
+         lambda: a_group().joins("c1", "c2", at_s=0).meets_again(at_s=60, because="leader_rejoined")
+         .skips(5_000, told_by_one_row=True).meets_again(at_s=100, because="leader_rejoined"),
+         {"RB001": ["critical open"]}),
+    Case(24, "numbers lost to compaction over a day are not",
+         lambda: a_group().joins("c1", "c2", at_s=0).skips(90).meets_again(at_s=24 * HOUR, because="leader_rejoined"),
+         {}),
+    Case(25, "a job that starts, reads and ends every minute leaves nobody waiting",
+         lambda: a_group()
+         .again(range(12), lambda s, i: s.joins(f"job-{i}", at_s=300 * i).becomes_empty(at_s=300 * i + 40)),
+         {}),
+    Case(26, "nothing but a start", lambda: a_group().joins("c1", "c2", at_s=0), {}),
+    # RB002
+    Case(27, "a member that offers only range makes a cooperative group eager",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", "c2", at_s=0)
+         .becomes(mode="eager", assignor="range").joins("old", at_s=600), {"RB002": ["warning open"]}),
+    Case(28, "and when it leaves the group is cooperative again",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", "c2", at_s=0)
+         .becomes(mode="eager", assignor="range").joins("old", at_s=600)
+         .becomes(mode="cooperative", assignor="cooperative-sticky").leaves("old", at_s=900),
+         {"RB002": ["warning resolved"]}),
+    Case(29, "a group that was always eager has not regressed", lambda: _quiet_past(6), {}),
+    Case(30, "a rolling upgrade from eager to cooperative is the other way round",
+         lambda: a_group().joins("c1", "c2", at_s=0).deploys("c1", "c2", from_s=600, each_s=60)
+         .becomes(mode="cooperative", assignor="cooperative-sticky").deploys("c1", "c2", from_s=5_000, each_s=60), {}),
+    Case(31, "a round whose mode is not known proves neither fall nor return",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", "c2", at_s=0)
+         .becomes(mode="unknown").meets_again(at_s=600, because="topic_metadata_changed"), {}),
+    Case(32, "a group converted from the server's protocol back to classic range stops the world again",
+         lambda: a_group(mode="server", assignor="uniform", group_type="consumer").joins("c1", "c2", at_s=0)
+         .becomes(mode="eager", assignor="range", group_type="classic")
+         .meets_again(at_s=900, because="group_converted"),
+         {"RB002": ["warning open"]}),
+    Case(33, "a pause of five minutes where 50 ms are usual",
+         lambda: _quiet_past(12).meets_again(at_s=40 * HOUR, because="topic_metadata_changed", pause_ms=299_000),
+         {"RB002": ["warning open"]}),
+    Case(34, "the same with only six rebalances to compare with: not enough data",
+         lambda: _quiet_past(6).meets_again(at_s=40 * HOUR, because="topic_metadata_changed", pause_ms=299_000), {}),
+    Case(35, "a pause of 1.5 s where 50 ms are usual is too short to hurt",
+         lambda: _quiet_past(12).meets_again(at_s=40 * HOUR, because="topic_metadata_changed", pause_ms=1_500), {}),
+    Case(36, "a long pause of a vanished member's partitions is RB007's, not a regression",
+         lambda: _quiet_past(12).vanishes("c2", at_s=40 * HOUR, gone_pause_ms=45_000), {"RB007": ["warning open"]}),
+    Case(37, "a group whose pauses were always long and spread is not far above itself",
+         lambda: _quiet_past(12, pause_ms=3_000)
+         .meets_again(at_s=40 * HOUR, because="leader_rejoined", pause_ms=8_000), {}),
+    Case(38, "a regression that ends with the next short one",
+         lambda: _quiet_past(12).meets_again(at_s=40 * HOUR, because="topic_metadata_changed", pause_ms=30_000)
+         .meets_again(at_s=42 * HOUR, because="topic_metadata_changed", pause_ms=60), {"RB002": ["warning resolved"]}),
+    # RB003
+    Case(39, "all members are known to support cooperative-sticky, range is elected",
+         lambda: a_group().member("c1", supported_assignors=("range", "cooperative-sticky"))
+         .member("c2", supported_assignors=("range", "cooperative-sticky")).joins("c1", "c2", at_s=0),
+         {"RB003": ["info open"]}),
+    Case(40, "of one member it is not known",
+         lambda: a_group().member("c1", supported_assignors=("range", "cooperative-sticky"))
+         .joins("c1", "c2", at_s=0), {}),
+    Case(41, "one member is known to offer range alone, for longer than a deploy takes",
+         lambda: a_group().member("c1", supported_assignors=("range", "cooperative-sticky"))
+         .member("c2", supported_assignors=("range",)).joins("c1", "c2", at_s=0).seen_until(900),
+         {"RB015": ["info open"]}),
+    # RB004
+    Case(42, "avoidable movement is told, at level info",
+         lambda: a_group().joins("c1", "c2", at_s=0).joins("c3", at_s=60, avoidable_moved_count=2, moved_count=3),
+         {"RB004": ["info open"]}),
+    Case(43, "no movement was avoidable, and of another rebalance it is not known",
+         lambda: a_group().joins("c1", "c2", at_s=0).joins("c3", at_s=60, avoidable_moved_count=0)
+         .leaves("c3", at_s=900), {}),
+    # RB005
+    Case(44, "one member of four leaves and returns every 24 minutes",
+         lambda: _flapper(24 * 60, 4), {"RB005": ["warning open"]}),
+    Case(45, "twice is not again and again", lambda: _flapper(24 * 60, 2), {}),
+    Case(46, "three deploys in a row: every member does the same, none stands out",
+         lambda: a_group(resources=12).joins("c1", "c2", "c3", at_s=0)
+         .again(range(3), lambda s, k: s.deploys("c1", "c2", "c3", from_s=2_000 * (k + 1), each_s=20)), {}),
+    # RB006
+    Case(47, "one poll timeout, after which the member stays away",
+         lambda: a_group().joins("c1", "c2", at_s=0).exceeds_poll_interval("c2", at_s=300, comes_back=False),
+         {"RB006": ["warning open"]}),
+    Case(48, "a member that closes is none", lambda: a_group().joins("c1", "c2", at_s=0).leaves("c2", at_s=300), {}),
+    # RB007
+    Case(49, "a killed member", lambda: a_group().joins("c1", "c2", "c3", at_s=0)
+         .vanishes("c3", at_s=60, gone_pause_ms=12_310),
+         {"RB007": ["warning open"]}),
+    Case(50, "the same eleven minutes later", lambda: a_group().joins("c1", "c2", "c3", at_s=0)
+         .vanishes("c3", at_s=60, gone_pause_ms=12_310).seen_until(60 + 660), {"RB007": ["warning resolved"]}),
+    Case(51, "two killed within a minute are one incident; one killed hours later is another",
+         lambda: a_group().joins("c1", "c2", "c3", "c4", at_s=0).vanishes("c3", at_s=60).vanishes("c2", at_s=90)
+         .vanishes("c4", at_s=4 * HOUR), {"RB007": ["warning resolved", "warning open"]}),
+    Case(52, "a Streams client on the classic protocol closes without leaving: info",
+         lambda: a_group(assignor="stream").joins("s1", "s2", at_s=0).vanishes("s2", at_s=60),
+         {"RB007": ["info open"]}),
+    Case(53, "the last member vanishes: the group is empty",
+         lambda: a_group().joins("c1", at_s=0).vanishes("c1", at_s=60, outcome="emptied"), {"RB007": ["warning open"]}),
+    # RB008
+    Case(54, "a frozen member is dropped at the rebalance timeout",
+         lambda: a_group().joins("c1", "c2", at_s=0).is_dropped("c2", at_s=400, broker_window_ms=60_020),
+         {"RB008": ["warning open"]}),
+    Case(55, "a slow member that still came in time",
+         lambda: a_group().joins("c1", "c2", at_s=0).joins("c3", at_s=400, broker_window_ms=8_700), {}),
+    # RB009
+    Case(56, "a static member that does not come back",
+         lambda: a_group().member("c2", group_instance_id="i2", session_timeout_ms=180_000).joins("c1", "c2", at_s=0)
+         .leaves("c2", at_s=400, trigger="static_member_expired", gone_pause_ms=180_000), {"RB009": ["warning open"]}),
+    Case(57, "a static member that comes back once",
+         lambda: a_group().member("c2", group_instance_id="i2").joins("c1", "c2", at_s=0)
+         .comes_back_under_its_instance_id("c2", at_s=60), {}),
+    # RB010
+    Case(58, "range with five topics of one partition: one member holds all, and two nothing, for a minute and more",
+         lambda: a_group(resources=5).joins("c1", "c2", "c3", at_s=0,
+                                            assigned={"c1": ("a-0", "b-0", "c-0", "d-0", "e-0")}).seen_until(120),
+         {"RB010": ["warning open"]}),
+    Case(59, "a remainder of one", lambda: a_group(resources=7).joins("c1", "c2", at_s=0).seen_until(3_600), {}),
+    Case(60, "uneven for ten seconds, between two rounds of a hand-over",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", at_s=0)
+         .joins("c2", at_s=60, assigned={"c1": ("a-0", "a-1", "a-2")})
+         .meets_again(at_s=70, because="cooperative_follow_up").seen_until(3_600), {}),
+    Case(61, "uneven because the members subscribe to different topics, for longer than a deploy",
+         lambda: a_group().member("c1", subscribed_topics=("a", "b")).member("c2", subscribed_topics=("b",))
+         .joins("c1", "c2", at_s=0, assigned={"c1": ("a-0", "a-1", "a-2", "b-0"), "c2": ("b-1",)}).seen_until(3_600),
+         {"RB015": ["info open"]}),
+    Case(62, "uneven in a share group, where partitions are not owned alone",
+         lambda: a_group(group_type="share", mode="server", assignor="simple").joins("c1", "c2", at_s=0,
+                                                                 assigned={"c1": ("a-0", "a-1", "a-2", "a-3")})
+         .seen_until(3_600), {}),
+    # RB011, RB012
+    Case(63, "a rebalance that has been preparing for ten minutes, its timeout is one",
+         lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60).seen_until(660),
+         {"RB011": ["critical open"]}),
+    Case(64, "one that has been preparing for half a minute",
+         lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60).seen_until(90), {}),
+    Case(65, "one that took five minutes and ended",
+         lambda: a_group().joins("c1", "c2", at_s=0).joins("c3", at_s=400)
+         .last(started_at_ms=1_763_700_000_000 + 100_000), {"RB011": ["warning resolved"]}),
+    Case(66, "a KIP-848 member that does not reach its epoch",
+         lambda: a_group(mode="server", assignor="uniform", group_type="consumer").joins("c1", "c2", at_s=0)
+         .member("c1", member_epoch=1).starts_and_does_not_end(at_s=60).seen_until(660), {"RB012": ["critical open"]}),
+    Case(67, "a KIP-848 epoch that is two seconds old",
+         lambda: a_group(mode="server", assignor="uniform", group_type="consumer").joins("c1", "c2", at_s=0)
+         .starts_and_does_not_end(at_s=60).seen_until(62), {}),
+    # RB013
+    Case(68, "two partitions without an owner for an hour",
+         lambda: a_group().joins("c1", "c2", at_s=0).meets_again(at_s=60, because="leader_rejoined", unassigned_count=2)
+         .seen_until(HOUR), {"RB013": ["critical open"]}),
+    Case(69, "two partitions without an owner until the second round three seconds later",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c1", at_s=0)
+         .joins("c2", at_s=60, unassigned_count=2)
+         .meets_again(at_s=63, because="cooperative_follow_up", unassigned_count=0).seen_until(HOUR), {}),
+    Case(70, "an empty group owns nothing, and nobody asked it to",
+         lambda: a_group().joins("c1", at_s=0).becomes_empty(at_s=60).last(unassigned_count=6).seen_until(HOUR), {}),
+    # RB014
+    Case(71, "the coordinator could not write its record",
+         lambda: a_group().joins("c1", "c2", at_s=0).meets_again(at_s=60, because="append_failed", outcome="failed"),
+         {"RB014": ["warning open"]}),
+    Case(72, "one failover with a rebalance: info",
+         lambda: a_group().joins("c1", "c2", at_s=0).meets_again(at_s=60, because="coordinator_failover"),
+         {"RB014": ["info open"]}),
+    # RB015
+    Case(73, "subscriptions that differ while a deploy runs",
+         lambda: a_group().member("c1", subscribed_topics=("a", "b")).member("c2", subscribed_topics=("a",))
+         .joins("c1", "c2", at_s=0).leaves("c2", at_s=60).member("c2", subscribed_topics=("a", "b"))
+         .joins("c2", at_s=70).seen_until(HOUR), {}),
+    # RB016
+    Case(74, "six generations in a row that never arrived, joins that nothing else excuses",
+         lambda: a_group().joins("c1", at_s=0)
+         .again(range(5), lambda s, i: s.is_abandoned(at_s=60 + 10 * i, because="client_requested")),
+         {"RB016": ["warning open"]}),
+    Case(75, "two that were overtaken while members joined",
+         lambda: a_group().joins("c1", at_s=0).is_abandoned(at_s=5).is_abandoned(at_s=6).joins("c2", "c3", at_s=7), {}),
+    # CN001
+    Case(76, "a worker restarts in time: its tasks waited as designed",
+         lambda: _worker_lost(returns_s=90), {"CN001": ["info resolved"]}),
+    Case(77, "a worker that stays away: its tasks waited the whole delay for nothing",
+         lambda: _worker_lost(returns_s=None), {"CN001": ["warning resolved"]}),
+    Case(78, "a worker away for one minute of five: waiting by design",
+         lambda: _worker_lost(returns_s=None, ends_s=None).seen_until(120), {"CN001": ["info open"]}),
+    Case(79, "a worker away, the delay long over, and nobody has its tasks",
+         lambda: _worker_lost(returns_s=None, ends_s=None).seen_until(HOUR), {"CN001": ["warning open"]}),
+    Case(80, "a delay that only postpones a revocation: no task waits",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0)
+         .joins("w3", at_s=60, connect_delay_ms=1_600, unassigned_count=0)
+         .meets_again(at_s=62, because="connect_delay_expired", expected=True), {}),
+    Case(81, "another worker comes in the place of the lost one",
+         lambda: _worker_lost(returns_s=None, ends_s=None)
+         .joins("w9", at_s=120, connect_delay_ms=240_000, unassigned_count=3, assigned={"w1": ("t-0", "t-2", "t-4")})
+         .meets_again(at_s=360, because="connect_delay_expired", unassigned_count=0,
+                      assigned={"w1": ("t-0", "t-2", "t-4"), "w9": ("t-1", "t-3", "t-5")}),
+         {"CN001": ["info resolved"]}),
+    # CN002
+    Case(82, "four rounds in a row that revoke",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0)
+         .again(range(4), lambda s, i: s.meets_again(at_s=60 + 5 * i, because="connect_revocation_follow_up",
+                                                     revoked_count=2, expected=True)),
+         {"CN002": ["warning open"]}),
+    Case(83, "one round that revokes, one that assigns",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).joins("w3", at_s=60, revoked_count=2)
+         .meets_again(at_s=62, because="connect_revocation_follow_up", revoked_count=0, expected=True), {}),
+    # CN003
+    Case(84, "a task RUNNING on two workers for a minute",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).task("t", 0, "RUNNING", "w1:8083", 0, 120)
+         .task("t", 0, "RUNNING", "w2:8083", 60, None), {"CN003": ["warning resolved"]}),
+    Case(85, "a hand-over whose status came half a second late",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).task("t", 0, "RUNNING", "w1:8083", 0, 60.5)
+         .task("t", 0, "RUNNING", "w2:8083", 60, None), {}),
+    Case(86, "RUNNING at a killed worker until the delay ended: info",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).task("t", 0, "RUNNING", "w1:8083", 0, 60)
+         .task("t", 0, "LOST", "w1:8083", 60, 95).task("t", 0, "RUNNING", "w2:8083", 95, None),
+         {"CN003": ["info resolved"]}),
+    # CN004
+    Case(87, "eight, eight and no tasks for an hour",
+         lambda: a_connect_cluster().joins("w1", "w2", "w3", at_s=0, assigned={
+             "w1": tuple(f"t-{i}" for i in range(8)), "w2": tuple(f"u-{i}" for i in range(8))}).seen_until(HOUR),
+         {"CN004": ["info open"]}),
+    Case(88, "six, five and five",
+         lambda: a_connect_cluster(resources=16).joins("w1", "w2", "w3", at_s=0).seen_until(HOUR), {}),
+    # CN005
+    Case(89, "an assignment that failed",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0)
+         .meets_again(at_s=60, because="connect_assignment_failed"),
+         {"CN005": ["warning open"]}),
+    # CN006
+    Case(90, "connect.protocol=eager on one worker makes the cluster eager",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).becomes(mode="eager", assignor="default")
+         .joins("w3", at_s=60),
+         {"CN006": ["warning open"], "RB002": ["warning open"]}),
+    Case(91, "a cluster that was eager and is sessioned now",
+         lambda: a_connect_cluster(assignor="default").becomes(mode="eager").joins("w1", "w2", at_s=0)
+         .becomes(mode="incremental", assignor="sessioned").deploys("w1", "w2", from_s=600, each_s=20),
+         {"CN006": ["warning resolved"]}),
+    # CN007
+    Case(92, "a failed task that nobody restarted",
+         lambda: a_connect_cluster().joins("w1", at_s=0)
+         .task("t", 0, "FAILED", "w1:8083", 60, None, detail="org.apache.kafka.connect.errors.ConnectException: no"),
+         {"CN007": ["critical open"]}),
+    Case(93, "a task that failed three times in a minute is one finding; restarted, it is over",
+         lambda: a_connect_cluster().joins("w1", at_s=0).task("t", 0, "FAILED", "w1:8083", 60, 70)
+         .task("t", 0, "FAILED", "w1:8083", 80, 90).task("t", 0, "FAILED", "w1:8083", 100, 110)
+         .task("t", 0, "RUNNING", "w1:8083", 110, None), {"CN007": ["warning resolved"]}),
+    Case(94, "paused, stopped and restarting tasks have not failed",
+         lambda: a_connect_cluster().joins("w1", at_s=0).task("t", 0, "PAUSED", "w1:8083", 60, 70)
+         .task("t", 1, "STOPPED", "w1:8083", 60, None).task("t", 2, "RESTARTING", "w1:8083", 60, 61), {}),
+    Case(95, "a healthy cluster: a worker joins, gives and takes",
+         lambda: a_connect_cluster().joins("w1", at_s=0).joins("w2", at_s=60, revoked_count=3)
+         .meets_again(at_s=61, because="connect_revocation_follow_up", expected=True).seen_until(HOUR), {}),
+    Case(96, "a healthy KIP-848 group: members come and go",
+         lambda: a_group(mode="server", assignor="uniform", group_type="consumer").joins("c1", "c2", at_s=0)
+         .joins("c3", at_s=60).leaves("c1", at_s=120).seen_until(HOUR), {}),
+    Case(97, "Streams probing every minute, as often as Streams allows",
+         lambda: a_group(assignor="stream").joins("s1", "s2", at_s=0)
+         .again(range(1, 60), lambda s, i: s.meets_again(at_s=60 * i, because="streams_probing", expected=True)), {}),
+    Case(98, "eight rebalances an hour for a day: not good, and no storm",
+         lambda: a_group().joins("c1", "c2", at_s=0)
+         .again(range(192), lambda s, i: s.meets_again(at_s=450 * i + 1, because="topic_metadata_changed")), {}),
+    Case(99, "a cooperative group that grows by eight members, each with its second round",
+         lambda: a_group(mode="cooperative", assignor="cooperative-sticky").joins("c0", at_s=0)
+         .again(range(1, 9), lambda s, i: s.joins(f"c{i}", at_s=20 * i)
+                .meets_again(at_s=20 * i + 3, because="cooperative_follow_up", expected=True)), {}),
+    # Where the limits lie: one step over, one step under
+    Case(100, "9 s is nothing for a group whose pauses are 0.2 to 3 s, as they come",
+         lambda: _spread_past().meets_again(at_s=40 * HOUR, because="leader_rejoined", pause_ms=9_000), {}),
+    Case(101, "20 s is",
+         lambda: _spread_past().meets_again(at_s=40 * HOUR, because="leader_rejoined", pause_ms=20_000),
+         {"RB002": ["warning open"]}),
+    Case(102, "10 s where 50 ms are usual",
+         lambda: _quiet_past(12).meets_again(at_s=40 * HOUR, because="leader_rejoined", pause_ms=10_000),
+         {"RB002": ["warning open"]}),
+    Case(103, "a group that has been slow for fifty rebalances is a slow group",
+         lambda: _quiet_past(12).again(range(55), lambda s, i: s.meets_again(
+             at_s=(40 + 2 * i) * HOUR, because="leader_rejoined", pause_ms=30_000)), {"RB002": ["warning resolved"]}),
+    Case(104, "a static member restarted three times in a day",
+         lambda: a_group().member("c1", group_instance_id="i1").joins("c1", "c2", at_s=0)
+         .again(range(3), lambda s, i: s.comes_back_under_its_instance_id("c1", at_s=(i + 1) * 4 * HOUR)), {}),
+    Case(105, "uneven by a third", lambda: a_group(resources=6).joins("c1", "c2", at_s=0, assigned={
+             "c1": ("a-0", "a-1", "b-0", "b-1"), "c2": ("a-2", "b-2")}).seen_until(HOUR), {}),
+    Case(106, "uneven by half", lambda: a_group(resources=8).joins("c1", "c2", at_s=0, assigned={
+             "c1": tuple(f"a-{i}" for i in range(6)), "c2": ("b-0", "b-1")}).seen_until(HOUR),
+         {"RB010": ["info open"]}),
+    Case(107, "uneven for half a minute, until the next member joined",
+         lambda: a_group(resources=6).joins("c1", "c2", at_s=0, assigned={"c1": tuple(f"a-{i}" for i in range(6))})
+         .joins("c3", at_s=30).seen_until(HOUR), {}),
+    Case(108, "preparing for three minutes, the members' timeout not known: 5 min is the default",
+         lambda: a_group().starts_and_does_not_end(at_s=0).last(members=()).seen_until(180), {}),
+    Case(109, "preparing for six",
+         lambda: a_group().starts_and_does_not_end(at_s=0).last(members=()).seen_until(360),
+         {"RB011": ["critical open"]}),
+    Case(110, "a Connect cluster preparing for 90 s, the workers' timeout not known: 1 min is the default",
+         lambda: a_connect_cluster().starts_and_does_not_end(at_s=0).last(members=()).seen_until(90),
+         {"RB011": ["critical open"]}),
+    Case(111, "for half a minute",
+         lambda: a_connect_cluster().starts_and_does_not_end(at_s=0).last(members=()).seen_until(30), {}),
+    Case(112, "five seconds over its timeout: the broker's timer is not that exact",
+         lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60).seen_until(125), {}),
+    Case(113, "the delay ended ten seconds ago: the workers are about to re-join",
+         lambda: _worker_lost(returns_s=None, ends_s=None).seen_until(60 + 310), {"CN001": ["info open"]}),
+    Case(114, "the delay ended two minutes ago",
+         lambda: _worker_lost(returns_s=None, ends_s=None).seen_until(60 + 420), {"CN001": ["warning open"]}),
+    Case(115, "RUNNING at a dead worker for three seconds",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).task("t", 0, "LOST", "w1:8083", 60, 63)
+         .task("t", 0, "RUNNING", "w2:8083", 63, None), {}),
+    Case(116, "for an hour",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).task("t", 0, "LOST", "w1:8083", 60, 60 + HOUR)
+         .task("t", 0, "RUNNING", "w2:8083", 60 + HOUR, None), {"CN003": ["warning resolved"]}),
+    Case(117, "two tasks more on one worker than on the other",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0, assigned={
+             "w1": ("t-0", "t-1", "t-2"), "w2": ("t-3",)}).seen_until(HOUR), {"CN004": ["info open"]}),
+    Case(118, "two rounds in a row that revoke",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0).joins("w3", at_s=60, revoked_count=2)
+         .joins("w4", at_s=70, revoked_count=2).meets_again(
+             at_s=72, because="connect_revocation_follow_up", revoked_count=0, expected=True), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{c.number} {c.says}" for c in CASES])
+def test_each_rule_answers_as_the_table_says(case: Case) -> None:
+    assert _answers(case, Limits()) == case.expected
+
+
+def _answers(case: Case, limits: Limits) -> dict[str, list[str]]:
+    story = case.story()
+    answers: dict[str, list[str]] = {}
+    for finding in detect_group(story.rebalances, story.tasks, limits, seen_until_ms=story.seen_until_ms):
+        answers.setdefault(finding.rule_id, []).append(f"{finding.severity} {finding.status}")
+    return answers
+
+
+def test_the_table_numbers_its_cases_and_half_of_them_or_nearly_are_silent() -> None:
+    assert [c.number for c in CASES] == list(range(1, len(CASES) + 1))
+    for rule_id in GROUP_RULES:
+        speaking = [c for c in CASES if rule_id in c.expected]
+        assert speaking, f"{rule_id} has no case in which it speaks"
+        assert len(CASES) - len(speaking) >= len(speaking)
+    assert sum(not c.expected for c in CASES) * 5 >= len(CASES) * 2
+
+
+@pytest.mark.parametrize("case", CASES, ids=[str(c.number) for c in CASES])
+def test_every_finding_keeps_the_laws_of_its_table(case: Case) -> None:
+    story = case.story()
+    found = detect_group(story.rebalances, story.tasks, seen_until_ms=story.seen_until_ms)
+    assert len({f.finding_id for f in found}) == len(found)
+    for finding in found:
+        assert finding.evidence
+        assert all(finding.evidence)
+        assert len(finding.evidence) <= 20
+        assert finding.first_seen_at_ms <= finding.last_seen_at_ms
+        assert finding.subject == story.group_id
+        assert finding.subject_type == "group"
+        assert re.fullmatch(rf"{finding.rule_id.lower()}:[0-9a-f]{{16}}", finding.finding_id)
+        assert isinstance(json.loads(finding.numbers or ""), dict)
+        assert finding.advice
+        assert "\n" not in finding.title
+        assert "None" not in finding.title + (finding.detail or "")
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.expected], ids=[str(c.number) for c in CASES if c.expected])
+def test_an_incident_keeps_its_id_while_it_grows_and_when_it_is_over(case: Case) -> None:
+    story = case.story()
+    found = detect_group(story.rebalances, story.tasks, seen_until_ms=story.seen_until_ms)
+    later = max(f.last_seen_at_ms for f in found) + 30 * 24 * 3_600_000
+    again = detect_group(story.rebalances, story.tasks, seen_until_ms=later)
+    assert {f.finding_id for f in found} == {f.finding_id for f in again}
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Limits)])
+def test_no_limit_can_be_moved_far_either_way_without_a_case_that_notices(name: str) -> None:
+    value = getattr(Limits(), name)
+    for moved in (type(value)(0), type(value)(value * 50 + 1)):
+        limits = replace(Limits(), **{name: moved})
+        assert any(_answers(case, limits) != case.expected for case in reversed(CASES)), f"{name} = {moved}"
+
+
+def test_the_same_input_gives_the_same_findings() -> None:
+    for case in CASES:
+        one, other = case.story(), case.story()
+        assert detect_group(one.rebalances, one.tasks) == detect_group(other.rebalances, other.tasks)
+
+
+def test_a_storm_is_one_finding_from_its_beginning_however_far_it_has_come() -> None:
+    ids: set[str] = set()
+    story = _storm_by_poll_timeout()
+    for count in range(10, len(story.rebalances) + 1):
+        found = [f for f in detect_group(story.rebalances[:count]) if f.rule_id == "RB001"]
+        ids.update(f.finding_id for f in found)
+    assert len(ids) == 1
+
+
+def test_a_group_without_anything_has_no_findings() -> None:
+    assert detect_group([], []) == []
+
+
+def test_a_group_known_by_its_tasks_alone_is_judged_by_them() -> None:
+    story = a_connect_cluster().task("t", 0, "FAILED", "w1:8083", 60, None)
+    assert [f.rule_id for f in detect_group([], story.tasks)] == ["CN007"]

@@ -1,0 +1,57 @@
+"""What each captured scenario must be found to be, from its description in truth/scenario.json alone.
+
+Severities stand for how it must be told; a rule that is not named must be silent. Who adds a capture adds a line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ingest.evidence import read_evidence
+from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.evidence import gather
+from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.reconstruct import reconstruct
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+
+EXPECTED: dict[str, dict[str, dict[str, str]]] = {
+    # c3 is killed; every other member closes.
+    "eager_join_leave_kill": {"orders-app": {"RB007": "warning"}},
+    # A cooperative group grows and its leader leaves: second rounds are no storm, and nothing is wrong.
+    "cooperative_scale_up": {"payments-app": {}},
+    # Three members replaced one after the other: a bounded deploy.
+    "rolling_deploy": {"deploy-app": {}},
+    # The second of three KIP-848 members is killed.
+    "kip848_join_leave": {"clicks-app": {"RB007": "warning"}},
+    # p2 does not poll for 20 s, its limit is 8 s.
+    "poll_timeout": {"reports-app": {"RB006": "warning"}},
+    # s2 restarts inside its session (silent), then stays away until its session ends.
+    "static_restart": {"billing-app": {"RB009": "warning"}},
+    # One of three members stalls again and again.
+    "storm": {"stormy-app": {"RB001": "warning", "RB005": "warning", "RB006": "warning"}},
+    # A worker joins: one round revokes, the next assigns.
+    "connect_worker_joins": {"connect-lab": {}},
+    # A worker is killed and stays away: tasks wait for the delay, the status topic goes on saying RUNNING.
+    "connect_worker_lost": {"connect-lab": {"RB007": "warning", "CN001": "warning", "CN003": "info"}},
+}
+
+CAPTURES = sorted(path.parent for path in GOLDEN.glob("*/*/meta.json") if path.parent.name in EXPECTED)
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=[f"{c.parent.name} {c.name}" for c in CAPTURES])
+def test_a_captured_scenario_is_found_to_be_what_it_was(capture: Path) -> None:
+    evidence = read_evidence(capture)
+    gathered = gather(evidence.records(), evidence.lines())
+    by_group = {group.group_id: group for group in gathered.groups}
+    for group_id, expected in EXPECTED[capture.name].items():
+        found = reconstruct(by_group[group_id])
+        findings = detect_group([measure(r) for r in found.rebalances], found.connect_tasks)
+        assert {f.rule_id: f.severity for f in findings} == expected, "\n".join(f.title for f in findings)
+        assert len(findings) == len(expected), "one incident each"
+
+
+def test_the_captures_that_are_always_kept_were_looked_at() -> None:
+    assert len(CAPTURES) >= len(EXPECTED)
