@@ -1,0 +1,268 @@
+"""What the queries answer with, and what follows from it without reading: outages of tasks. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalance, Trigger
+
+__all__ = [
+    "Cause",
+    "Check",
+    "Cluster",
+    "ConnectTask",
+    "Coverage",
+    "Finding",
+    "Fleet",
+    "Group",
+    "Incident",
+    "Member",
+    "Movement",
+    "Neighbours",
+    "Outage",
+    "Rebalance",
+    "Span",
+    "State",
+    "Trigger",
+    "Undecoded",
+    "is_by_design",
+    "now_ms",
+    "outages",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """From when to when, epoch ms; both ends belong to it."""
+
+    from_ms: int
+    to_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        return max(0, self.to_ms - self.from_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What there is to read at all."""
+
+    is_published: bool
+    group_count: int
+    record_count: int
+    line_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    cluster_id: str
+    group_count: int
+    rebalance_count: int
+    open_finding_count: int
+    gap_count: int
+    source_count: int
+    first_at_ms: int | None
+    last_at_ms: int | None
+    """Up to when anything of it was seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """One span over all groups. Costs are None where no rebalance of that kind has one."""
+
+    rebalance_count: int
+    expected_count: int
+    group_count: int
+    unknown_cost_count: int
+    """Rebalances whose cost nobody knows."""
+    partition_seconds: float | None
+    task_seconds: float | None
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    trigger: str
+    rebalance_count: int
+    resource_seconds: float | None
+    client: str | None = None
+    """Whom most of these were about: instance id, else client id."""
+    client_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A row of gold.finding."""
+
+    cluster_id: str
+    finding_id: str
+    rule_id: str
+    severity: str
+    subject_type: str
+    subject: str
+    status: str
+    first_seen_at_ms: int
+    last_seen_at_ms: int
+    title: str
+    detail: str | None = None
+    numbers: str | None = None
+    advice: str | None = None
+    group_id: str | None = None
+    """The group whose history shows it; None where it is about the evidence itself."""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    finding: Finding
+    resource_seconds: float | None
+    unit: str
+    rebalance_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    cluster_id: str
+    group_id: str
+    team: str | None
+    group_type: str
+    protocol_type: str | None
+    state: str
+    mode: str
+    assignor: str | None
+    generation_id: int | None
+    group_epoch: int | None
+    member_count: int | None
+    resource_count: int | None
+    first_seen_at_ms: int | None
+    last_rebalance_at_ms: int | None
+    rebalance_count: int
+    open_finding_count: int
+    worst_severity: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """The rebalances before and after one, of the same group."""
+
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    cluster_id: str
+    source: str
+    kind: str
+    from_position: int
+    to_position: int | None
+    from_at_ms: int | None
+    to_at_ms: int | None
+    item_count: int | None
+    is_gap: bool
+    problem_code: str
+    problem: str | None
+    utc_offset_ms: int | None
+    utc_offset_source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecoded:
+    cluster_id: str
+    ref: str
+    reason: str
+    byte_position: int | None
+    part: str
+    field: str | None
+    detail: str | None
+    at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    batch_id: str
+    table_name: str
+    check_name: str
+    is_fatal: bool
+    success: bool
+    checked_count: int | None
+    unexpected_count: int | None
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """One stretch in which one task did not run, whatever its states were called meanwhile."""
+
+    connector: str
+    task: int
+    from_ms: int
+    to_ms: int
+    is_over: bool
+    parts: tuple[tuple[str, int, bool], ...]
+    """State, how long within the span, and whether that was by design; in order."""
+
+    @property
+    def length_ms(self) -> int:
+        return self.to_ms - self.from_ms
+
+    def waited_ms(self, by_design: bool) -> int:
+        return sum(length for _, length, designed in self.parts if designed is by_design)
+
+
+NOT_RUNNING = ("WAITING", "LOST", "FAILED", "UNASSIGNED", "RESTARTING")
+_SAME_OUTAGE_MS = 1_000
+"""States that follow each other within this are one outage: status records of two workers are some ms apart."""
+
+
+def is_by_design(task: ConnectTask) -> bool:
+    return task.expected or task.state == "WAITING"
+
+
+def outages(tasks: Sequence[ConnectTask], span: Span) -> list[Outage]:
+    """Stretches without running, cut to the span, the longest first.
+
+    Connectors, paused and stopped tasks do not count.
+    """
+    by_task: dict[tuple[str, int], list[ConnectTask]] = {}
+    for t in tasks:
+        if t.task is not None and t.state in NOT_RUNNING:
+            by_task.setdefault((t.connector, t.task), []).append(t)
+    found = []
+    for (connector, task), down in by_task.items():
+        stretch: list[ConnectTask] = []
+        end = 0
+        for t in sorted(down, key=lambda t: t.from_ms):
+            if stretch and t.from_ms > end + _SAME_OUTAGE_MS:
+                found.append(_outage(connector, task, stretch, span))
+                stretch = []
+            stretch.append(t)
+            end = max(end if len(stretch) > 1 else 0, span.to_ms if t.to_ms is None else t.to_ms)
+        found.append(_outage(connector, task, stretch, span))
+    return sorted((o for o in found if o.length_ms > 0), key=lambda o: (-o.length_ms, o.connector, o.task))
+
+
+def _outage(connector: str, task: int, stretch: list[ConnectTask], span: Span) -> Outage:
+    parts: list[tuple[str, int, bool]] = []
+    at = max(span.from_ms, stretch[0].from_ms)
+    first = at
+    for i, t in enumerate(stretch):
+        end = stretch[i + 1].from_ms if i + 1 < len(stretch) else t.to_ms  # the later state is the better known one
+        end = min(span.to_ms, span.to_ms if end is None else end)
+        parts.append((t.state, max(0, end - at), is_by_design(t)))
+        at = max(at, end)
+    return Outage(
+        connector=connector,
+        task=task,
+        from_ms=first,
+        to_ms=max(first, at),
+        is_over=stretch[-1].to_ms is not None,
+        parts=tuple(p for p in parts if p[1] > 0),
+    )
+
+
+def now_ms() -> int:
+    """The reader's present, for "12 min ago"; what is shown never depends on it otherwise."""
+    return int(time.time() * 1000)

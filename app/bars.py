@@ -1,0 +1,135 @@
+"""Small bars and legends as HTML: they print, wrap on a phone and can be read aloud. No reading, no streamlit."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app import words
+from app.words import Html, fill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One bar: what, how much (None: not known), said how, and whether it is bad, waiting or neither."""
+
+    label: Html
+    value: float | None
+    said: str
+    tone: str = "plain"
+
+
+def cause_label(trigger: str) -> Html:
+    family = words.family(trigger)
+    return fill(
+        '<span class="ra-sign ra-family-{f}">{sign}</span> {said}',
+        f=family,
+        sign=words.FAMILY_SIGN[family],
+        said=words.trigger(trigger),
+    )
+
+
+def cause_tone(trigger: str) -> str:
+    return {"failure": "bad", "protocol": "dim"}.get(words.family(trigger), "plain")
+
+
+def _bar(value: float, most: float, tone: str) -> Html:
+    if value <= 0:
+        return Html("")
+    return fill(
+        '<div class="ra-row-bar ra-{tone}" style="width:{width:.1f}%"></div>', tone=tone, width=100 * value / most
+    )
+
+
+def rows_html(rows: Sequence[Row]) -> Html:
+    """Bars from one common zero."""
+    most = max((r.value for r in rows if r.value is not None), default=0) or 1
+    drawn = [
+        fill(
+            '<div class="ra-row"><div class="ra-row-label">{label}</div><div class="ra-row-track">{bar}</div>'
+            '<div class="ra-row-said">{said}</div></div>',
+            label=r.label,
+            bar=_bar(r.value or 0.0, most, r.tone),
+            said=r.said,
+        )
+        for r in rows
+    ]
+    return fill('<div class="ra-rows">{rows}</div>', rows=words.join(drawn))
+
+
+PAUSE_STEPS_MS = (10, 100, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000)
+
+
+def pause_distribution_html(pauses_ms: Sequence[float], windows_ms: Sequence[float]) -> Html:
+    """How long the longest pause was, in how many rebalances; beside it the broker's own window of the same ones."""
+    edges = [-np.inf, *PAUSE_STEPS_MS, np.inf]
+    said = [f"under {words.duration(PAUSE_STEPS_MS[0])}"]
+    said += [f"{words.duration(a)} \u2013 {words.duration(b)}" for a, b in itertools.pairwise(PAUSE_STEPS_MS)]
+    said += [f"over {words.duration(PAUSE_STEPS_MS[-1])}"]
+    ours = np.histogram(np.asarray(pauses_ms, dtype=float), edges)[0] if len(pauses_ms) else np.zeros(len(said), int)
+    theirs = (
+        np.histogram(np.asarray(windows_ms, dtype=float), edges)[0] if len(windows_ms) else np.zeros(len(said), int)
+    )
+    used = [i for i in range(len(said)) if ours[i] or theirs[i]]
+    if not used:
+        return Html("")
+    most = max(int(ours.max()), int(theirs.max()), 1)
+    drawn = [
+        fill(
+            '<div class="ra-pair"><div class="ra-pair-label">{said}</div>'
+            '<div class="ra-row-track">{a}</div><div class="ra-pair-n">{n}</div><div '
+            'class="ra-row-track">{b}</div><div class="ra-pair-n">{m}</div></div>',
+            said=said[i],
+            a=_bar(ours[i], most, "bad"),
+            n=int(ours[i]),
+            b=_bar(theirs[i], most, "window"),
+            m=int(theirs[i]),
+        )
+        for i in range(used[0], used[-1] + 1)
+    ]
+    head = Html(
+        '<div class="ra-pair ra-head"><div class="ra-pair-label">length</div><div>pause, longest '
+        "resource</div><div></div>"
+        "<div>broker's own window</div><div></div></div>"
+    )
+    return fill('<div class="ra-pairs">{head}{rows}</div>', head=head, rows=words.join(drawn))
+
+
+def family_legend_html(families: Sequence[str]) -> Html:
+    items = [
+        fill(
+            '<span class="ra-key"><span class="ra-sign ra-family-{family}">{sign}</span> {said}</span>',
+            family=f,
+            sign=words.FAMILY_SIGN[f],
+            said=words.FAMILY_WORDS[f],
+        )
+        for f in words.FAMILIES
+        if f in families
+    ]
+    return fill('<div class="ra-legend">rebalances by cause: {items}</div>', items=words.join(items, " "))
+
+
+CONNECT_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> running</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> lost or failed</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-resting"></span> paused, stopped, restarting</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> unassigned</span></div>'
+)
+
+WAITING_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span>'
+    " of it, waiting by design (scheduled delay)</span></div>"
+)
+
+PHASES_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood '
+    "still (estimate)</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> at most: from the earliest '
+    "stop to the latest resume</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window, not the '
+    "pause</span></div>"
+)

@@ -1,0 +1,30 @@
+"""The app: `streamlit run app/main.py`, with the warehouse in REBALANCE_AUDIT_WAREHOUSE or after `-- --warehouse`."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import streamlit as st
+
+# `streamlit run` puts this file's folder on the path, not the checkout's.
+if (root := str(Path(__file__).resolve().parents[1])) not in sys.path:
+    sys.path.append(root)
+
+page = import_module("app.page")
+
+st.set_page_config(page_title="Rebalance audit", page_icon=None, layout="wide", initial_sidebar_state="collapsed")
+page.style()
+chosen = st.navigation(
+    [
+        st.Page("views/home.py", title="Now", default=True),
+        st.Page("views/groups.py", title="Groups"),
+        st.Page("views/connect.py", title="Connect"),
+        st.Page("views/findings.py", title="Findings"),
+        st.Page("views/trust.py", title="Trust"),
+        st.Page("views/group.py", title="Group", visibility="hidden"),
+        st.Page("views/rebalance.py", title="Rebalance", visibility="hidden"),
+        st.Page("views/evidence.py", title="Evidence", visibility="hidden"),
+    ],
+    position="top",
+)
+page.run(chosen)

@@ -1,0 +1,157 @@
+"""What is open, what was?"""
+
+import json
+
+import streamlit as st
+
+from app import page, words
+from app.answers import Finding, now_ms
+from app.words import Html, fill
+
+MOST = 40
+
+
+def numbers_of(f: Finding) -> dict[str, str | Html]:
+    try:
+        found = json.loads(f.numbers) if f.numbers else {}
+    except ValueError:
+        found = {"numbers": f.numbers}
+    if not isinstance(found, dict):
+        found = {"numbers": found}
+    return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in found.items()}
+
+
+def said(key: str, value: object) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        if key.endswith("_at_ms"):
+            return words.instant(int(value), page.zone())
+        return (
+            words.duration(value)
+            if key.endswith("_ms")
+            else f"{value:,.3g}"
+            if isinstance(value, float)
+            else f"{value:,}"
+        )
+    return words.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
+
+
+def lines(text: str | None, most: int) -> Html:
+    """Line breaks of a detail are the rule's own: what clients chose was made visible before."""
+    found = (text or "").splitlines()
+    shown = [fill("<p>{t}</p>", t=words.visible(line)) for line in found[:most]]
+    if len(found) > most:
+        shown.append(
+            fill("<p>{n} not shown here.</p>", n=words.count(len(found) - most, "more line is", "more lines are"))
+        )
+    return words.join(shown)
+
+
+def show(f: Finding, is_whole: bool) -> None:
+    tz, now = page.zone(), now_ms()
+    ended = "last seen" if f.status == "open" else "resolved"
+    lasted = f"{words.when(f.first_seen_at_ms, now, tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"
+    st.html(
+        fill(
+            '<div class="ra-incident ra-{s}"><p class="ra-first"><span class="ra-level">{level}</span>, '
+            "{status}: {subject}: {title}</p>"
+            '{detail}<p class="ra-note">{rule} \u00b7 since {lasted} \u00b7 {cluster}</p>{advice}</div>',
+            s=f.severity if f.status == "open" else "info",
+            level=words.SEVERITY_WORDS[f.severity],
+            status=f.status,
+            subject=words.code(f.subject),
+            title=words.visible(f.title),
+            detail=lines(f.detail, 40 if is_whole else 2),
+            rule=f.rule_id,
+            lasted=lasted,
+            cluster=words.code(f.cluster_id, 40),
+            advice=fill("<p>What to do: {a}</p>", a=words.visible(f.advice)) if f.advice else Html(""),
+        )
+    )
+    with st.container(horizontal=True):
+        if f.group_id is not None:
+            page.link("The group", "group", cluster=f.cluster_id, group=f.group_id)
+        if not is_whole:
+            page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)
+    if is_whole:
+        pairs = numbers_of(f)
+        if pairs:
+            page.heading("In numbers")
+            page.facts(pairs)
+        page.heading("Evidence")
+        for ref in f.evidence[:60]:
+            page.link(words.name(ref, 100), "evidence", cluster=f.cluster_id, ref=ref)
+        if len(f.evidence) > 60:
+            page.note("{n} more are not listed.", n=f"{len(f.evidence) - 60:,}")
+        page.note("What this rule says, and what to do: docs/runbook.md, {rule}.", rule=f.rule_id)
+
+
+def one(cluster: str, finding_id: str) -> None:
+    f = reader.finding(cluster, finding_id)
+    page.title("What was found?")
+    if f is None:
+        page.panel(
+            fill(
+                "<p>Nothing is known of a finding {f} in cluster {c}.</p>",
+                f=words.code(finding_id),
+                c=words.code(cluster),
+            )
+        )
+    else:
+        show(f, is_whole=True)
+    page.link("All findings", "findings")
+
+
+def listing() -> None:
+    group = page.param("group")
+    everything = reader.findings(cluster_id=cluster_id if group else None, group_id=group)
+    page.title("What is open, what was?")
+    open_count = sum(f.status == "open" for f in everything)
+    if not everything:
+        page.say("<b>Nothing was found</b> in what was read.")
+        page.note(
+            "That is a statement about the evidence, not about the cluster: what was not seen stands on the page Trust."
+        )
+        return
+    if group:
+        page.note("Only those of group {g}.", g=words.code(group))
+        page.link("Those of all groups", "findings")
+    page.say(
+        "<b>{open}</b>, {resolved} resolved.",
+        open=words.count(open_count, "finding is open", "findings are open"),
+        resolved=f"{len(everything) - open_count:,}",
+    )
+    a, b, c, d = st.columns(4)
+    with a:
+        status = page.choice_in_address("State", "status", ["open", "resolved"])
+    with b:
+        severity = page.choice_in_address("Severity", "severity", ["critical", "warning", "info"])
+    with c:
+        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}))
+    with d:
+        subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything}))
+    found = [
+        f
+        for f in everything
+        if (not status or f.status == status)
+        and (not severity or f.severity == severity)
+        and (not rule or f.rule_id == rule)
+        and (not subject or f.subject == subject)
+    ]
+    if not found:
+        page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
+    for f in found[:MOST]:
+        show(f, is_whole=False)
+    if len(found) > MOST:
+        page.note("{n} more match; choose a rule or a subject to see them.", n=f"{len(found) - MOST:,}")
+
+
+reader = page.reader_with_groups()
+cluster_id, wanted = page.param("cluster"), page.param("finding")
+if cluster_id and wanted:
+    one(cluster_id, wanted)
+else:
+    listing()

@@ -1,0 +1,205 @@
+"""What has this group been through?"""
+
+import pandas as pd
+import streamlit as st
+
+from app import bars, charts, page, sentences, words
+from app.answers import Cause, Finding, Group, now_ms
+from app.bars import Row
+from app.words import Html, fill
+
+
+def state_line(g: Group) -> Html:
+    number = words.number_of(g.generation_id, g.group_epoch)
+    members = words.count(g.member_count, "member") if g.member_count is not None else "members not known"
+    held = (
+        words.things(g.protocol_type, g.resource_count) if g.resource_count is not None else "what it holds not known"
+    )
+    return fill(
+        "{cluster} \u00b7 {type} group, {mode}, assignor {assignor} \u00b7 last told: {state}, {number}, "
+        "{members}, {held}",
+        cluster=words.code(g.cluster_id, 40),
+        type=g.group_type if g.protocol_type != "connect" else "Connect",
+        mode=words.MODE_WORDS.get(g.mode, g.mode),
+        assignor=words.code(g.assignor, 40),
+        state=words.name(g.state, 30),
+        number=number,
+        members=members,
+        held=held,
+    )
+
+
+def findings(found: list[Finding]) -> None:
+    tz, now = page.zone(), now_ms()
+    for f in found[:6]:
+        st.html(
+            fill(
+                '<div class="ra-incident ra-{s}"><p><span class="ra-level">{level}</span> {title}</p>'
+                '<p class="ra-note">{rule}, {status}, since {since}{advice}</p></div>',
+                s=f.severity if f.status == "open" else "info",
+                level=words.SEVERITY_WORDS[f.severity],
+                title=words.visible(f.title),
+                rule=f.rule_id,
+                status=f.status,
+                since=words.when(f.first_seen_at_ms, now, tz),
+                advice=f". What to do: {words.visible(f.advice)}" if f.advice else "",
+            )
+        )
+    if len(found) == 1:
+        only = found[0].finding_id
+        page.link("The finding, with its evidence", "findings", cluster=cluster_id, finding=only)
+    elif found:
+        page.link(f"All {len(found)} findings of this group", "findings", cluster=cluster_id, group=group_id)
+
+
+def cause_rows(causes: list[Cause], unit: str) -> list[Row]:
+    rows = []
+    for c in causes:
+        share = sentences.mostly(c)
+        about = f", {share} {words.name(c.client, 30)}" if share else ""
+        cost = f", {words.seconds(c.resource_seconds, unit)}" if c.resource_seconds is not None else ""
+        rows.append(
+            Row(
+                label=bars.cause_label(c.trigger),
+                value=c.rebalance_count,
+                said=f"{words.count(c.rebalance_count, 'time')}{about}{cost}",
+                tone=bars.cause_tone(c.trigger),
+            )
+        )
+    return rows
+
+
+def pause_words(row: object) -> str:
+    ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
+    if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
+        return "nothing stood still"
+    return words.pause(*ends)
+
+
+def rebalance_table(rebalances: pd.DataFrame) -> None:
+    newest = rebalances.iloc[::-1].reset_index(drop=True)
+    tz = page.zone()
+    as_int = lambda v: None if pd.isna(v) else int(v)  # noqa: E731
+    frame = pd.DataFrame(
+        {
+            "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
+            "number": [
+                words.number_of(as_int(r.generation_id), as_int(r.group_epoch), int(r.rewrite_seq))
+                for r in newest.itertuples()
+            ],
+            "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
+            "outcome": [words.OUTCOME_WORDS.get(o, o) for o in newest["outcome"]],
+            "longest pause": [pause_words(r) for r in newest.itertuples()],
+            "broker's window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
+            "moved": newest["moved_count"],
+            "members": newest["member_count"],
+            "normal work": ["yes" if e else "no" for e in newest["expected"]],
+        }
+    )
+    row = page.clickable_table(
+        frame,
+        {"when": st.column_config.TextColumn(width=235), "cause": st.column_config.TextColumn(width=300)},
+        key="rebalances",
+    )
+    if row is not None and row < len(newest):
+        page.go("rebalance", cluster=cluster_id, rebalance=newest.loc[row, "rebalance_id"])
+
+
+reader = page.reader_with_groups()
+cluster_id, group_id = page.param("cluster"), page.param("group")
+group = reader.group(cluster_id, group_id) if cluster_id and group_id else None
+if group is None or cluster_id is None or group_id is None:
+    page.title("Which group?")
+    if group_id:
+        page.panel(
+            fill(
+                "<p>Nothing is known of a group {g} in cluster {c}.</p>",
+                g=words.code(group_id),
+                c=words.code(cluster_id),
+            ),
+            Html(
+                "<p>It may be spelt differently, or its evidence was not collected: see Trust for what was not "
+                "seen.</p>"
+            ),
+        )
+    else:
+        page.panel(Html("<p>The address names no group. Choose one.</p>"))
+    page.link("All groups", "groups")
+    st.stop()
+
+unit = words.resource(group.protocol_type)
+page.title(fill("What has {g} been through?", g=words.code(group_id, 80)))
+st.html(fill('<p class="ra-note">{s}</p>', s=state_line(group)))
+place_of_answer = st.container()
+whole = reader.span(cluster_id, group_id)
+if whole is None:
+    page.say("The group is known, but none of its rebalances was seen.")
+    st.stop()
+span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms))
+rebalances = reader.group_rebalances(cluster_id, group_id, span)
+members = reader.group_members(cluster_id, group_id, span)
+movements = reader.group_movements(cluster_id, group_id, span)
+causes = reader.group_causes(cluster_id, group_id, span)
+with place_of_answer:
+    st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
+    if (doubt := sentences.doubts(rebalances)) is not None:
+        st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
+    findings(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
+
+page.heading("Who worked when")
+if len(members):
+    room = max(50, span.length_ms // 200)
+    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit)
+    clicked = page.time_line(
+        picture,
+        f"Time line of {words.name(group_id)}: {len(picture.lanes)} members, "
+        f"{words.count(len(rebalances), 'rebalance')}; the table below has the same.",
+        key="group-time-line",
+    )
+    st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]})))
+    page.note(
+        "A lane is filled where its member worked, as high as what it held; empty where it stood still. "
+        "{span}. Drag to look closer, "
+        "double-click for all, click a mark to open its rebalance.",
+        span=page.span_words(span, page.zone()),
+    )
+    if clicked is not None:
+        page.go("rebalance", cluster=cluster_id, rebalance=clicked)
+else:
+    page.note("No member is known in that time: not drawn.")
+
+if causes:
+    page.heading("Why")
+    st.html(bars.rows_html(cause_rows(causes, unit)))
+pauses = rebalances["pause_estimate_ms"].dropna().tolist()
+windows = rebalances.loc[rebalances["pause_estimate_ms"].notna(), "broker_window_ms"].dropna().tolist()
+if pauses:
+    page.heading("How long it stood still")
+    st.html(bars.pause_distribution_html(pauses, windows))
+    page.note(
+        "The broker's own window, from preparing to the group record, is often taken for the downtime. It is "
+        "not: members work on until their next heartbeat."
+    )
+page.heading("Rebalances, newest first")
+page.note("Click a row to open it.")
+rebalance_table(rebalances)
+
+if len(rebalances):
+    last = reader.rebalance(cluster_id, str(rebalances.iloc[-1]["rebalance_id"]))
+    staying = [m for m in last.members if m.change != "left"] if last is not None else []
+    if staying:
+        page.heading("Who held what after the last of them")
+        page.table(
+            ["member", "host", "holds", "session timeout"],
+            [
+                [
+                    words.code(m.group_instance_id or m.worker_url or m.client_id or m.member_id, 44),
+                    words.code(m.client_host, 32),
+                    f"{len(m.assigned)}: {words.resources(m.assigned)}" if m.assigned else words.resources(m.assigned),
+                    words.duration(m.session_timeout_ms),
+                ]
+                for m in staying[:100]
+            ],
+        )
+        if len(staying) > 100:
+            page.note("{n} more members are not listed.", n=f"{len(staying) - 100:,}")

@@ -1,0 +1,156 @@
+"""What is wrong now, and what did it cost?"""
+
+from itertools import groupby
+
+import streamlit as st
+
+from app import bars, page, sentences, words
+from app.answers import Cluster, Incident, Span, now_ms
+from app.bars import Row
+from app.words import Html, fill
+
+MOST_SUBJECTS = 8
+LEVELS = {"critical": 0, "warning": 1, "info": 2}
+
+
+def by_subject(incidents: list[Incident]) -> list[list[Incident]]:
+    """Incidents of one group together, the worst group first."""
+    together = sorted(incidents, key=lambda i: (i.finding.cluster_id, i.finding.group_id or i.finding.subject))
+    found = [
+        sorted(some, key=lambda i: (LEVELS.get(i.finding.severity, 3), i.finding.rule_id))
+        for _, some in groupby(together, key=lambda i: (i.finding.cluster_id, i.finding.group_id or i.finding.subject))
+    ]
+    return sorted(found, key=lambda some: (LEVELS.get(some[0].finding.severity, 3), -cost_of(some)))
+
+
+def cost_of(some: list[Incident]) -> float:
+    return max((i.resource_seconds or 0.0 for i in some), default=0.0)
+
+
+def incident(some: list[Incident], with_cluster: bool) -> None:
+    first = some[0].finding
+    tz, now = page.zone(), now_ms()
+    since = min(i.finding.first_seen_at_ms for i in some)
+    last = max(i.finding.last_seen_at_ms for i in some)
+    cost = f" In that time: {words.seconds(cost_of(some), some[0].unit)}." if cost_of(some) else ""
+    also = [fill("<p>Also: {t}</p>", t=words.visible(i.finding.title)) for i in some[1:4]]
+    if len(some) > 4:
+        also.append(fill("<p>And {n} more.</p>", n=f"{len(some) - 4:,}"))
+    st.html(
+        fill(
+            '<div class="ra-incident ra-{severity}"><p class="ra-first"><span class="ra-level">{level}</span> '
+            "{subject}{cluster}: {title}</p>"
+            '{also}<p>What to do: {advice}</p><p class="ra-note">Since {since}; last seen {last}.{cost}</p></div>',
+            severity=first.severity,
+            level=words.SEVERITY_WORDS[first.severity],
+            subject=words.code(first.group_id or first.subject),
+            cluster=fill(" in {c}", c=words.code(first.cluster_id, 24)) if with_cluster else "",
+            title=words.visible(first.title),
+            also=words.join(also),
+            advice=words.visible(first.advice or "not known: see the runbook"),
+            since=words.when(since, now, tz),
+            last=words.minute(last, tz),
+            cost=cost,
+        )
+    )
+    with st.container(horizontal=True):
+        if first.group_id is not None:
+            page.link("Open the group", "group", cluster=first.cluster_id, group=first.group_id)
+        page.link(f"The finding {first.rule_id}", "findings", cluster=first.cluster_id, finding=first.finding_id)
+        if first.evidence:
+            page.link("Its evidence", "evidence", cluster=first.cluster_id, ref=first.evidence[0])
+
+
+def clusters(found: list[Cluster]) -> None:
+    page.heading("Clusters, and up to when they were seen")
+    tz, now = page.zone(), now_ms()
+    page.table(
+        ["cluster", "evidence ends", "groups", "rebalances seen", "open findings", "sources", "gaps"],
+        [
+            [
+                words.code(c.cluster_id, 40),
+                words.when(c.last_at_ms, now, tz),
+                f"{c.group_count:,}",
+                f"{c.rebalance_count:,}",
+                f"{c.open_finding_count:,}",
+                f"{c.source_count:,}",
+                f"{c.gap_count:,}" if c.source_count else "not known",
+            ]
+            for c in found
+        ],
+    )
+
+
+def worst_groups(span: Span, with_cluster: bool) -> None:
+    frame = reader.groups(span)
+    frame = frame[(frame["rebalances"] > 0) | (frame["open_finding_count"] > 0)].head(10).reset_index(drop=True)
+    page.heading("What cost most in that time")
+    if frame.empty:
+        page.note("No group rebalanced in that time.")
+        return
+    rows = []
+    for g in frame.itertuples():
+        cost = None if g.cost != g.cost else float(g.cost)
+        said = words.seconds(cost, words.resource(g.protocol_type)) if cost is not None else "cost not known"
+        where = fill(" in {c}", c=words.code(g.cluster_id, 16)) if with_cluster else Html("")
+        rows.append(
+            Row(
+                label=fill("{g}{where}", g=words.code(g.group_id, 40), where=where),
+                value=cost,
+                said=f"{said}, {words.count(int(g.rebalances), 'rebalance')}",
+                tone="bad" if int(g.unexpected) else "plain",
+            )
+        )
+    st.html(bars.rows_html(rows))
+    time = {"from": page.param("from"), "to": page.param("to")}
+    with st.container(horizontal=True):
+        for g in frame.head(5).itertuples():
+            page.link(f"Open {words.name(g.group_id, 24)}", "group", cluster=g.cluster_id, group=g.group_id, **time)
+        page.link("All groups", "groups", **time)
+
+
+def causes() -> None:
+    page.heading("Why groups rebalanced")
+    rows = [
+        Row(
+            label=bars.cause_label(c.trigger),
+            value=c.rebalance_count,
+            said=words.count(c.rebalance_count, "rebalance"),
+            tone=bars.cause_tone(c.trigger),
+        )
+        for c in fleet.causes[:12]
+    ]
+    st.html(bars.rows_html(rows))
+
+
+reader = page.reader_with_groups()
+whole = reader.span() or Span(from_ms=0, to_ms=0)
+page.title("What is wrong now, and what did it cost?")
+seen = reader.clusters()
+with_cluster = len(seen) > 1
+subjects = by_subject(reader.open_incidents())
+place_of_answer = st.container()
+for some in subjects[:MOST_SUBJECTS]:
+    incident(some, with_cluster)
+if len(subjects) > MOST_SUBJECTS:
+    more = words.count(len(subjects) - MOST_SUBJECTS, "more group", "more groups")
+    page.link(f"{more} with open findings", "findings", status="open")
+page.heading("What it cost")
+span = page.span_of(whole, "24 h")
+fleet = reader.fleet(span)
+with place_of_answer:
+    critical_count = sum(some[0].finding.severity == "critical" for some in subjects)
+    said = sentences.fleet(len(subjects), critical_count, fleet, span)
+    st.html(fill('<p class="ra-say">{s}</p>', s=said))
+    doubts = [f for f in reader.findings(status="open") if f.rule_id.startswith("TR")]
+    if doubts:
+        limits = words.count(len(doubts), "thing limits", "things limit")
+        page.note("{n} what is known here, such as: {t}", n=limits, t=words.visible(doubts[0].title))
+        page.link("What was not seen", "trust")
+page.note(
+    "{span}. Where the evidence ends, knowledge ends: nothing later is shown.", span=page.span_words(span, page.zone())
+)
+worst_groups(span, with_cluster)
+if fleet.causes:
+    causes()
+clusters(seen)

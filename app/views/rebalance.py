@@ -1,0 +1,252 @@
+"""What happened here?"""
+
+import pandas as pd
+import streamlit as st
+
+from app import bars, charts, page, sentences, words
+from app.answers import Member, Movement, Rebalance, Span, now_ms
+from app.words import Html, fill
+
+
+def numbers(r: Rebalance, unit: str) -> None:
+    tz = page.zone()
+
+    def at(value: int | None, why_not: str) -> str:
+        return words.instant(value, tz) if value is not None else f"not known: {why_not}"
+
+    is_still_less = r.pause_estimate_ms is None and not any(
+        n != 0 for n in (r.moved_count, r.returned_count, r.restarted_count or 0)
+    )
+    said_pause = (
+        "nothing stood still" if is_still_less else words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
+    )
+    counts = [
+        f"{n:,} {what}"
+        for n, what in (
+            (r.kept_count, "kept"),
+            (r.moved_count, "moved"),
+            (r.returned_count, "returned"),
+            (r.assigned_count, "first assigned"),
+            (r.revoked_count, "revoked"),
+            (r.restarted_count, "restarted in place"),
+            (r.unassigned_count, "without owner"),
+        )
+        if n
+    ]
+    pairs: dict[str, str | Html] = {
+        "outcome": words.OUTCOME_WORDS.get(r.outcome, r.outcome),
+        "longest pause": said_pause + (f", {words.TIER_WORDS[r.pause_tier]}" if r.pause_tier else ""),
+        "damage": words.seconds_bounds(
+            r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit
+        )
+        if not is_still_less
+        else "none",
+        "broker's own window": words.duration(r.broker_window_ms)
+        if r.broker_window_ms is not None
+        else "not known: no log line tells when it began",
+        "began": at(
+            r.started_at_ms,
+            f"no log line tells; not before {words.instant(r.started_lower_ms, tz)}"
+            if r.started_lower_ms is not None
+            else "no log line tells",
+        )
+        + (f", {words.TIER_WORDS[r.started_tier]}" if r.started_at_ms is not None and r.started_tier else ""),
+        "members had joined": at(r.joined_at_ms, "neither record nor log line tells"),
+        "delivered": at(r.assigned_at_ms, "no assignment was recorded"),
+        "tasks and connectors" if r.protocol_type == "connect" else "partitions": ", ".join(counts)
+        if counts
+        else "none changed",
+        "avoidable movement": "not known"
+        if r.avoidable_moved_count is None
+        else words.things(r.protocol_type, r.avoidable_moved_count),
+        "protocol": fill(
+            "{mode}, assignor {a}", mode=words.MODE_WORDS.get(r.mode, r.mode), a=words.code(r.assignor, 40)
+        ),
+        "members": words.count(r.member_count, "member")
+        + (f", {r.static_member_count:,} of them static" if r.static_member_count else ""),
+        "leader": fill(
+            "{l}{c}", l=words.code(r.leader_member_id, 50), c=", another than before" if r.leader_changed else ""
+        ),
+        "coordinator": f"broker {r.coordinator_broker_id}"
+        if r.coordinator_broker_id is not None
+        else "not known: no log line names it",
+    }
+    if r.connect_delay_ms:
+        pairs["scheduled delay"] = f"{words.duration(r.connect_delay_ms)} announced: waiting by design"
+    if not r.is_complete_evidence:
+        pairs["evidence"] = "incomplete: something that could change this is missing"
+    if not r.is_final:
+        pairs["final"] = "no: it is the newest of its group, and may still change"
+    page.facts(pairs)
+
+
+def movements(found: tuple[Movement, ...]) -> None:
+    if not found:
+        page.note("No resource stopped, moved or began.")
+        return
+    frame = pd.DataFrame(
+        {
+            "resource": [words.name(m.resource, 50) for m in found],
+            "what": [m.kind for m in found],
+            "from": [
+                words.name(sentences.owner(m.from_client_id, m.from_worker_url, m.from_member_id), 40)
+                if m.from_member_id
+                else "nobody"
+                for m in found
+            ],
+            "to": [
+                words.name(sentences.owner(m.to_client_id, m.to_worker_url, m.to_member_id), 40)
+                if m.to_member_id
+                else "nobody"
+                for m in found
+            ],
+            "pause": [
+                "none: it had no owner before"
+                if m.kind == "assigned"
+                else "none yet: it has no new owner here"
+                if m.kind == "revoked"
+                else words.pause(m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)
+                for m in found
+            ],
+            "how sure": [words.TIER_WORDS.get(m.pause_tier or "", "not known") for m in found],
+            "avoidable": ["not known" if m.is_avoidable is None else "yes" if m.is_avoidable else "no" for m in found],
+            "marked by": [None if m.pause_detail is None else words.name(m.pause_detail, 200) for m in found],
+        }
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        placeholder="not known",
+        height=38 + 35 * min(len(frame), 12),
+        column_config={"pause": st.column_config.TextColumn(width=230)},
+    )
+
+
+def members(found: tuple[Member, ...]) -> None:
+    change = {"joined": "joined", "left": "left", "stayed": "stayed", "replaced": "came back under a new id"}
+    page.table(
+        ["member", "host", "", "held before", "holds after", "gave up", "got"],
+        [
+            [
+                fill("{n}{leader}", n=words.code(sentences.known_as(m), 40), leader=" leader" if m.is_leader else ""),
+                words.code(m.client_host, 28),
+                change.get(m.change, m.change),
+                words.resources(m.owned_before, 3),
+                words.resources(m.assigned, 3),
+                words.resources(m.revoked, 3),
+                words.resources(m.added, 3),
+            ]
+            for m in found[:100]
+        ],
+    )
+    if len(found) > 100:
+        page.note("{n} more members are not listed.", n=f"{len(found) - 100:,}")
+
+
+reader = page.reader_with_groups()
+cluster_id, rebalance_id = page.param("cluster"), page.param("rebalance")
+r = reader.rebalance(cluster_id, rebalance_id) if cluster_id and rebalance_id else None
+if r is None or cluster_id is None:
+    page.title("Which rebalance?")
+    if rebalance_id:
+        page.panel(
+            fill(
+                "<p>Nothing is known of a rebalance {r} in cluster {c}.</p>",
+                r=words.code(rebalance_id),
+                c=words.code(cluster_id),
+            )
+        )
+    else:
+        page.panel(Html("<p>The address names no rebalance. Choose a group, then one of its rebalances.</p>"))
+    page.link("All groups", "groups")
+    st.stop()
+
+unit = words.resource(r.protocol_type)
+tz = page.zone()
+number = words.number_of(r.generation_id, r.group_epoch, r.rewrite_seq)
+at_ms = next(
+    (
+        t
+        for t in (r.assigned_at_ms, r.ended_at_ms, r.joined_at_ms, r.started_at_ms, r.started_lower_ms)
+        if t is not None
+    ),
+    None,
+)
+page.title(
+    fill("What happened to {g} at {n}?", g=words.code(r.group_id, 80), n=number),
+    over=fill("{cluster} \u00b7 {when}", cluster=words.code(cluster_id, 40), when=words.when(at_ms, now_ms(), tz)),
+)
+near = reader.neighbours(cluster_id, r.group_id, r.rebalance_id)
+with st.container(horizontal=True):
+    page.link("The group", "group", cluster=cluster_id, group=r.group_id)
+    if near.before:
+        page.link("Rebalance before", "rebalance", cluster=cluster_id, rebalance=near.before)
+    if near.after:
+        page.link("Rebalance after", "rebalance", cluster=cluster_id, rebalance=near.after)
+st.html(fill('<p class="ra-say">{s}</p>', s=sentences.rebalance(r)))
+
+page.heading("How long each stood still, to scale")
+waiting = []
+if r.protocol_type == "connect" and at_ms is not None:
+    longest_ms = max((m.pause_estimate_ms or 0 for m in r.movements), default=0)
+    waiting = reader.waiting(cluster_id, r.group_id, Span(from_ms=at_ms - longest_ms, to_ms=at_ms))
+picture = charts.rebalance_time_line(r.movements, r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, waiting)
+if picture is None:
+    page.note("Not drawn: none of its times is known.")
+else:
+    page.time_line(
+        picture, f"Phases and pauses of {number}; the numbers below say the same.", key="rebalance-time-line"
+    )
+    st.html(bars.PHASES_LEGEND)
+    if (picture.bars["style"] == charts.Style.WAITING).any():
+        st.html(bars.WAITING_LEGEND)
+    zero = "preparing to rebalance" if r.started_at_ms is not None else "the first thing known"
+    page.note("0 is {zero}, {at}.", zero=zero, at=words.instant(int(picture.zero_ms or 0), tz))
+
+page.heading("In numbers")
+numbers(r, unit)
+page.heading("Who held what, before and after")
+if r.members:
+    members(r.members)
+else:
+    page.note("Not known: no record of this number was seen.")
+page.heading("What moved")
+movements(r.movements)
+if len(r.triggers) > 1 or (r.triggers and r.triggers[0].detail):
+    page.heading("What was met while it was prepared")
+    page.table(
+        ["cause", "how sure", "who", "says"],
+        [
+            [
+                f"{words.FAMILY_SIGN[words.family(t.trigger)]} {words.trigger(t.trigger)}",
+                words.TIER_WORDS.get(t.tier, t.tier),
+                words.join([words.code(m, 40) for m in t.members[:4]], ", ") or Html("\u2013"),
+                words.visible(t.detail or ""),
+            ]
+            for t in r.triggers
+        ],
+    )
+page.heading("Evidence")
+if not r.evidence:
+    page.note("None: this number was skipped, and nothing tells why.")
+refs = list(
+    dict.fromkeys(
+        [*r.evidence, *(e for t in r.triggers for e in t.evidence), *(e for m in r.movements for e in m.evidence)]
+    )
+)
+kinds = reader.kinds(cluster_id, refs[:224])
+
+
+def evidence_links(some: list[str]) -> None:
+    with st.container(gap="xsmall"):
+        for ref in some:
+            kind = f", {words.name(kinds[ref], 40).replace('_', ' ')}" if ref in kinds else ""
+            page.link(
+                f"{words.name(ref, 100)}{kind}", "evidence", cluster=cluster_id, ref=ref, rebalance=r.rebalance_id
+            )
+
+
+evidence_links(refs[:24])
+if len(refs) > 24:
+    with st.expander(f"{len(refs) - 24:,} more"):
+        evidence_links(refs[24:224])

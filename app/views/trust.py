@@ -1,0 +1,200 @@
+"""What did we not see?"""
+
+import pandas as pd
+import streamlit as st
+
+from app import page, sentences, words
+from app.answers import Check, Coverage
+from app.words import Html, fill
+
+PROBLEMS = {
+    "none": "seen without a break",
+    "compacted": "compaction may have taken some",
+    "unreadable": "could not be read",
+    "rotated": "rotated away before it was read",
+    "skipped": "left out",
+    "not_given": "was not given",
+    "time_zone": "its time zone is a guess",
+}
+
+
+def position(c: Coverage) -> str:
+    what = "offsets" if c.kind == "record" else "bytes"
+    return (
+        f"{what} {c.from_position:,} \u2026 {c.to_position - 1:,}"
+        if c.to_position is not None
+        else f"{what} from {c.from_position:,}"
+    )
+
+
+def gaps(found: list[Coverage]) -> None:
+    """The same gap of several clusters is one row."""
+    page.heading("What was not seen")
+    if not found:
+        page.note("Nothing is known to be missing.")
+        return
+    together: dict[tuple[str, str, str, str], list[str]] = {}
+    for c in found:
+        why = PROBLEMS.get(c.problem_code, words.name(c.problem_code, 30))
+        together.setdefault((c.source, position(c), why, c.problem or ""), []).append(c.cluster_id)
+    rows: list[list[str | Html]] = []
+    for (source, where, why, problem), clusters in list(together.items())[:100]:
+        named = words.join([words.code(c, 24) for c in clusters[:2]], ", ")
+        more = f" and {len(clusters) - 2:,} more" if len(clusters) > 2 else ""
+        rows.append([words.code(source, 60), fill("{n}{m}", n=named, m=more), where, why, words.visible(problem)])
+    page.table(["source", "cluster", "where", "why", ""], rows)
+    if len(together) > 100:
+        page.note("{n} more gaps are not listed.", n=f"{len(together) - 100:,}")
+
+
+def ledger(found: list[Coverage]) -> None:
+    page.heading("What was seen, source by source")
+    tz = page.zone()
+    frame = pd.DataFrame(
+        {
+            "source": [words.name(c.source, 80) for c in found],
+            "how": [PROBLEMS.get(c.problem_code, words.name(c.problem_code, 30)) for c in found],
+            "from": [words.minute(c.from_at_ms, tz) for c in found],
+            "to": [words.minute(c.to_at_ms, tz) for c in found],
+            "where": [position(c) for c in found],
+            "items": [c.item_count for c in found],
+            "cluster": [words.name(c.cluster_id, 40) for c in found],
+        }
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        placeholder="not known",
+        height=38 + 35 * min(len(frame), 12),
+        column_config={
+            "source": st.column_config.TextColumn(width="large"),
+            "from": st.column_config.TextColumn(width="medium"),
+            "to": st.column_config.TextColumn(width="medium"),
+            "where": st.column_config.TextColumn(width="medium"),
+        },
+    )
+
+
+def utc_words(ms: int | None) -> str:
+    if ms is None:
+        return "not known"
+    sign = "+" if ms >= 0 else "\u2212"
+    return f"{sign}{abs(ms) // 3_600_000}:{abs(ms) // 60_000 % 60:02d} h"
+
+
+def clocks(found: list[Coverage]) -> None:
+    logs = [c for c in found if c.kind == "log" and not c.is_gap]
+    if not logs:
+        return
+    page.heading("Clocks of the logs")
+    page.note(
+        "Log lines carry local time without a zone. This is what was taken off to reach UTC, and how it is known."
+    )
+    nodes: dict[tuple[str, int | None, str | None], int] = {}
+    for c in logs:
+        node = c.source.removeprefix("log:").partition("/")[0]
+        key = (node, c.utc_offset_ms, c.utc_offset_source)
+        nodes[key] = nodes.get(key, 0) + 1
+    page.table(
+        ["node", "from UTC", "known how", "files"],
+        [
+            [words.code(n, 40), utc_words(ms), words.name(how, 20) if how else "not known", f"{files:,}"]
+            for (n, ms, how), files in sorted(nodes.items(), key=str)
+        ],
+    )
+
+
+def unread(counts: dict[str, int]) -> None:
+    page.heading("What could not be understood")
+    books = reader.decode_counts()
+    if books["in"]:
+        page.note(
+            "Of {n} records and lines: {e} events, {c} commits, {s} of no interest, {u} not understood.",
+            n=f"{books['in']:,}",
+            e=f"{books['event']:,}",
+            c=f"{books['commit']:,}",
+            s=f"{books['skipped']:,}",
+            u=f"{books['undecoded']:,}",
+        )
+    if not counts:
+        page.note("Nothing.")
+        return
+    found = reader.undecoded()
+    page.note(
+        "{all}. Click a row to see its bytes.",
+        all="; ".join(f"{words.name(r, 40).replace('_', ' ')}: {n:,}" for r, n in counts.items()),
+    )
+    frame = pd.DataFrame(
+        {
+            "where": [words.name(u.ref, 90) for u in found],
+            "why": [words.name(u.reason, 40).replace("_", " ") for u in found],
+            "in": [words.name(u.part, 20) for u in found],
+            "at byte": [u.byte_position for u in found],
+            "field": [words.name(u.field, 40) if u.field else "" for u in found],
+            "says": [words.name(u.detail, 160) if u.detail else "" for u in found],
+        }
+    )
+    row = page.clickable_table(frame, {"where": st.column_config.TextColumn(width="large")}, key="undecoded")
+    if row is not None and row < len(found):
+        page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
+
+
+def verdicts(found: list[Check]) -> None:
+    page.heading("Checks of the tables")
+    if not found:
+        page.note("No check has run yet.")
+        return
+    failed = [c for c in found if not c.success]
+    page.note("{ok} of {all} hold.", ok=f"{len(found) - len(failed):,}", all=words.count(len(found), "check"))
+    if failed:
+        page.table(
+            ["table", "check", "", "rows", "the first of them"],
+            [
+                [
+                    c.table_name,
+                    words.visible(c.check_name),
+                    "stops publishing" if c.is_fatal else "recorded only",
+                    "not known"
+                    if c.unexpected_count is None
+                    else f"{c.unexpected_count:,} of {c.checked_count or 0:,}",
+                    words.join([words.code(e, 60) for e in c.examples[:3]], ", "),
+                ]
+                for c in failed
+            ],
+        )
+    with st.expander(f"All {len(found):,} checks"):
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "table": [c.table_name for c in found],
+                    "check": [c.check_name for c in found],
+                    "holds": ["yes" if c.success else "NO" for c in found],
+                    "rows": [c.checked_count for c in found],
+                    "against it": [c.unexpected_count for c in found],
+                }
+            ),
+            hide_index=True,
+            placeholder="not known",
+            height=420,
+        )
+
+
+reader = page.reader()
+page.title("What did we not see?")
+coverage = reader.coverage()
+counts = reader.undecoded_counts()
+checks = reader.checks()
+st.html(
+    fill(
+        '<p class="ra-say">{a}</p>',
+        a=sentences.trust(coverage, sum(counts.values()), [c for c in checks if not c.success]),
+    )
+)
+if not coverage and not checks and not reader.group_count():
+    page.reader_with_groups()
+gaps([c for c in coverage if c.is_gap])
+if coverage:
+    ledger([c for c in coverage if not c.is_gap])
+    clocks(coverage)
+unread(counts)
+verdicts(checks)

@@ -1,0 +1,39 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.queries import Reader
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import Warehouse
+from tests.app import gold_rows
+
+
+@pytest.fixture(scope="session")
+def full_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All stories of gold_rows, and 2,000 groups more."""
+    location = tmp_path_factory.mktemp("full") / "warehouse"
+    gold_rows.write(location)
+    return location
+
+
+@pytest.fixture(scope="session")
+def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    location = tmp_path_factory.mktemp("empty") / "warehouse"
+    Warehouse.open(location, create=True)
+    return location
+
+
+@pytest.fixture(scope="session")
+def newer_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    location = tmp_path_factory.mktemp("newer") / "warehouse"
+    Warehouse.open(location, create=True)
+    (location / "warehouse.json").write_text(f'{{"schema_version": {tables.SCHEMA_VERSION + 1}}}')
+    return location
+
+
+@pytest.fixture
+def reader(full_warehouse: Path) -> Iterator[Reader]:
+    found = Reader.open(full_warehouse)
+    found.refresh()
+    return found

@@ -1,0 +1,1140 @@
+"""A small believable warehouse, written by hand: what the pages are tested and looked at with.
+
+Everything is relative to T0 and told as stories; the numbers the tests expect are the numbers written here.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger, log_ref, record_ref
+from rebalance_audit.warehouse import Warehouse, rows_to_table
+
+T0 = 1_795_269_600_000
+"""2026-11-21 14:00:00 UTC."""
+CLUSTER = "lab-cluster"
+HOSTILE_GROUP = "<script>alert(1)</script>\n[2026-01-01 00:00:00,000] INFO forged"
+HOSTILE_MARKDOWN = "**bold** [click](javascript:alert(1)) :red[x] :smile: $x^2$ ![p](http://127.0.0.1:9/p.png)"
+FILE_ID = "5f3a9c1e77aa"
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+# ---- bytes: an encoder of its own, from the format's definition ------------------------------------------------------
+
+
+def text(value: str | None) -> bytes:
+    if value is None:
+        return struct.pack(">h", -1)
+    raw = value.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def blob(value: bytes) -> bytes:
+    return struct.pack(">i", len(value)) + value
+
+
+def group_key(group: str) -> bytes:
+    return struct.pack(">h", 2) + text(group)
+
+
+def assignment(partitions: dict[str, list[int]]) -> bytes:
+    topics = b"".join(text(t) + struct.pack(f">i{len(p)}i", len(p), *p) for t, p in partitions.items())
+    return struct.pack(">hi", 1, len(partitions)) + topics + struct.pack(">i", -1)
+
+
+def subscription(topics: list[str]) -> bytes:
+    return struct.pack(">hi", 1, len(topics)) + b"".join(text(t) for t in topics) + struct.pack(">ii", -1, 0)
+
+
+def group_value(generation: int, at_ms: int, members: list[tuple[str, str, str, dict[str, list[int]]]]) -> bytes:
+    """Members are (member id, client id, host, partitions)."""
+    encoded = b"".join(
+        text(m)
+        + text(None)
+        + text(c)
+        + text(h)
+        + struct.pack(">ii", 300_000, 10_000)
+        + blob(subscription(["orders"]))
+        + blob(assignment(p))
+        for m, c, h, p in members
+    )
+    head = (
+        struct.pack(">h", 3)
+        + text("consumer")
+        + struct.pack(">i", generation)
+        + text("range")
+        + text(members[0][0] if members else None)
+    )
+    return head + struct.pack(">q", at_ms) + struct.pack(">i", len(members)) + encoded
+
+
+# ---- stories -------------------------------------------------------------------------------------------------------
+
+
+def orders() -> tuple[list[Rebalance], Rows]:
+    """An eager group. c3 vanishes: no heartbeat for its session timeout of 10 s."""
+    m1, m2, m3 = "c1-0001", "c2-0002", "c3-0003"
+    before = {m1: (0, 1), m2: (2, 3), m3: (4, 5)}
+    after = {m1: (0, 1, 2), m2: (3, 4, 5)}
+
+    def named(held: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(f"orders-{p}" for p in held)
+
+    def member(mid: str, change: str, old: tuple[int, ...], new: tuple[int, ...], is_leader: bool = False) -> Member:
+        return Member(
+            member_id=mid,
+            client_id=mid[:2],
+            client_host=f"/10.0.0.{mid[1]}",
+            change=change,
+            is_leader=is_leader,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=300_000,
+            subscribed_topics=("orders",),
+            owned_before=named(old),
+            assigned=named(new),
+            revoked=named(tuple(p for p in old if p not in new)),
+            added=named(tuple(p for p in new if p not in old)),
+            evidence=(record_ref("__consumer_offsets", 7, 231),),
+        )
+
+    start = T0 - 3_600_000
+    first = Rebalance(
+        cluster_id=CLUSTER,
+        rebalance_id="orders/6",
+        group_id="orders",
+        generation_id=6,
+        team="shop",
+        protocol_type="consumer",
+        mode="eager",
+        assignor="range",
+        leader_member_id=m1,
+        leader_changed=False,
+        coordinator_broker_id=1,
+        member_count=3,
+        static_member_count=0,
+        started_at_ms=start,
+        started_tier="logged",
+        joined_at_ms=start + 1_290,
+        assigned_at_ms=start + 1_310,
+        ended_at_ms=start + 1_310,
+        broker_window_ms=1_310,
+        trigger="member_joined",
+        trigger_tier="logged",
+        trigger_detail="c3 (/10.0.0.3) joined",
+        triggers=(Trigger(trigger="member_joined", tier="logged", members=(m3,), detail="c3 (/10.0.0.3) joined"),),
+        resource_count=6,
+        kept_count=0,
+        moved_count=2,
+        returned_count=4,
+        revoked_count=0,
+        assigned_count=0,
+        avoidable_moved_count=0,
+        unassigned_count=0,
+        pause_lower_ms=30,
+        pause_estimate_ms=50,
+        pause_upper_ms=90,
+        pause_tier="recorded",
+        resource_seconds_lower=0.2,
+        resource_seconds_estimate=0.3,
+        resource_seconds_upper=0.5,
+        evidence=(record_ref("__consumer_offsets", 7, 210),),
+        members=(
+            member(m1, "stayed", (0, 1, 2), (0, 1), True),
+            member(m2, "stayed", (3, 4, 5), (2, 3)),
+            member(m3, "joined", (), (4, 5)),
+        ),
+        movements=tuple(
+            Movement(
+                resource_type="partition",
+                resource=f"orders-{p}",
+                topic="orders",
+                partition=p,
+                kind=kind,
+                from_member_id=a,
+                to_member_id=b,
+                from_client_id=a[:2],
+                to_client_id=b[:2],
+                is_avoidable=False,
+                stopped_at_lower_ms=start + 1_230,
+                stopped_at_upper_ms=start + 1_270,
+                resumed_at_lower_ms=start + 1_290,
+                resumed_at_upper_ms=start + 1_320,
+                pause_lower_ms=30,
+                pause_estimate_ms=50,
+                pause_upper_ms=90,
+                pause_tier="recorded",
+                pause_detail="last commit to group record",
+                evidence=(record_ref("__consumer_offsets", 7, 210),),
+            )
+            for p, kind, a, b in [
+                (0, "returned", m1, m1),
+                (1, "returned", m1, m1),
+                (2, "moved", m1, m2),
+                (3, "returned", m2, m2),
+                (4, "moved", m2, m3),
+                (5, "moved", m2, m3),
+            ]
+        ),
+    )
+    gone = T0 - 600_000
+    seen = log_ref("broker-1", "server.log", FILE_ID, 88_123)
+    evidence = (record_ref("__consumer_offsets", 7, 231), record_ref("__consumer_offsets", 7, 228), seen)
+    lost = Rebalance(
+        cluster_id=CLUSTER,
+        rebalance_id="orders/7",
+        group_id="orders",
+        generation_id=7,
+        team="shop",
+        protocol_type="consumer",
+        mode="eager",
+        assignor="range",
+        leader_member_id=m1,
+        leader_changed=False,
+        coordinator_broker_id=1,
+        member_count=2,
+        static_member_count=0,
+        started_at_ms=gone,
+        started_tier="logged",
+        joined_at_ms=gone + 1_300,
+        assigned_at_ms=gone + 1_312,
+        ended_at_ms=gone + 1_312,
+        broker_window_ms=1_312,
+        trigger="member_session_expired",
+        trigger_tier="logged",
+        trigger_detail="c3 (/10.0.0.3) sent no heartbeat for its session timeout of 10.0 s",
+        triggers=(
+            Trigger(
+                trigger="member_session_expired",
+                tier="logged",
+                members=(m3,),
+                detail="no heartbeat for 10.0 s",
+                evidence=(seen,),
+            ),
+        ),
+        resource_count=6,
+        kept_count=0,
+        moved_count=3,
+        returned_count=3,
+        revoked_count=0,
+        assigned_count=0,
+        avoidable_moved_count=1,
+        unassigned_count=0,
+        pause_lower_ms=10_020,
+        pause_estimate_ms=12_310,
+        pause_upper_ms=13_400,
+        pause_tier="inferred",
+        resource_seconds_lower=20.2,
+        resource_seconds_estimate=24.9,
+        resource_seconds_upper=27.1,
+        is_final=False,
+        evidence=evidence,
+        members=(
+            member(m1, "stayed", before[m1], after[m1], True),
+            member(m2, "stayed", before[m2], after[m2]),
+            member(m3, "left", before[m3], ()),
+        ),
+        movements=tuple(
+            Movement(
+                resource_type="partition",
+                resource=f"orders-{p}",
+                topic="orders",
+                partition=p,
+                kind=kind,
+                from_member_id=a,
+                to_member_id=b,
+                from_client_id=a[:2],
+                to_client_id=b[:2],
+                is_avoidable=(p == 2),
+                stopped_at_lower_ms=gone + 1_320 - high,
+                stopped_at_upper_ms=gone + 1_290 - low,
+                resumed_at_lower_ms=gone + 1_310,
+                resumed_at_upper_ms=gone + 1_330,
+                pause_lower_ms=low,
+                pause_estimate_ms=mid,
+                pause_upper_ms=high,
+                first_commit_after_ms=mid + 900,
+                pause_tier=tier,
+                pause_detail=how,
+                evidence=evidence,
+            )
+            for p, kind, a, b, low, mid, high, tier, how in [
+                (
+                    4,
+                    "moved",
+                    m3,
+                    m2,
+                    10_020,
+                    12_310,
+                    13_400,
+                    "inferred",
+                    "expiry less session timeout and half a heartbeat",
+                ),
+                (
+                    5,
+                    "moved",
+                    m3,
+                    m2,
+                    10_020,
+                    12_310,
+                    13_400,
+                    "inferred",
+                    "expiry less session timeout and half a heartbeat",
+                ),
+                (2, "moved", m2, m1, 30, 50, 90, "recorded", "last commit to group record"),
+                (0, "returned", m1, m1, 30, 50, 90, "recorded", "last commit to group record"),
+                (1, "returned", m1, m1, 30, 50, 90, "recorded", "last commit to group record"),
+                (3, "returned", m2, m2, 30, 50, 90, "recorded", "last commit to group record"),
+            ]
+        ),
+    )
+    value = group_value(
+        7,
+        gone + 1_300,
+        [(m1, "c1", "/10.0.0.1", {"orders": [0, 1, 2]}), (m2, "c2", "/10.0.0.2", {"orders": [3, 4, 5]})],
+    )
+    lines = [
+        (
+            87_200,
+            "[2026-11-21 14:49:58,003] INFO [GroupCoordinator id=1] Group payments is stable. "
+            "(org.apache.kafka.coordinator.group.GroupMetadataManager)",
+        ),
+        (
+            88_123,
+            "[2026-11-21 14:50:00,000] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=7] "
+            "Preparing to rebalance group orders in state "
+            "PreparingRebalance with old generation 6 (reason: removing member c3-0003 on heartbeat expiration.). "
+            "(org.apache.kafka.coordinator.group.GroupMetadataManager)",
+        ),
+        (
+            88_480,
+            "[2026-11-21 14:50:01,300] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=7] "
+            "Stabilized group orders generation 7 with 2 members."
+            " (org.apache.kafka.coordinator.group.GroupMetadataManager)",
+        ),
+    ]
+    rows: Rows = {
+        "bronze.record": [
+            {
+                "cluster_id": CLUSTER,
+                "topic": "__consumer_offsets",
+                "partition": 7,
+                "offset": offset,
+                "copy": 0,
+                "timestamp_ms": at,
+                "key": key,
+                "value": raw,
+                "source": "segment",
+                "node": "broker-1",
+                "is_transactional": False,
+                "is_control": False,
+                "landing": "l1",
+            }
+            for offset, at, key, raw in [
+                (231, gone + 1_312, group_key("orders"), value),
+                (
+                    228,
+                    gone - 11_000,
+                    struct.pack(">h", 1) + text("orders") + text("orders") + struct.pack(">i", 4),
+                    struct.pack(">hqi", 3, 5_000, -1) + text("") + struct.pack(">q", gone - 11_000),
+                ),
+                (229, gone - 10_000, group_key("orders"), value[:40]),
+            ]
+        ],
+        "bronze.log_line": [
+            {
+                "cluster_id": CLUSTER,
+                "node": "broker-1",
+                "file_name": "server.log",
+                "file_id": FILE_ID,
+                "byte": byte,
+                "text": line,
+                "landing": "l2",
+            }
+            for byte, line in lines
+        ],
+        "silver.undecoded": [
+            {
+                "cluster_id": CLUSTER,
+                "ref": record_ref("__consumer_offsets", 7, 229),
+                "reason": "short_buffer",
+                "byte_position": 40,
+                "part": "value",
+                "field": "members",
+                "detail": "the value ends inside members",
+                "raw": value[:40],
+                "at_ms": gone - 10_000,
+            }
+        ],
+    }
+    return [first, lost], rows
+
+
+def checkout(rounds: int = 31) -> list[Rebalance]:
+    """A storm: every 11 minutes c3 processes for too long, is put out and comes back as another member."""
+    found = []
+    for i in range(rounds):
+        at = T0 - 6 * 3_600_000 + i * 690_000
+        old, new = f"c3-{i:04d}", f"c3-{i + 1:04d}"
+        is_departure = i % 8 == 7
+        trigger = "member_left" if is_departure else "member_poll_timeout"
+        pause = 200 + 37 * (i % 9)
+        evidence = (record_ref("__consumer_offsets", 3, 1_000 + i),)
+        found.append(
+            Rebalance(
+                cluster_id=CLUSTER,
+                rebalance_id=f"checkout/{i + 40}",
+                group_id="checkout",
+                generation_id=i + 40,
+                team="shop",
+                protocol_type="consumer",
+                mode="eager",
+                assignor="range",
+                leader_member_id="c1-0001",
+                coordinator_broker_id=2,
+                member_count=3,
+                static_member_count=0,
+                started_at_ms=at,
+                started_tier="logged",
+                joined_at_ms=at + 2_900,
+                assigned_at_ms=at + 3_000,
+                ended_at_ms=at + 3_000,
+                broker_window_ms=3_000,
+                trigger=trigger,
+                trigger_tier="logged",
+                trigger_detail="c3 exceeded max.poll.interval.ms",
+                triggers=(
+                    Trigger(
+                        trigger=trigger,
+                        tier="logged",
+                        members=(old,),
+                        detail="consumer poll timeout has expired.",
+                        evidence=evidence,
+                    ),
+                ),
+                resource_count=9,
+                kept_count=0,
+                moved_count=3,
+                returned_count=6,
+                revoked_count=0,
+                assigned_count=0,
+                avoidable_moved_count=0,
+                unassigned_count=0,
+                pause_lower_ms=pause - 50,
+                pause_estimate_ms=pause,
+                pause_upper_ms=pause + 90,
+                pause_tier="recorded",
+                resource_seconds_lower=1.0,
+                resource_seconds_estimate=2.0,
+                resource_seconds_upper=3.0,
+                evidence=evidence,
+                members=tuple(
+                    Member(
+                        member_id=m,
+                        client_id=m[:2],
+                        client_host=f"/10.0.1.{m[1]}",
+                        change=change,
+                        is_leader=m == "c1-0001",
+                        session_timeout_ms=45_000,
+                        owned_before=tuple(f"carts-{p}" for p in held) if change != "joined" else (),
+                        assigned=tuple(f"carts-{p}" for p in held) if change != "left" else (),
+                        evidence=evidence,
+                    )
+                    for m, change, held in [
+                        ("c1-0001", "stayed", (0, 1, 2)),
+                        ("c2-0002", "stayed", (3, 4, 5)),
+                        (old, "left", (6, 7, 8)),
+                        (new, "joined", (6, 7, 8)),
+                    ]
+                ),
+                movements=tuple(
+                    Movement(
+                        resource_type="partition",
+                        resource=f"carts-{p}",
+                        topic="carts",
+                        partition=p,
+                        kind=kind,
+                        from_member_id=a,
+                        to_member_id=b,
+                        from_client_id=a[:2],
+                        to_client_id=b[:2],
+                        stopped_at_lower_ms=at + 2_950 - pause,
+                        stopped_at_upper_ms=at + 3_050 - pause,
+                        resumed_at_lower_ms=at + 3_000,
+                        resumed_at_upper_ms=at + 3_040,
+                        pause_lower_ms=pause - 50,
+                        pause_estimate_ms=pause,
+                        pause_upper_ms=pause + 90,
+                        pause_tier="recorded",
+                        evidence=evidence,
+                    )
+                    for p, kind, a, b in [
+                        *((p, "returned", "c1-0001", "c1-0001") for p in (0, 1, 2)),
+                        *((p, "returned", "c2-0002", "c2-0002") for p in (3, 4, 5)),
+                        *((p, "moved", old, new) for p in (6, 7, 8)),
+                    ]
+                ),
+            )
+        )
+    return found
+
+
+def payments() -> list[Rebalance]:
+    """A cooperative group grows from one to two members: one round takes, the next one gives."""
+    at = T0 - 5_400_000
+    ev = (record_ref("__consumer_offsets", 1, 90),)
+
+    def one(
+        number: int,
+        start: int,
+        trigger: str,
+        expected: bool,
+        members: tuple[Member, ...],
+        movements: tuple[Movement, ...],
+        **more: Any,
+    ) -> Rebalance:
+        return Rebalance(
+            cluster_id=CLUSTER,
+            rebalance_id=f"payments/{number}",
+            group_id="payments",
+            generation_id=number,
+            protocol_type="consumer",
+            mode="cooperative",
+            assignor="cooperative-sticky",
+            started_at_ms=start,
+            started_tier="logged",
+            joined_at_ms=start + 2_000,
+            assigned_at_ms=start + 2_010,
+            ended_at_ms=start + 2_010,
+            broker_window_ms=2_010,
+            trigger=trigger,
+            trigger_tier="recorded",
+            triggers=(Trigger(trigger=trigger, tier="recorded", members=("p2-b",), detail=""),),
+            expected=expected,
+            member_count=len(members),
+            resource_count=4,
+            evidence=ev,
+            members=members,
+            movements=movements,
+            **more,
+        )
+
+    def who(mid: str, change: str, old: tuple[str, ...], new: tuple[str, ...]) -> Member:
+        return Member(
+            member_id=mid,
+            group_instance_id=None,
+            client_id=mid[:2],
+            client_host="/10.0.2.1",
+            change=change,
+            owned_before=old,
+            assigned=new,
+            evidence=ev,
+        )
+
+    four = tuple(f"pay-{i}" for i in range(4))
+    taken = four[2:]
+    first = one(
+        4,
+        at,
+        "member_joined",
+        False,
+        (who("p1-a", "stayed", four, four[:2]), who("p2-b", "joined", (), ())),
+        tuple(
+            Movement(
+                resource_type="partition",
+                resource=r,
+                topic="pay",
+                partition=int(r[-1]),
+                kind="revoked",
+                from_member_id="p1-a",
+                from_client_id="p1",
+                stopped_at_lower_ms=at + 2_010,
+                stopped_at_upper_ms=at + 2_040,
+                evidence=ev,
+            )
+            for r in taken
+        ),
+        kept_count=2,
+        revoked_count=2,
+        moved_count=0,
+        returned_count=0,
+    )
+    second = one(
+        5,
+        at + 3_000,
+        "cooperative_follow_up",
+        True,
+        (who("p1-a", "stayed", four[:2], four[:2]), who("p2-b", "stayed", (), taken)),
+        tuple(
+            Movement(
+                resource_type="partition",
+                resource=r,
+                topic="pay",
+                partition=int(r[-1]),
+                kind="moved",
+                from_member_id="p1-a",
+                to_member_id="p2-b",
+                from_client_id="p1",
+                to_client_id="p2",
+                revoked_in_rebalance_id="payments/4",
+                stopped_at_lower_ms=at + 2_010,
+                stopped_at_upper_ms=at + 2_040,
+                resumed_at_lower_ms=at + 5_010,
+                resumed_at_upper_ms=at + 5_040,
+                pause_lower_ms=2_970,
+                pause_estimate_ms=3_000,
+                pause_upper_ms=None,
+                pause_tier="recorded",
+                evidence=ev,
+            )
+            for r in taken
+        ),
+        kept_count=2,
+        moved_count=2,
+        returned_count=0,
+        pause_lower_ms=2_970,
+        pause_estimate_ms=3_000,
+        pause_tier="recorded",
+        resource_seconds_lower=5.9,
+        resource_seconds_estimate=6.0,
+        expected_reason="the second round of generation 4",
+    )
+    return [first, second]
+
+
+def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
+    """Three workers; worker-3 is killed, its two tasks wait for the 20 s delay by design."""
+    kill = T0 - 1_800_000
+    expiry, back = kill + 10_000, kill + 31_500
+    urls = [f"http://10.0.3.{i}:8083/" for i in (1, 2, 3)]
+    ev = (record_ref("connect-status", 0, 12),)
+    tasks = []
+    for i in range(6):
+        url = urls[i % 3]
+        wid = url[7:-1]
+        base: dict[str, Any] = {
+            "cluster_id": CLUSTER,
+            "group_id": "connect-lab",
+            "resource_type": "task",
+            "connector": "sink" if i < 4 else "source",
+            "task": i % 4,
+            "evidence": ev,
+        }
+        if i % 3 != 2:
+            tasks.append(
+                ConnectTask(
+                    **base, worker_url=url, worker_id=wid, state="RUNNING", generation_id=8, from_ms=kill - 600_000
+                )
+            )
+            continue
+        tasks.append(
+            ConnectTask(
+                **base,
+                worker_url=url,
+                worker_id=wid,
+                state="RUNNING",
+                generation_id=8,
+                from_ms=kill - 600_000,
+                to_ms=kill,
+                ended_by="worker_lost",
+            )
+        )
+        tasks.append(
+            ConnectTask(
+                **base,
+                worker_url=url,
+                worker_id=wid,
+                state="LOST",
+                generation_id=8,
+                from_ms=kill,
+                to_ms=expiry,
+                ended_by="member_session_expired",
+            )
+        )
+        tasks.append(
+            ConnectTask(
+                **base, state="WAITING", generation_id=9, from_ms=expiry, to_ms=back, expected=True, ended_by="started"
+            )
+        )
+        tasks.append(
+            ConnectTask(
+                **base,
+                worker_url=urls[i % 2],
+                worker_id=urls[i % 2][7:-1],
+                state="RUNNING",
+                generation_id=10,
+                from_ms=back,
+            )
+        )
+    tasks.append(
+        ConnectTask(
+            cluster_id=CLUSTER,
+            group_id="connect-lab",
+            resource_type="connector",
+            connector="sink",
+            task=None,
+            worker_url=urls[0],
+            state="RUNNING",
+            from_ms=kill - 600_000,
+            evidence=ev,
+        )
+    )
+    tasks.append(
+        ConnectTask(
+            cluster_id=CLUSTER,
+            group_id="connect-lab",
+            resource_type="task",
+            connector="broken",
+            task=0,
+            worker_url=urls[1],
+            state="FAILED",
+            from_ms=T0 - 900_000,
+            detail="org.apache.kafka.connect.errors.ConnectException: <b>no</b> route",
+            evidence=ev,
+        )
+    )
+
+    def round_(
+        number: int, at: int, trigger: str, expected: bool, movements: tuple[Movement, ...] = (), **more: Any
+    ) -> Rebalance:
+        return Rebalance(
+            cluster_id=CLUSTER,
+            rebalance_id=f"connect-lab/{number}",
+            group_id="connect-lab",
+            generation_id=number,
+            protocol_type="connect",
+            mode="incremental",
+            assignor="sessioned",
+            started_at_ms=at - 900,
+            started_tier="logged",
+            joined_at_ms=at - 20,
+            assigned_at_ms=at,
+            ended_at_ms=at,
+            broker_window_ms=900,
+            trigger=trigger,
+            trigger_tier="logged",
+            expected=expected,
+            member_count=2,
+            resource_count=7,
+            triggers=(Trigger(trigger=trigger, tier="logged", members=("w3-id",)),),
+            evidence=ev,
+            movements=movements,
+            members=tuple(
+                Member(
+                    member_id=f"w{n}-id",
+                    client_id=f"connect-{n}",
+                    client_host=f"/10.0.3.{n}",
+                    worker_url=urls[n - 1],
+                    change="stayed",
+                    owned_before=(),
+                    assigned=(f"sink-{n}",),
+                    evidence=ev,
+                )
+                for n in (1, 2)
+            ),
+            **more,
+        )
+
+    lost = round_(
+        9,
+        expiry,
+        "member_session_expired",
+        False,
+        moved_count=0,
+        returned_count=0,
+        connect_delay_ms=20_000,
+        unassigned_count=2,
+    )
+    given = round_(
+        10,
+        back - 30,
+        "connect_delay_expired",
+        True,
+        tuple(
+            Movement(
+                resource_type="task",
+                resource=r,
+                connector=r[:-2],
+                task=int(r[-1]),
+                kind="moved",
+                from_member_id="w3-id",
+                to_member_id=f"w{n}-id",
+                from_worker_url=urls[2],
+                to_worker_url=urls[n - 1],
+                stopped_at_lower_ms=kill - 50,
+                stopped_at_upper_ms=kill + 50,
+                resumed_at_lower_ms=back - 10,
+                resumed_at_upper_ms=back + 10,
+                pause_lower_ms=31_400,
+                pause_estimate_ms=31_500,
+                pause_upper_ms=31_600,
+                pause_tier="recorded",
+                evidence=ev,
+            )
+            for r, n in (("sink-2", 1), ("source-1", 2))
+        ),
+        moved_count=2,
+        returned_count=0,
+        pause_lower_ms=31_400,
+        pause_estimate_ms=31_500,
+        pause_upper_ms=31_600,
+        resource_seconds_lower=62.8,
+        resource_seconds_estimate=63.0,
+        resource_seconds_upper=63.2,
+        connect_delay_ms=0,
+    )
+    return [lost, given], tasks
+
+
+def hostile() -> list[Rebalance]:
+    """Every text a client can choose is an attack."""
+    bad_client = HOSTILE_MARKDOWN
+    ev = (record_ref("__consumer_offsets", 2, 5), log_ref("<img src=x onerror=alert(2)>", "server.log\u202e", "ff", 1))
+    resource = "<b>topic</b>-0"
+    one = Rebalance(
+        cluster_id=CLUSTER,
+        rebalance_id="hostile/1",
+        group_id=HOSTILE_GROUP,
+        generation_id=1,
+        protocol_type="consumer\x00<i>",
+        mode="unknown",
+        assignor="<img src=x onerror=alert(3)>",
+        leader_member_id=bad_client,
+        member_count=1,
+        assigned_at_ms=T0 - 50_000,
+        trigger="client_requested",
+        trigger_tier="logged",
+        trigger_detail="</p><script>alert(4)</script>\x1b[31mred",
+        triggers=(Trigger(trigger="client_requested", tier="logged", members=(bad_client,), detail="<u>reason</u>"),),
+        moved_count=1,
+        returned_count=0,
+        pause_lower_ms=-2_000,
+        pause_estimate_ms=-1_500,
+        pause_upper_ms=-900,
+        evidence=ev,
+        is_complete_evidence=False,
+        members=(
+            Member(
+                member_id=bad_client,
+                client_id=bad_client,
+                client_host="/<script>",
+                change="joined",
+                owned_before=(),
+                assigned=(resource,),
+                evidence=ev,
+            ),
+        ),
+        movements=(
+            Movement(
+                resource_type="partition",
+                resource=resource,
+                topic="<b>topic</b>",
+                partition=0,
+                kind="moved",
+                from_member_id="gone\u0000",
+                to_member_id=bad_client,
+                from_client_id="gone\u0000",
+                to_client_id=bad_client,
+                stopped_at_lower_ms=T0 - 49_000,
+                stopped_at_upper_ms=T0 - 48_000,
+                resumed_at_lower_ms=T0 - 50_000,
+                resumed_at_upper_ms=T0 - 49_900,
+                pause_lower_ms=-2_000,
+                pause_estimate_ms=-1_500,
+                pause_upper_ms=-900,
+                overlap_ms=1_500,
+                pause_detail="<script>alert(5)</script>",
+                evidence=ev,
+            ),
+        ),
+    )
+    return [one, replace(one, rebalance_id="hostile/2", generation_id=2, assigned_at_ms=T0 - 40_000, movements=())]
+
+
+def unknowns() -> list[Rebalance]:
+    """Null wherever a null may stand."""
+    missing = Rebalance(
+        cluster_id=CLUSTER,
+        rebalance_id="unknowns/2",
+        group_id="unknowns",
+        generation_id=2,
+        outcome="missing",
+        started_lower_ms=T0 - 80_000,
+        is_complete_evidence=False,
+    )
+    bare = Rebalance(
+        cluster_id=CLUSTER,
+        rebalance_id="unknowns/3",
+        group_id="unknowns",
+        generation_id=3,
+        assigned_at_ms=T0 - 70_000,
+        evidence=(record_ref("__consumer_offsets", 0, 3),),
+        members=(Member(member_id="m-1"),),
+        movements=(Movement(resource_type="partition", resource="t-0", kind="moved"),),
+    )
+    return [missing, bare]
+
+
+def findings() -> list[Finding]:
+    return [
+        Finding(
+            cluster_id=CLUSTER,
+            finding_id="f-storm",
+            rule_id="RB001",
+            severity="critical",
+            subject_type="group",
+            subject="checkout",
+            status="open",
+            first_seen_at_ms=T0 - 6 * 3_600_000,
+            last_seen_at_ms=T0 - 600_000,
+            title="31 rebalances in 6 h, more than this group's limit of 6 per hour",
+            detail="27 of them because c3 processed for longer than max.poll.interval.ms.",
+            numbers=json.dumps({"rebalance_count": 31, "window_ms": 21_600_000, "limit_per_hour": 6}),
+            advice="Raise max.poll.interval.ms for c3, or lower max.poll.records.",
+            evidence=(record_ref("__consumer_offsets", 3, 1_030),),
+        ),
+        Finding(
+            cluster_id=CLUSTER,
+            finding_id="f-expiry",
+            rule_id="RB007",
+            severity="warning",
+            subject_type="group",
+            subject="orders",
+            status="open",
+            first_seen_at_ms=T0 - 600_000,
+            last_seen_at_ms=T0 - 598_000,
+            title="c3 vanished without leaving",
+            detail="orders-4 and orders-5 stood still 12.3 s (10.0 \u2026 13.4).",
+            numbers=json.dumps({"pause_estimate_ms": 12_310, "partition_count": 2}),
+            advice="See why c3 died; a group.instance.id would not have helped here.",
+            evidence=(record_ref("__consumer_offsets", 7, 231),),
+        ),
+        Finding(
+            cluster_id=CLUSTER,
+            finding_id="f-wait",
+            rule_id="CN001",
+            severity="info",
+            subject_type="group",
+            subject="connect-lab",
+            status="resolved",
+            first_seen_at_ms=T0 - 1_790_000,
+            last_seen_at_ms=T0 - 1_768_500,
+            title="2 tasks waited 21.5 s for the scheduled delay",
+            evidence=("record:connect-status-0@12",),
+        ),
+        Finding(
+            cluster_id=CLUSTER,
+            finding_id="f-forged",
+            rule_id="TR004",
+            severity="warning",
+            subject_type="group",
+            subject=HOSTILE_GROUP,
+            status="open",
+            first_seen_at_ms=T0 - 50_000,
+            last_seen_at_ms=T0 - 40_000,
+            title="a log line <b>contradicts</b> the records",
+            detail="<script>alert(6)</script>",
+            numbers="not json",
+            advice="[x](javascript:alert(7))",
+            evidence=(record_ref("__consumer_offsets", 2, 5),),
+        ),
+    ]
+
+
+def coverage() -> list[dict[str, Any]]:
+    return [
+        {
+            "cluster_id": CLUSTER,
+            "source": "record:__consumer_offsets-7",
+            "kind": "record",
+            "from_position": 200,
+            "to_position": 232,
+            "from_at_ms": T0 - 7_200_000,
+            "to_at_ms": T0,
+            "item_count": 30,
+            "is_gap": False,
+            "problem_code": "none",
+        },
+        {
+            "cluster_id": CLUSTER,
+            "source": "record:__consumer_offsets-7",
+            "kind": "record",
+            "from_position": 0,
+            "to_position": 200,
+            "is_gap": True,
+            "problem_code": "compacted",
+            "problem": "Offsets 0 to 199 were compacted away before they were read.",
+        },
+        {
+            "cluster_id": CLUSTER,
+            "source": f"log:broker-1/server.log#{FILE_ID}",
+            "kind": "log",
+            "from_position": 0,
+            "to_position": 99_000,
+            "from_at_ms": T0 - 7_200_000,
+            "to_at_ms": T0 - 1_000,
+            "item_count": 412,
+            "is_gap": False,
+            "problem_code": "none",
+            "utc_offset_ms": 3_600_000,
+            "utc_offset_source": "inferred",
+        },
+        {
+            "cluster_id": CLUSTER,
+            "source": "log:broker-2",
+            "kind": "log",
+            "from_position": 0,
+            "is_gap": True,
+            "problem_code": "not_given",
+            "problem": "No log of broker-2 was given; a start there would be missing.",
+        },
+    ]
+
+
+def checks() -> list[dict[str, Any]]:
+    return [
+        {
+            "batch_id": "b1",
+            "table_name": "gold.rebalance",
+            "check_name": "pause bounds in order",
+            "is_fatal": True,
+            "success": True,
+            "checked_count": 40,
+            "unexpected_count": 0,
+            "examples": [],
+        },
+        {
+            "batch_id": "b1",
+            "table_name": "gold.rebalance",
+            "check_name": "starts before it is assigned",
+            "is_fatal": False,
+            "success": False,
+            "checked_count": 40,
+            "unexpected_count": 1,
+            "examples": ["lab-cluster, hostile/1<script>"],
+        },
+    ]
+
+
+# ---- the warehouse -------------------------------------------------------------------------------------------------
+
+
+def group_row(rebalances: list[Rebalance], found: list[Finding]) -> dict[str, Any]:
+    last = rebalances[-1]
+    times = [t for r in rebalances for t in (r.assigned_at_ms, r.started_lower_ms) if t is not None]
+    mine = [f for f in found if f.subject == last.group_id and f.status == "open"]
+    return {
+        "cluster_id": last.cluster_id,
+        "group_id": last.group_id,
+        "team": last.team,
+        "group_type": last.group_type,
+        "protocol_type": last.protocol_type,
+        "state": "Stable",
+        "mode": last.mode,
+        "assignor": last.assignor,
+        "generation_id": last.generation_id,
+        "member_count": last.member_count,
+        "resource_count": last.resource_count,
+        "first_seen_at_ms": min(times),
+        "last_rebalance_at_ms": max(times),
+        "last_rebalance_id": last.rebalance_id,
+        "rebalance_count": len(rebalances),
+        "rebalance_count_1h": 0,
+        "rebalance_count_24h": len(rebalances),
+        "open_finding_count": len(mine),
+        "worst_severity": mine[0].severity if mine else None,
+    }
+
+
+def many_groups(number: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    groups, rebalances = [], []
+    for i in range(number):
+        base = Rebalance(
+            cluster_id="fleet",
+            rebalance_id=f"svc-{i}/1",
+            group_id=f"svc-{i:04d}",
+            generation_id=1,
+            protocol_type="consumer",
+            mode="cooperative" if i % 3 else "eager",
+            assignor="cooperative-sticky" if i % 3 else "range",
+            member_count=3 + i % 5,
+            resource_count=12,
+            assigned_at_ms=T0 - (i * 37_000) % 80_000_000,
+            trigger="member_joined",
+            trigger_tier="recorded",
+            moved_count=1,
+            returned_count=0,
+            pause_lower_ms=20,
+            pause_estimate_ms=40 + i % 900,
+            pause_upper_ms=2_000,
+            resource_seconds_lower=0.0,
+            resource_seconds_estimate=0.04,
+            resource_seconds_upper=0.1,
+            evidence=("record:__consumer_offsets-9@1",),
+        )
+        groups.append(group_row([base], []))
+        rebalances.append(_row(base))
+    return groups, rebalances
+
+
+def _row(thing: Any) -> dict[str, Any]:
+    return {
+        k: list(v) if isinstance(v, tuple) else v for k, v in asdict(thing).items() if k not in ("members", "movements")
+    }
+
+
+def write(location: Path, many: int = 2_000) -> Warehouse:
+    """All stories, published."""
+    warehouse = Warehouse.open(location, create=True)
+    order_story, evidence_rows = orders()
+    connect_story, tasks = connect()
+    found = findings()
+    stories = [order_story, checkout(), payments(), connect_story, hostile(), unknowns()]
+    groups, fleet = many_groups(many)
+    rebalances = [r for story in stories for r in story]
+    keys = ("cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch")
+    tables: Rows = {
+        **evidence_rows,
+        "gold.rebalance": [_row(r) for r in rebalances] + fleet,
+        "gold.rebalance_member": [
+            {**{k: getattr(r, k) for k in keys}, **_row(m)} for r in rebalances for m in r.members
+        ],
+        "gold.movement": [{**{k: getattr(r, k) for k in keys}, **_row(m)} for r in rebalances for m in r.movements],
+        "gold.connect_task": [_row(t) for t in tasks],
+        "gold.finding": [{**_row(f), "group_id": f.subject} for f in found],
+        "gold.group": [group_row(story, found) for story in stories] + groups,
+        "gold.coverage": coverage(),
+        "gold.check": checks(),
+        "silver.decode_count": [
+            {
+                "cluster_id": CLUSTER,
+                "batch_id": "b1",
+                "source_kind": "record",
+                "kind": "GroupMetadata",
+                "in_count": 3,
+                "event_count": 1,
+                "commit_count": 1,
+                "undecoded_count": 1,
+                "skipped_count": 0,
+            }
+        ],
+    }
+    for name, rows in tables.items():
+        warehouse.append(name, rows_to_table(name, rows))
+    publish(warehouse)
+    return warehouse
+
+
+def publish(warehouse: Warehouse) -> None:
+    gold = ("rebalance", "rebalance_member", "movement", "connect_task", "finding", "group", "coverage")
+    versions = {f"gold.{noun}": warehouse.version(f"gold.{noun}") for noun in gold}
+    warehouse.publish({name: version for name, version in versions.items() if version is not None})
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,194 @@
+"""A real server, a real browser: from the fleet to the bytes by clicking, as a reader does.
+
+REBALANCE_AUDIT_PICTURES=FOLDER saves what was seen.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP
+from tests.app.serving import app_on, browser, chromium_path, settled
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = {"wide": 1440, "phone": 390}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if chromium_path() is None:
+        if os.environ.get("CI"):
+            pytest.fail("no chromium, and CI is set; install it or name it in CHROMIUM")
+        pytest.skip("no chromium; install it or name it in CHROMIUM")
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(full_warehouse: Path) -> Iterator[str]:
+    with app_on(full_warehouse) as found:
+        yield found
+
+
+@pytest.fixture
+def page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page 1440 wide in UTC. Dialogs (a script that ran) and foreign requests fail the test."""
+    options = getattr(request, "param", {"width": 1440, "scheme": "light"})
+    context = chromium.new_context(
+        viewport={"width": options["width"], "height": 900}, color_scheme=options["scheme"], timezone_id="UTC"
+    )
+    found = context.new_page()
+    alarms: list[str] = []
+    found.on("dialog", lambda dialog: (alarms.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    found.on("request", lambda r: None if is_ours(r.url) else alarms.append(f"request: {r.url}"))
+    yield found
+    picture(found, request.node.name)
+    context.close()
+    assert alarms == []
+
+
+def is_ours(url: str) -> bool:
+    return url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")) and "127.0.0.1:9/" not in url
+
+
+def picture(page: Any, name: str) -> None:
+    folder = os.environ.get("REBALANCE_AUDIT_PICTURES")
+    if not folder:
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    safe = "".join(c if c.isalnum() else "-" for c in name)
+    page.screenshot(path=str(Path(folder) / f"{safe}.png"))
+
+
+def opened(page: Any, address: str, view: str, **params: str) -> str:
+    page.goto(f"{address}/{view}?{urlencode(params)}")
+    settled(page)
+    return text_of(page)
+
+
+def text_of(page: Any) -> str:
+    return " ".join(page.inner_text('[data-testid="stMainBlockContainer"]').split())
+
+
+def click_link(page: Any, label: str) -> None:
+    before = page.url
+    page.get_by_role("link", name=label, exact=True).first.click()
+    page.wait_for_function("before => location.href !== before", arg=before)
+
+
+def drawn_bars(page: Any) -> int:
+    """How many bars the time line says it drew; it lives in a shadow root."""
+    page.wait_for_function(f"{_FIND}?.dataset.drawn !== undefined", timeout=30_000)
+    return int(page.evaluate(f"{_FIND}.dataset.drawn"))
+
+
+_FIND = (
+    "[...document.querySelectorAll('*')]"
+    ".map(e => e.shadowRoot && e.shadowRoot.querySelector('.time-line')).find(Boolean)"
+)
+
+
+def shows(page: Any, *texts: str) -> None:
+    """The page comes to show all of these: after a click the address changes before the page does."""
+    for text in texts:
+        page.wait_for_function(f"text => {_WORDS}.includes(text)", arg=text, timeout=30_000)
+
+
+_WORDS = "document.querySelector('[data-testid=stMainBlockContainer]').innerText.replace(/\\s+/g, ' ')"
+
+
+def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> None:
+    opened(page, address, "")
+    shows(page, "2 groups have something wrong now, 1 of them critical.")
+    click_link(page, "Open orders")
+    shows(page, "What has orders been through?", "2 rebalances in 1 h")
+    assert drawn_bars(page) > 6
+    click_link(page, "The finding, with its evidence")
+    shows(page, "c3 vanished without leaving", "In numbers")
+    page.go_back()
+    shows(page, "What has orders been through?", "Who held what after the last of them")
+    click_mark(page, 1)
+    shows(
+        page,
+        "What happened to orders at generation 7?",
+        "orders-4, orders-5 went from c3 to c2 and stood still 12.3 s (10.0 … 13.4).",
+    )
+    assert "rebalance=orders" in page.url
+    click_link(page, "record:__consumer_offsets-7@231")
+    told = ("This is the GroupMetadata record of group orders", "63 6f 6e 73 75 6d 65 72", "Nothing that was seen.")
+    shows(page, *told)
+    page.reload()
+    shows(page, *told)
+
+
+def click_mark(page: Any, number: int) -> None:
+    """Click on the nth mark of the group's time line, found by where its sign must be."""
+    canvas = page.locator("canvas[role=img]").first
+    canvas.scroll_into_view_if_needed()
+    drawn_bars(page)
+    box = canvas.bounding_box()
+    gutter = min(230, max(84, box["width"] * 0.24))
+    room, length = 3_600_000 // 200, 3_600_000
+    at = [1_310, 3_600_000 - 600_000 + 1_312][number]
+    x = gutter + (box["width"] - gutter - 4) * (at + room) / (length + 2 * room)
+    before = page.url
+    page.mouse.click(box["x"] + x, box["y"] + 60)
+    page.wait_for_function("before => location.href !== before", arg=before, timeout=10_000)
+
+
+def test_dragging_the_time_line_puts_the_time_into_the_address(page: Any, address: str) -> None:
+    opened(page, address, "group", cluster=CLUSTER, group="checkout")
+    drawn_bars(page)
+    box = page.locator("canvas[role=img]").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 70)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 70, steps=5)
+    page.mouse.up()
+    page.wait_for_function("location.search.includes('from=')", timeout=10_000)
+    page.wait_for_function(f"!{_WORDS}.includes('31 rebalances in 6 h: 28')", timeout=30_000)
+
+
+def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, address: str) -> None:
+    opened(page, address, "groups", search="checkout")
+    box = page.locator('[data-testid="stDataFrame"]').bounding_box()
+    page.wait_for_timeout(500)
+    page.mouse.click(box["x"] + 40, box["y"] + 55)
+    page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
+    shows(page, "What has checkout been through?")
+
+
+VIEWS = [
+    ("", {}),
+    ("groups", {}),
+    ("group", {"cluster": CLUSTER, "group": HOSTILE_GROUP}),
+    ("rebalance", {"cluster": CLUSTER, "rebalance": "hostile/1"}),
+    ("evidence", {"cluster": CLUSTER, "ref": "record:__consumer_offsets-7@231"}),
+    ("connect", {}),
+    ("findings", {}),
+    ("trust", {}),
+]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [{"width": width, "scheme": scheme} for width in WIDTHS.values() for scheme in ("light", "dark")],
+    indirect=True,
+    ids=lambda options: f"{options['width']}-{options['scheme']}",
+)
+def test_no_page_is_wider_than_its_window_nor_runs_what_a_client_wrote(page: Any, address: str) -> None:
+    for view, params in VIEWS:
+        text = opened(page, address, view, **params)
+        assert "could not be shown" not in text
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1"), view
+        assert page.locator("main img, main script").count() == 0, view
+        picture(page, f"{view or 'home'}-{page.viewport_size['width']}")
+
+
+def test_without_a_warehouse_the_browser_shows_how_to_begin(page: Any) -> None:
+    with app_on(None) as address:
+        assert "Start the app with" in opened(page, address, "")

@@ -1,0 +1,236 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from app import bars, charts, words
+from app.answers import Span
+from app.bars import Row
+from app.charts import Style
+from app.queries import Reader
+from app.words import Html
+from tests.app import gold_rows
+from tests.app.gold_rows import CLUSTER, T0
+
+DAY = Span(from_ms=T0 - 86_400_000, to_ms=T0)
+
+
+def frames(reader: Reader, group: str, span: Span = DAY) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    return (
+        reader.group_rebalances(CLUSTER, group, span),
+        reader.group_members(CLUSTER, group, span),
+        reader.group_movements(CLUSTER, group, span),
+    )
+
+
+def held(picture: charts.TimeLine, lane: int, at_ms: float) -> float:
+    """How high a lane is filled at a moment."""
+    bars = picture.bars
+    hit = bars[(bars["lane"] == lane) & (bars["from"] <= at_ms) & (at_ms < bars["to"])]
+    return float(hit["level"].max()) if len(hit) else 0.0
+
+
+def member(
+    member_id: str,
+    at_ms: int,
+    change: str = "stayed",
+    instance: str | None = None,
+    client: str | None = "c",
+    host: str | None = "/h",
+) -> dict[str, object]:
+    return {
+        "member_id": member_id,
+        "group_instance_id": instance,
+        "worker_url": None,
+        "client_id": client,
+        "client_host": host,
+        "change": change,
+        "at_ms": at_ms,
+    }
+
+
+def test_a_pod_keeps_its_lane_over_a_restart() -> None:
+    lanes = charts.lanes_of(
+        pd.DataFrame([member("a-1", 10), member("a-1", 20), member("a-2", 30), member("b-1", 10, client="d")])
+    )
+    of = dict(zip(lanes["member_id"], lanes["lane"], strict=True))
+    assert of["a-1"] == of["a-2"] != of["b-1"]
+
+
+def test_an_instance_id_outweighs_a_changed_host() -> None:
+    lanes = charts.lanes_of(
+        pd.DataFrame([member("a-1", 10, instance="i", host="/1"), member("a-2", 30, instance="i", host="/2")])
+    )
+    assert lanes["lane"].nunique() == 1
+
+
+def test_twins_that_were_there_at_once_have_lanes_of_their_own() -> None:
+    lanes = charts.lanes_of(pd.DataFrame([member("a-1", 10), member("a-2", 10), member("a-1", 20), member("a-2", 20)]))
+    assert lanes["lane"].tolist() == [0, 1]
+    assert lanes["label"].tolist() == ["c /h", "c /h #2"]
+
+
+def test_a_lane_is_as_high_as_what_its_member_held_and_empty_where_it_stood_still(reader: Reader) -> None:
+    picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
+    assert picture.lanes == ("c1 /10.0.0.1", "c2 /10.0.0.2", "c3 /10.0.0.3")
+    middle, gone = T0 - 1_800_000, T0 - 600_000
+    assert [held(picture, lane, middle) for lane in range(3)] == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+    assert held(picture, 2, gone - 15_000) > 0
+    assert held(picture, 2, gone - 5_000) == 0  # c3 died about 11 s before the broker noticed
+    assert [held(picture, lane, T0 - 1_000) for lane in range(3)] == [1, 1, 0]
+    assert held(picture, 0, gone + 1_290) == 0  # everyone stops for 50 ms: the group is eager
+
+
+def test_a_partition_taken_in_one_round_and_given_in_the_next_stops_once(reader: Reader) -> None:
+    picture = charts.group_time_line(*frames(reader, "payments"), T0 - 5_500_000, T0, "partition")
+    between, after = T0 - 5_400_000 + 3_500, T0 - 5_000_000
+    assert [held(picture, 0, between), held(picture, 1, between)] == [0.5, 0]
+    assert [held(picture, 0, after), held(picture, 1, after)] == [0.5, 0.5]
+
+
+def test_the_strip_counts_what_stands_still(reader: Reader) -> None:
+    steps = charts.standing_steps(reader.group_movements(CLUSTER, "orders", DAY), DAY.from_ms, DAY.to_ms)
+    assert steps["value"].max() == 6
+    assert steps["value"].iloc[-1] == 0
+    dead = steps[(steps["at"] > T0 - 620_000) & (steps["at"] < T0 - 601_000)]
+    assert dead["value"].tolist() == [2]
+
+
+def test_marks_open_their_rebalance_and_know_their_family(reader: Reader) -> None:
+    picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
+    assert picture.targets == ("orders/6", "orders/7")
+    assert [words.FAMILIES[f] for f in picture.marks["family"]] == ["arrival", "failure"]
+    assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member vanished (session expired)"
+
+
+def test_missing_evidence_leaves_the_assignments_right(reader: Reader) -> None:
+    rebalances, members, movements = frames(reader, "orders")
+    picture = charts.group_time_line(rebalances, members, movements.iloc[0:0], T0 - 3_700_000, T0, "partition")
+    assert [held(picture, lane, T0 - 1_000) for lane in range(3)] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("group", ["unknowns", "checkout", "nobody"])
+def test_a_time_line_of_little_or_nothing_can_be_drawn(reader: Reader, group: str) -> None:
+    picture = charts.group_time_line(*frames(reader, group), DAY.from_ms, DAY.to_ms, "partition")
+    data = picture.data("UTC", "alt")
+    assert np.isfinite(data["bars"][["from", "to", "level"]].to_numpy()).all()
+
+
+def test_the_broker_window_stands_beside_the_pauses(reader: Reader) -> None:
+    found = reader.rebalance(CLUSTER, "orders/7")
+    assert found is not None
+    picture = charts.rebalance_time_line(found.movements, found.started_at_ms, found.joined_at_ms, found.assigned_at_ms)
+    assert picture is not None
+    assert picture.lanes == (
+        "broker's own window",
+        "orders-4",
+        "orders-5",
+        "orders-0",
+        "orders-1",
+        "orders-2",
+        "orders-3",
+    )
+    window = picture.bars[picture.bars["style"] == Style.WINDOW]
+    assert (window["to"].max() - window["from"].min()) == 1_312
+    worst = picture.bars[(picture.bars["lane"] == 1) & (picture.bars["style"] == Style.STANDING)].iloc[0]
+    assert worst["to"] - worst["from"] == 12_310
+
+
+def test_an_overlap_is_not_drawn_as_standing_still(reader: Reader) -> None:
+    found = reader.rebalance(CLUSTER, "hostile/1")
+    assert found is not None
+    picture = charts.rebalance_time_line(found.movements, None, None, found.assigned_at_ms)
+    assert picture is not None
+    assert Style.STANDING not in picture.bars["style"].tolist()
+
+
+def test_without_any_time_nothing_is_drawn() -> None:
+    assert charts.rebalance_time_line((), None, None, None) is None
+
+
+def test_waiting_by_design_is_not_drawn_as_a_fault() -> None:
+    _, tasks = gold_rows.connect()
+    picture = charts.connect_time_line(tasks, pd.DataFrame(), T0 - 2_400_000, T0)
+    styles = {picture.texts[t]: s for t, s in zip(picture.bars["tip"], picture.bars["style"], strict=True)}
+    assert styles["waiting by design (scheduled delay)"] == Style.WAITING
+    assert styles["lost with its worker on http://10.0.3.3:8083/"] == Style.STANDING
+    assert picture.below["value"].max() == 2
+    assert picture.above["value"].max() == 2
+
+
+def test_connect_lanes_by_worker_name_the_worker() -> None:
+    _, tasks = gold_rows.connect()
+    picture = charts.connect_time_line(tasks, pd.DataFrame(), T0 - 2_400_000, T0, by_worker=True)
+    assert "sink-2 @ http://10.0.3.3:8083/" in picture.lanes
+    assert "sink-2 @ no worker" in picture.lanes
+
+
+def test_the_distribution_shows_both_and_says_how_many() -> None:
+    page = bars.pause_distribution_html([50, 60, 12_000], [1_300, 1_400, 1_500])
+    assert "10 ms – 100 ms" in page
+    assert "10.0 s – 30.0 s" in page
+    assert bars.pause_distribution_html([], []) == ""
+
+
+def test_labels_of_bars_are_escaped() -> None:
+    page = bars.rows_html(
+        [Row(label=words.code("<script>"), value=1, said="<b>"), Row(label=Html("x"), value=None, said="not known")]
+    )
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "width:100.0%" in page
+    assert "not known" in page
+
+
+def test_fifty_thousand_bars_are_ready_in_a_second() -> None:
+    import time
+
+    members, rounds = 200, 250
+    at = np.repeat(np.arange(rounds) * 60_000 + 60_000, members)
+    who = np.tile([f"m{i}" for i in range(members)], rounds)
+    ids = np.repeat([f"r{i}" for i in range(rounds)], members)
+    rebalances = pd.DataFrame(
+        {
+            "rebalance_id": [f"r{i}" for i in range(rounds)],
+            "kind": "rebalance",
+            "trigger": "member_joined",
+            "generation_id": range(rounds),
+            "group_epoch": None,
+            "rewrite_seq": 0,
+            "at_ms": np.arange(rounds) * 60_000 + 60_000,
+        }
+    )
+    people = pd.DataFrame(
+        {
+            "rebalance_id": ids,
+            "member_id": who,
+            "group_instance_id": None,
+            "client_id": who,
+            "client_host": "/h",
+            "worker_url": None,
+            "change": "stayed",
+            "before_count": 1,
+            "after_count": 1,
+            "at_ms": at,
+        }
+    )
+    moves = pd.DataFrame(
+        {
+            "rebalance_id": ids,
+            "resource": who,
+            "kind": "returned",
+            "from_member_id": who,
+            "to_member_id": who,
+            "revoked_in_rebalance_id": None,
+            "stopped_at_lower_ms": at - 5_000,
+            "stopped_at_upper_ms": at - 5_000,
+            "resumed_at_lower_ms": at,
+            "resumed_at_upper_ms": at,
+            "pause_estimate_ms": 5_000,
+            "at_ms": at,
+        }
+    )
+    charts.group_time_line(rebalances, people, moves, 0, 16_000_000, "partition")
+    began = time.process_time()
+    picture = charts.group_time_line(rebalances, people, moves, 0, 16_000_000, "partition")
+    assert time.process_time() - began < 1.0
+    assert len(picture.bars) == 200 * 251

@@ -1,0 +1,185 @@
+from pathlib import Path
+
+import pytest
+
+from app.answers import Span, outages
+from app.queries import Reader, WarehouseError
+from rebalance_audit.domain.model import ConnectTask
+from rebalance_audit.warehouse import Warehouse, rows_to_table
+from tests.app import gold_rows
+from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
+
+DAY = Span(from_ms=T0 - 86_400_000, to_ms=T0)
+
+
+def test_the_fleets_cost_is_the_sum_over_rebalances_by_unit(reader: Reader) -> None:
+    fleet = reader.fleet(Span(from_ms=T0 - 7_200_000, to_ms=T0))
+    in_time = [r for r in gold_rows.checkout() if (r.assigned_at_ms or 0) >= T0 - 7_200_000]
+    _orders, _ = gold_rows.orders()
+    svc = sum(0.04 for i in range(2_000) if (i * 37_000) % 80_000_000 <= 7_200_000)
+    assert fleet.partition_seconds == pytest.approx(2.0 * len(in_time) + 0.3 + 24.9 + 6.0 + svc)
+    assert fleet.task_seconds == pytest.approx(63.0)
+
+
+def test_a_rebalance_whose_pause_is_not_known_is_counted_and_adds_nothing(reader: Reader) -> None:
+    assert reader.group_rebalances(CLUSTER, "unknowns", DAY)["resource_seconds_estimate"].isna().all()
+
+
+def test_incidents_are_open_worst_first_and_know_what_they_cost(reader: Reader) -> None:
+    found = reader.open_incidents()
+    assert [i.finding.rule_id for i in found] == ["RB001", "RB007"]
+    assert found[0].resource_seconds == pytest.approx(62.0)
+    assert found[0].rebalance_count == 31
+    assert found[1].resource_seconds == pytest.approx(24.9)
+
+
+def test_the_groups_table_is_costliest_first_and_whole(reader: Reader) -> None:
+    frame = reader.groups(DAY)
+    assert len(frame) == 2_006
+    assert frame["group_id"].head(4).tolist() == ["connect-lab", "checkout", "orders", "payments"]
+    checkout = frame[frame["group_id"] == "checkout"].iloc[0]
+    assert sum(checkout["rebalances_over_time"]) == 31
+    assert len(checkout["rebalances_over_time"]) == 24
+
+
+def test_causes_name_the_client_they_were_about(reader: Reader) -> None:
+    causes = reader.group_causes(CLUSTER, "checkout", DAY)
+    assert [(c.trigger, c.rebalance_count, c.client, c.client_count) for c in causes] == [
+        ("member_poll_timeout", 28, "c3", 28),
+        ("member_left", 3, "c3", 3),
+    ]
+
+
+def test_a_rebalance_comes_with_its_members_and_movements(reader: Reader) -> None:
+    found = reader.rebalance(CLUSTER, "orders/7")
+    assert found is not None
+    assert [m.member_id for m in found.members] == ["c1-0001", "c2-0002", "c3-0003"]
+    assert found.movements[0].pause_estimate_ms == 12_310
+    assert found.triggers[0].members == ("c3-0003",)
+
+
+def test_what_is_not_there_is_none(reader: Reader) -> None:
+    assert reader.rebalance(CLUSTER, "orders/99") is None
+    assert reader.group("other", "orders") is None
+    assert reader.finding(CLUSTER, "nothing") is None
+
+
+def test_a_group_id_is_data_and_never_sql(reader: Reader) -> None:
+    assert reader.group(CLUSTER, "' OR 1=1 --") is None
+    assert reader.group(CLUSTER, HOSTILE_GROUP) is not None
+
+
+def test_neighbours_follow_the_numbers(reader: Reader) -> None:
+    near = reader.neighbours(CLUSTER, "checkout", "checkout/50")
+    assert (near.before, near.after) == ("checkout/49", "checkout/51")
+    assert reader.neighbours(CLUSTER, "checkout", "checkout/70").after is None
+
+
+def test_what_rests_on_a_ref_is_found_from_the_ref(reader: Reader) -> None:
+    rebalances, findings = reader.citing(CLUSTER, "record:__consumer_offsets-7@231")
+    assert [r["rebalance_id"] for r in rebalances] == ["orders/7"]
+    assert [f.rule_id for f in findings] == ["RB007"]
+
+
+def test_a_publication_is_seen_whole_and_only_after_refresh(tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    reader = Reader.open(tmp_path / "w")
+    reader.refresh()
+    assert reader.group_count() == 6
+    row = {**gold_rows.group_row(gold_rows.payments(), []), "group_id": "new"}
+    warehouse.append("gold.group", rows_to_table("gold.group", [row]))
+    assert reader.group_count() == 6
+    gold_rows.publish(warehouse)
+    assert reader.group_count() == 6
+    reader.refresh()
+    assert reader.group_count() == 7
+
+
+def test_an_empty_warehouse_answers_every_question_with_nothing(empty_warehouse: Path) -> None:
+    reader = Reader.open(empty_warehouse)
+    reader.refresh()
+    assert reader.span() is None
+    assert reader.clusters() == []
+    assert reader.open_incidents() == []
+    assert reader.groups(DAY).empty
+    assert reader.fleet(DAY).partition_seconds is None
+    assert reader.coverage() == []
+    assert reader.connect_groups() == []
+    assert reader.checks() == []
+
+
+def test_a_lost_file_is_one_sentence(tmp_path: Path) -> None:
+    gold_rows.write(tmp_path / "w", many=0)
+    for file in (tmp_path / "w" / "gold" / "group").glob("*.parquet"):
+        file.unlink()
+    reader = Reader.open(tmp_path / "w")
+    with pytest.raises(WarehouseError, match="cannot be read"):
+        reader.group_count()
+
+
+def test_a_warehouse_of_a_newer_version_is_refused(newer_warehouse: Path) -> None:
+    with pytest.raises(WarehouseError, match="newer version"):
+        Reader.open(newer_warehouse)
+
+
+def task(state: str, from_ms: int, to_ms: int | None, expected: bool = False, number: int | None = 0) -> ConnectTask:
+    return ConnectTask(
+        cluster_id="c",
+        group_id="g",
+        resource_type="task" if number is not None else "connector",
+        connector="sink",
+        task=number,
+        state=state,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        expected=expected,
+    )
+
+
+HUNDRED = Span(from_ms=0, to_ms=100_000)
+
+
+def test_a_lost_worker_and_the_delay_after_it_are_one_outage() -> None:
+    (found,) = outages(
+        [
+            task("RUNNING", 0, 10_000),
+            task("LOST", 10_000, 20_000),
+            task("WAITING", 20_000, 41_500),
+            task("RUNNING", 41_500, None),
+        ],
+        HUNDRED,
+    )
+    assert (found.from_ms, found.to_ms, found.is_over) == (10_000, 41_500, True)
+    assert found.parts == (("LOST", 10_000, False), ("WAITING", 21_500, True))
+    assert (found.waited_ms(True), found.waited_ms(False)) == (21_500, 10_000)
+
+
+def test_outages_far_apart_are_two() -> None:
+    found = outages([task("LOST", 10_000, 20_000), task("FAILED", 60_000, None)], HUNDRED)
+    assert [(o.length_ms, o.is_over) for o in found] == [(40_000, False), (10_000, True)]
+
+
+def test_an_outage_is_cut_to_the_span() -> None:
+    (found,) = outages([task("FAILED", -50_000, 30_000)], HUNDRED)
+    assert (found.from_ms, found.to_ms) == (0, 30_000)
+
+
+def test_overlapping_states_are_not_counted_twice() -> None:
+    (found,) = outages([task("LOST", 0, 30_000), task("UNASSIGNED", 20_000, 40_000)], HUNDRED)
+    assert found.length_ms == 40_000
+    assert sum(length for _, length, _ in found.parts) == 40_000
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [task("RUNNING", 0, None), task("PAUSED", 0, None), task("STOPPED", 0, None), task("FAILED", 0, None, number=None)],
+)
+def test_running_paused_stopped_and_connectors_are_no_outage(quiet: ConnectTask) -> None:
+    assert outages([quiet], HUNDRED) == []
+
+
+def test_opening_reads_and_writes_nothing(empty_warehouse: Path) -> None:
+    before = sorted(p.name for p in empty_warehouse.rglob("*"))
+    Reader.open(empty_warehouse).state()
+    assert sorted(p.name for p in empty_warehouse.rglob("*")) == before
+    assert isinstance(Warehouse.open(empty_warehouse), Warehouse)

@@ -1,0 +1,365 @@
+"""Every page on full, empty, broken and hostile tables: what it says, not only that it stands."""
+
+import html
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app import gold_rows
+from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, HOSTILE_MARKDOWN, T0
+
+MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
+VIEWS = ("home", "groups", "group", "rebalance", "evidence", "connect", "findings", "trust")
+FAILED = "This page could not be shown."
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
+    def open_view(location: Path | None, view: str, **params: str) -> AppTest:
+        monkeypatch.setattr("sys.argv", ["streamlit"])
+        if location is None:
+            monkeypatch.delenv("REBALANCE_AUDIT_WAREHOUSE", raising=False)
+        else:
+            monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(location))
+        at = AppTest.from_file(str(MAIN), default_timeout=60)
+        if view != "home":
+            at.switch_page(f"views/{view}.py")
+        for name, value in params.items():
+            at.query_params[name] = value
+        at.run()
+        assert not at.exception
+        return at
+
+    return open_view
+
+
+def markup(at: AppTest) -> str:
+    return "\n".join(h.value for h in at.html if not h.value.startswith("<style"))
+
+
+def said(at: AppTest) -> str:
+    """The page's own words, as a reader sees them."""
+    found = html.unescape(re.sub(r"<[^>]+>", "", markup(at)))
+    return re.sub(r"\s+", " ", found)
+
+
+def cells(at: AppTest) -> str:
+    return "\n".join(str(d.value.to_string()) for d in at.dataframe)
+
+
+def links(at: AppTest) -> list[tuple[str, str]]:
+    """Label and address of every link."""
+    return [
+        (re.sub(r"\\(.)", r"\1", link.value).replace("\u2060", ""), f"{link.proto.page}?{link.proto.query_string}")
+        for link in at.page_link
+    ]
+
+
+# ---- what each page answers ------------------------------------------------------------------------------------------
+
+
+def test_home_says_first_what_is_wrong_and_what_it_cost(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "home")
+    text = said(at)
+    assert "2 groups have something wrong now, 1 of them critical." in text
+    assert (
+        "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.0 task-seconds; 2 were part of "
+        "the protocol's normal work." in text
+    )
+    assert "Critical checkout in lab-cluster: 31 rebalances in 6 h, more than this group's limit of 6 per hour" in text
+    assert "In that time: 62.0 partition-seconds." in text
+    assert "What to do: Raise max.poll.interval.ms for c3" in text
+    assert text.index("Critical checkout") < text.index("Warning orders") < text.index("What cost most")
+    assert "connect-lab in lab-cluster63.0 task-seconds, 2 rebalances" in text
+
+
+def test_homes_links_hold_the_whole_state(opened: Open, full_warehouse: Path) -> None:
+    found = links(opened(full_warehouse, "home"))
+    assert ("Open the group", "group?cluster=lab-cluster&group=checkout") in found
+    hour = {"from": str(T0 - 3_600_000), "to": str(T0)}
+    found = links(opened(full_warehouse, "home", **hour))
+    assert ("Open checkout", f"group?cluster=lab-cluster&group=checkout&from={T0 - 3_600_000}&to={T0}") in found
+
+
+def test_the_groups_table_counts_and_finds(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "groups")
+    assert "3 of 2,006 groups have open findings; 2,006 rebalanced in that time." in said(at)
+    assert at.dataframe[0].value["group"].head(2).tolist() == ["connect-lab", "checkout"]
+    at.text_input[0].set_value("svc-19").run()
+    assert "100 groups shown." in said(at)
+    assert at.query_params["search"] == "svc-19"
+    at.text_input[0].set_value("no such thing").run()
+    assert "No group matches." in said(at)
+
+
+def test_a_search_in_the_address_is_the_same_search(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "groups", search="checkout", care="1")
+    assert at.dataframe[0].value["group"].tolist() == ["checkout"]
+
+
+def test_a_groups_page_begins_with_its_story(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "group", cluster=CLUSTER, group="checkout"))
+    assert (
+        "31 rebalances in 6 h: 28 because a member processed for too long (poll timeout), always c3; "
+        "3 because a member left, always c3. "
+        "They cost 62.0 partition-seconds (31.0 … 93.0)."
+    ) in text
+    assert "Critical 31 rebalances in 6 h" in text
+    assert "broker's own window" in text
+    assert "c36" not in text
+
+
+def test_a_shorter_time_in_the_address_shows_less(opened: Open, full_warehouse: Path) -> None:
+    at = opened(
+        full_warehouse, "group", **{"cluster": CLUSTER, "group": "checkout", "from": str(T0 - 3_600_000), "to": str(T0)}
+    )
+    assert "4 rebalances in 1 h" in said(at)
+    at.segmented_control[0].set_value("all").run()
+    assert "31 rebalances in 6 h" in said(at)
+    assert at.query_params["to"] == str(T0)
+
+
+def test_expected_rounds_are_called_so(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "group", cluster=CLUSTER, group="payments"))
+    assert "as the second round of a cooperative change" in text
+    assert "1 was part of the protocol's normal work." in text
+    assert "6.0 partition-seconds (5.9 … not bounded)" in text
+
+
+def test_a_rebalance_tells_who_went_where_and_how_long_it_took(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="orders/7")
+    text = said(at)
+    assert "What happened to orders at generation 7?" in text
+    assert (
+        "It began because a member vanished (session expired); a log line says so: c3 (/10.0.0.3) sent no heartbeat"
+        in text
+    )
+    assert "orders-4, orders-5 went from c3 to c2 and stood still 12.3 s (10.0 … 13.4)." in text
+    assert "The broker's own window was 1.3 s; that is not the pause." in text
+    assert "damage24.9 partition-seconds (20.2 … 27.1)" in text
+    assert "12.3 s (10.0 … 13.4)" in cells(at)
+    found = links(at)
+    assert ("Rebalance before", "rebalance?cluster=lab-cluster&rebalance=orders%2F6") in found
+    assert any(label == f"log:broker-1/server.log#{FILE_ID}@88123" for label, _ in found)
+
+
+def test_a_revocation_round_has_no_pause_of_its_own(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="payments/4")
+    assert "longest pausenothing stood still" in said(at)
+    assert "none yet: it has no new owner here" in cells(at)
+
+
+def test_a_record_stands_decoded_beside_its_bytes(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "evidence", cluster=CLUSTER, ref="record:__consumer_offsets-7@231")
+    text = said(at)
+    assert "This is the GroupMetadata record of group orders: offset 231 of __consumer_offsets, partition 7" in text
+    assert "key, 10 bytes" in text
+    assert "000000 00 02 00 06 6f 72 64 65 72 73" in text
+    assert "generation7" in text
+    assert "partitionsorders-0 … orders-2" in text
+    assert "Nothing that was seen." in text
+    assert ("orders, generation 7", "rebalance?cluster=lab-cluster&rebalance=orders%2F7") in links(at)
+
+
+def test_a_broken_record_is_shown_with_its_fault(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "evidence", cluster=CLUSTER, ref="record:__consumer_offsets-7@229")
+    assert "It could not be read: short_buffer at byte" in said(at)
+    assert 'class="ra-fault"' in markup(at)
+
+
+def test_a_log_line_stands_in_its_surroundings_with_what_was_read_marked(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "evidence", cluster=CLUSTER, ref=f"log:broker-1/server.log#{FILE_ID}@88123")
+    assert '<mark title="generation_id">6</mark>' in markup(at)
+    text = said(at)
+    assert "Its time is local: +1 h from UTC, inferred. In your zone: 2026-11-21 13:50:00.000 UTC." in text
+    assert "Stabilized group orders generation 7" in text
+
+
+def test_connect_tells_waiting_by_design_from_a_fault(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "connect")
+    text = said(at)
+    assert (
+        "3 of 7 tasks did not run at some time: 43.0 task-seconds waiting by design, 920 task-seconds not by design."
+        in text
+    )
+    assert "The longest: broken-0 did not run for 15 min: failed." in text
+    assert "1 task is still not running when the evidence ends." in text
+    history = at.dataframe[0].value
+    waiting = history[history["state"] == "waiting by design (scheduled delay)"]
+    assert waiting["by design"].tolist() == ["yes", "yes"]
+    assert waiting["for"].tolist() == ["21.5 s", "21.5 s"]
+    at.selectbox[0].set_value("sink-2").run()
+    assert at.dataframe[0].value["state"].tolist() == [
+        "running",
+        "lost with its worker",
+        "waiting by design (scheduled delay)",
+        "running",
+    ]
+    assert at.query_params["task"] == "sink-2"
+
+
+def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "findings")
+    assert "3 findings are open, 1 resolved." in said(at)
+    at.selectbox[2].set_value("RB007").run()
+    assert "c3 vanished without leaving" in said(at)
+    assert "31 rebalances" not in said(at)
+    at.selectbox[0].set_value("resolved").run()
+    assert "No finding matches all of these." in said(at)
+
+
+def test_one_finding_shows_its_numbers_and_evidence(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "findings", cluster=CLUSTER, finding="f-storm")
+    text = said(at)
+    assert "rebalance count31" in text
+    assert "6 h" in text
+    assert (
+        "record:__consumer_offsets-3@1030",
+        "evidence?cluster=lab-cluster&ref=record%3A__consumer_offsets-3%401030",
+    ) in links(at)
+
+
+def test_trust_says_what_was_not_seen(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "trust")
+    text = said(at)
+    assert "2 gaps in 3 sources. 1 record or line could not be read. 1 check failed." in text
+    assert "Offsets 0 to 199 were compacted away before they were read." in text
+    assert "+1:00 h" in text
+    assert "inferred" in text
+    assert "Of 3 records and lines: 1 events, 1 commits, 0 of no interest, 1 not understood." in text
+    assert "1 of 2 checks hold." in text
+
+
+# ---- unknown, empty, broken ------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_known_is_said_and_never_a_zero(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "group", cluster=CLUSTER, group="unknowns")
+    text = said(at)
+    assert "What they cost is not known: no pause of any resource is." in text
+    assert "Not seen: 1 number skipped, and nothing tells why; 1 rebalance with evidence missing around" in text
+    one = said(opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="unknowns/3"))
+    assert "Why it began is not known: no evidence names the cause." in one
+    assert "longest pausenot known: no evidence of when it stopped or went on" in one
+    assert "began not known: no log line tells" in one.replace("began", "began ")
+    assert "None" not in one
+    assert "nan" not in one
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_page_says_how_to_begin_when_no_warehouse_is_given(opened: Open, view: str) -> None:
+    text = said(opened(None, view))
+    assert "No warehouse was given." in text
+    assert "rebalance-audit ui --warehouse FOLDER" in text
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_page_says_where_no_warehouse_is(opened: Open, view: str, tmp_path: Path) -> None:
+    text = said(opened(tmp_path / "nowhere", view))
+    assert "The warehouse cannot be read." in text
+    assert "There is no warehouse at" in text
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_page_refuses_a_newer_warehouse_in_one_sentence(opened: Open, view: str, newer_warehouse: Path) -> None:
+    assert "was written by a newer version" in said(opened(newer_warehouse, view))
+
+
+@pytest.mark.parametrize("view", [v for v in VIEWS if v not in ("connect", "evidence")])
+def test_an_empty_warehouse_says_what_to_do_next(opened: Open, view: str, empty_warehouse: Path) -> None:
+    text = said(opened(empty_warehouse, view))
+    assert "Nothing has been audited yet" in text
+    assert "rebalance-audit import FOLDER --warehouse" in text
+
+
+def test_without_connect_the_page_says_what_to_give(opened: Open, empty_warehouse: Path) -> None:
+    assert "No Connect cluster was seen" in said(opened(empty_warehouse, "connect"))
+
+
+def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Path) -> None:
+    gold_rows.write(tmp_path / "w", many=0)
+    for file in (tmp_path / "w" / "gold" / "movement").glob("*.parquet"):
+        file.unlink()
+    assert "The warehouse cannot be read." in said(
+        opened(tmp_path / "w", "rebalance", cluster=CLUSTER, rebalance="orders/7")
+    )
+    assert "2 groups have something wrong now" in said(opened(tmp_path / "w", "home"))
+
+
+@pytest.mark.parametrize(
+    ("view", "params", "answer"),
+    [
+        ("group", {}, "The address names no group."),
+        ("group", {"cluster": CLUSTER, "group": "nobody"}, "Nothing is known of a group nobody"),
+        ("rebalance", {}, "The address names no rebalance."),
+        ("rebalance", {"cluster": "x", "rebalance": "y"}, "Nothing is known of a rebalance y"),
+        ("evidence", {}, "The address names none."),
+        ("evidence", {"cluster": CLUSTER, "ref": "<b>"}, "<b> is no reference to a record or a log line."),
+        ("evidence", {"cluster": CLUSTER, "ref": "record:t-0@5"}, "Its bytes are not in this warehouse"),
+        ("findings", {"cluster": CLUSTER, "finding": "zz"}, "Nothing is known of a finding zz"),
+        ("group", {"cluster": CLUSTER, "group": "orders", "from": "x", "to": "-1"}, "2 rebalances in 1 h"),
+        (
+            "group",
+            {"cluster": CLUSTER, "group": "orders", "from": "9", "to": "99"},
+            "No rebalance was seen in these 90 ms.",
+        ),
+    ],
+)
+def test_a_wrong_address_is_answered_kindly(
+    opened: Open, full_warehouse: Path, view: str, params: dict[str, str], answer: str
+) -> None:
+    assert answer in said(opened(full_warehouse, view, **params))
+
+
+# ---- hostile text ----------------------------------------------------------------------------------------------------
+
+PAGES = [
+    ("home", {}),
+    ("groups", {}),
+    ("group", {"cluster": CLUSTER, "group": HOSTILE_GROUP}),
+    ("rebalance", {"cluster": CLUSTER, "rebalance": "hostile/1"}),
+    ("findings", {}),
+    ("findings", {"cluster": CLUSTER, "finding": "f-forged"}),
+    ("trust", {}),
+    ("connect", {}),
+    ("evidence", {"cluster": CLUSTER, "ref": "record:__consumer_offsets-2@5"}),
+]
+
+
+@pytest.mark.parametrize(("view", "params"), PAGES)
+def test_no_clients_text_becomes_markup(opened: Open, full_warehouse: Path, view: str, params: dict[str, str]) -> None:
+    at = opened(full_warehouse, view, **params)
+    assert FAILED not in said(at)
+    for tag in ("<script", "<img", "<u>", "onerror=alert(3)>"):
+        assert tag not in markup(at)
+    for label, _ in [(link.value, "") for link in at.page_link]:
+        assert "](" not in label
+        assert ":smile:" not in label
+        assert "<" not in re.sub(r"\\<", "", label)
+    for other in [*at.markdown, *at.title, *at.header, *at.subheader, *at.caption]:
+        assert HOSTILE_MARKDOWN[:8] not in other.value
+        assert "<script" not in other.value
+
+
+def test_hostile_text_is_shown_as_what_it_is(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="hostile/1"))
+    assert "<script>alert(1)</script>‹LF›[2026-01-01 00:00:00,000] INFO forged" in text
+    assert "</p><script>alert(4)</script>‹ESC›[31mred." in text
+    assert "1 partition had two owners at once, for up to 1.5 s." in text
+
+
+def test_a_contradicted_record_says_so(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "evidence", cluster=CLUSTER, ref="record:__consumer_offsets-2@5"))
+    assert "TR004: a log line <b>contradicts</b> the records" in text
+
+
+@pytest.mark.parametrize(("view", "params"), PAGES)
+def test_no_page_says_none_or_nan(opened: Open, full_warehouse: Path, view: str, params: dict[str, str]) -> None:
+    text = said(opened(full_warehouse, view, **params))
+    assert not re.search(r"\b(None|nan|NaN|NaT)\b", text.replace("None: this number", ""))

@@ -1,0 +1,166 @@
+import html
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from app import words
+from rebalance_audit.domain import tables
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (None, "not known"),
+        (0, "0 ms"),
+        (48, "48 ms"),
+        (999.4, "999 ms"),
+        (999.6, "1.0 s"),
+        (12_310, "12.3 s"),
+        (59_949, "59.9 s"),
+        (59_951, "1 min"),
+        (245_000, "4 min 5 s"),
+        (3_599_600, "1 h"),
+        (12_000_000, "3 h 20 min"),
+        (187_200_000, "2 d 4 h"),
+        (-2_000, "\u22122.0 s"),
+    ],
+)
+def test_a_duration_is_said_as_people_say_it(ms: float | None, said: str) -> None:
+    assert words.duration(ms) == said
+
+
+@pytest.mark.parametrize(
+    ("lower", "estimate", "upper", "said"),
+    [
+        (10_020, 12_310, 13_400, "12.3 s (10.0 … 13.4)"),
+        (30, 50, 90, "50 ms (30 … 90)"),
+        (30, 1_500, 70_000, "1.5 s (30 ms … 1 min 10 s)"),
+        (2_970, 3_000, None, "3.0 s (3.0 … not bounded)"),
+        (None, 40, None, "40 ms (not bounded)"),
+        (0, 0, 0, "0 ms (0 … 0)"),
+        (None, None, None, "not known: no evidence of when it stopped or went on"),
+    ],
+)
+def test_bounds_stand_beside_the_estimate_and_share_its_unit(
+    lower: int | None, estimate: int | None, upper: int | None, said: str
+) -> None:
+    assert words.bounds(lower, estimate, upper) == said
+
+
+def test_a_negative_pause_is_two_owners_and_no_pause() -> None:
+    assert words.pause(-2_000, -1_500, -900) == "none, but two owners for 1.5 s (900 ms … 2.0 s)"
+    assert words.pause(-20, 30, 90) == "30 ms (\u221220 … 90)"
+
+
+def test_small_damage_is_not_said_to_be_none() -> None:
+    assert words.seconds(0.04, "partition") == "0.04 partition-seconds"
+    assert words.seconds(0.001, "partition") == "under 0.01 partition-seconds"
+    assert words.seconds(0.0, "partition") == "0.0 partition-seconds"
+    assert words.seconds(1_234.4, "task") == "1,234 task-seconds"
+    assert words.seconds(None, "task") == "not known: task-seconds"
+
+
+def test_every_control_and_direction_character_is_seen() -> None:
+    assert words.visible("a\n\x00\x1b[31m\x7f\x07\u202eb\u200b") == "a‹LF›‹NUL›‹ESC›[31m‹DEL›‹U+0007›‹U+202E›b‹U+200B›"
+    assert words.visible("Größe 漢字 naïve") == "Größe 漢字 naïve"
+
+
+def test_a_lone_surrogate_does_not_break_a_page() -> None:
+    words.fill("{x}", x=words.visible("a\ud800b")).encode()
+
+
+def test_long_text_loses_its_middle() -> None:
+    assert words.cut("abcdefghij", 7) == "abc…hij"
+    assert words.cut("abcdefg", 7) == "abcdefg"
+    assert len(words.cut("x" * 500, 60)) == 60
+
+
+def test_foreign_text_is_escaped_and_ours_is_not() -> None:
+    hostile = "<script>alert(1)</script>\" onload='x'"
+    page = words.fill("<b>{a}</b>{b}", a=hostile, b=words.Html("<i>ok</i>"))
+    assert page == f"<b>{html.escape(hostile)}</b><i>ok</i>"
+    assert "<script" not in words.code(hostile)
+
+
+def test_a_cut_name_keeps_the_whole_of_it_in_its_tooltip() -> None:
+    shown = words.code("a" * 40 + '"' + "b" * 40, 20)
+    assert 'title="' + "a" * 40 + "&quot;" + "b" * 40 + '"' in shown
+    assert "…" in shown
+
+
+def test_an_absent_name_and_an_empty_one_differ() -> None:
+    assert words.name(None) == "not known"
+    assert words.name("") == "‹empty›"
+
+
+def test_a_label_read_as_markdown_cannot_become_a_link_picture_formula_or_emoji() -> None:
+    said = words.markdown("**b** [x](y) ![p](q) $z$ :smile: <i> a_b")
+    for sign in ("**", "[x]", "](", "$z$", ":smile:", "<i>", "a_b"):
+        assert sign not in said
+
+
+def test_an_instant_is_said_in_the_readers_zone() -> None:
+    at = 1_795_269_011_231
+    assert words.instant(at, UTC) == "2026-11-21 13:50:11.231 UTC"
+    assert words.instant(at, ZoneInfo("Europe/Berlin")) == "2026-11-21 14:50:11.231 CET"
+    assert words.minute(at, UTC) == "2026-11-21 13:50 UTC"
+    assert words.instant(None) == "not known"
+
+
+def test_a_time_that_is_no_date_is_said_to_be_none() -> None:
+    assert words.instant(2**62, UTC) == f"not a date: {2**62} ms"
+    assert words.clock(-(2**62), UTC) == "not known"
+
+
+def test_an_unknown_zone_is_read_as_utc() -> None:
+    assert words.zone("Mars/Olympus") is UTC
+    assert words.zone("../../etc/passwd") is UTC
+    assert words.zone(None) is UTC
+
+
+def test_ago_is_rough_above_a_minute() -> None:
+    assert words.ago(0, 12 * 60_000 + 7_000) == "12 min ago"
+    assert words.ago(10_000, 0) == "in 10.0 s"
+    assert words.ago(None, 0) == "not known when"
+
+
+def test_runs_of_partitions_are_said_as_runs() -> None:
+    assert words.resources(("o-3", "o-0", "o-1", "o-2", "o-10")) == "o-0 … o-3, o-10"
+    assert words.resources(("o-4", "o-5")) == "o-4, o-5"
+    assert words.resources(()) == "nothing"
+    assert words.resources(None) == "not known"
+    assert words.resources(tuple(f"t{i}-0" for i in range(9)), 3) == "t0-0, t1-0, t2-0 and 6 more"
+
+
+def test_counts_agree_with_their_noun() -> None:
+    assert words.count(1, "rebalance") == "1 rebalance"
+    assert words.count(2_014, "rebalance") == "2,014 rebalances"
+    assert words.count(None, "member") == "not known: number of members"
+
+
+def test_every_value_of_the_contract_has_its_words() -> None:
+    assert set(words.TRIGGER_WORDS) == set(tables.TRIGGERS)
+    assert set(words.OUTCOME_WORDS) == set(tables.OUTCOMES)
+    assert set(words.MODE_WORDS) == set(tables.MODES)
+    assert set(words.TIER_WORDS) == set(words.TIER_SENTENCES) == set(tables.TIERS)
+    assert set(words.SEVERITY_WORDS) == set(tables.SEVERITIES)
+    assert set(words.FAMILY) | {"unknown"} == set(tables.TRIGGERS)
+
+
+@pytest.mark.parametrize("trigger", tables.TRIGGERS)
+def test_every_cause_ends_a_sentence(trigger: str) -> None:
+    assert words.because(trigger).startswith(("because ", "as ", "for "))
+
+
+def test_a_round_of_the_protocol_is_no_reason() -> None:
+    assert words.because("cooperative_follow_up") == "as the second round of a cooperative change"
+    assert words.because("member_left") == "because a member left"
+    assert words.because("unknown") == "for a cause not known"
+
+
+def test_a_number_says_which_kind_it_is() -> None:
+    assert words.number_of(7, None) == "generation 7"
+    assert words.number_of(None, 12) == "epoch 12"
+    assert words.number_of(7, None, 1) == "generation 7, rewritten (1)"
+    assert words.number_of(None, None) == "number not known"
