@@ -152,15 +152,28 @@ def session_expiry(history: History) -> list[Finding]:
             incident,
             did=f"vanished without leaving (no heartbeat for {silent_for})",
             severity="info" if is_streams else "warning",
-            advice="Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
-            "Else look for kills, memory limits and long pauses of the process."
-            if is_streams
-            else "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network. If it "
-            "restarts "
-            "by itself, a group.instance.id spares the others; a shorter session.timeout.ms shortens the wait.",
+            advice=_expiry_advice(incident[0].step.rebalance.protocol_type, is_streams=is_streams),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
     return found
+
+
+def _expiry_advice(protocol_type: str | None, *, is_streams: bool) -> str:
+    if is_streams:
+        return (
+            "Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
+            "Else look for kills, memory limits and long pauses of the process."
+        )
+    look = "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network."
+    if protocol_type == "connect":
+        return (
+            f"{look} Workers know no static membership: one that is back within scheduled.rebalance.max.delay.ms gets "
+            "its tasks again, else they go to the others when the delay ends."
+        )
+    return (
+        f"{look} If it restarts by itself, a group.instance.id spares the others; a shorter session.timeout.ms "
+        "shortens the wait."
+    )
 
 
 def poll_timeout(history: History) -> list[Finding]:

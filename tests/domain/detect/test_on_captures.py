@@ -18,12 +18,12 @@ from rebalance_audit.domain.reconstruct import reconstruct
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 EXPECTED: dict[str, dict[str, dict[str, str]]] = {
-    # c3 is killed; every other member closes.
-    "eager_join_leave_kill": {"orders-app": {"RB007": "warning"}},
+    # c3 is killed; every other member closes. The range assignor shifts partitions between those that stay.
+    "eager_join_leave_kill": {"orders-app": {"RB007": "warning", "RB004": "info"}},
     # A cooperative group grows and its leader leaves: second rounds are no storm, and nothing is wrong.
     "cooperative_scale_up": {"payments-app": {}},
-    # Three members replaced one after the other: a bounded deploy.
-    "rolling_deploy": {"deploy-app": {}},
+    # Three members replaced one after the other: a bounded deploy, with range shifting what stays.
+    "rolling_deploy": {"deploy-app": {"RB004": "info"}},
     # The second of three KIP-848 members is killed.
     "kip848_join_leave": {"clicks-app": {"RB007": "warning"}},
     # p2 does not poll for 20 s, its limit is 8 s.
@@ -31,7 +31,7 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     # s2 restarts inside its session (silent), then stays away until its session ends.
     "static_restart": {"billing-app": {"RB009": "warning"}},
     # One of three members stalls again and again.
-    "storm": {"stormy-app": {"RB001": "warning", "RB005": "warning", "RB006": "warning"}},
+    "storm": {"stormy-app": {"RB001": "warning", "RB004": "info", "RB005": "warning", "RB006": "warning"}},
     # A worker joins: one round revokes, the next assigns.
     "connect_worker_joins": {"connect-lab": {}},
     # A worker is killed and stays away: tasks wait for the delay, the status topic goes on saying RUNNING.

@@ -1,0 +1,311 @@
+"""RA001 to RA006: reassignments that stand still, put data at risk, or leave something behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rebalance_audit.domain.detect.history import as_json, capped, finding_id
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded
+from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.reassign.advice import blocked, next_steps
+from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory, Throttle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentLimits:
+    stall_ms: int = 90_000
+    """Without a new replica in sync for 90 s. Copies of the lab took 1 to 20 s; a large partition may raise it."""
+    stall_critical_ms: int = 3_600_000
+    """1 h: by then nobody is waiting for it on purpose."""
+    throttle_grace_ms: int = 300_000
+    """5 min after the last move: `--verify` removes throttles, and people run it when they think of it."""
+    under_min_isr_ms: int = 1_000
+    """Producers with acks=all fail from the first moment; a second hides the change of a leader."""
+    under_replicated_ms: int = 30_000
+    """30 s: replica.lag.time.max.ms; shorter ones are restarts."""
+    imbalance_ratio: float = 0.1
+    """leader.imbalance.per.broker.percentage, Kafka's own limit for its automatic election."""
+    imbalance_min_count: int = 1
+
+
+DEFAULT = ReassignmentLimits()
+
+
+def stalled(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
+    """RA001. A running reassignment makes no progress for the limit, or one that has ended once did not.
+
+    Silent while new replicas join the in-sync ones, and for those that can never complete (RA006).
+    """
+    found: list[Finding] = []
+    for r in history.reassignments:
+        stood_ms, is_open = r.longest_standstill_ms, r.stalled_since_ms is not None
+        if r.blocked_by == "adding_and_removing_overlap" or stood_ms is None or stood_ms <= limits.stall_ms:
+            continue
+        from_ms = r.stalled_since_ms if r.stalled_since_ms is not None else r.standstill_from_ms or 0
+        severity = "critical" if is_open and stood_ms > limits.stall_critical_ms else "warning"
+        verb = "has made" if is_open else "made"
+        found += _finding(
+            history,
+            "RA001",
+            r,
+            severity=severity if is_open else "info",
+            is_open=is_open,
+            first_seen_at_ms=from_ms,
+            last_seen_at_ms=from_ms + stood_ms,
+            title=f"The reassignment of {r.name} {verb} no progress for {duration(stood_ms)}: {blocked(r)}",
+            numbers={
+                "standstill_ms": stood_ms,
+                "blocked_by": r.blocked_by,
+                "blocked_replicas": list(r.blocked_replicas),
+            },
+            advice=" ".join(next_steps(r)[:1]) if is_open else "Nothing: it went on.",
+        )
+    return found
+
+
+def throttle_left(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
+    """RA002. A replication throttle is set although nothing is being reassigned.
+
+    Silent while any reassignment runs, for the grace time after, and once the throttle is gone.
+    """
+    now_ms = history.seen_until_ms
+    if now_ms is None or any(r.outcome == "open" for r in history.reassignments):
+        return []
+    left = [t for t in history.throttles if t.removed_at_ms is None and "alter.log.dirs" not in t.name]
+    if not left:
+        return []
+    since_ms = removable_since(history, left)
+    if since_ms is None or now_ms - since_ms <= limits.throttle_grace_ms:
+        return []
+    rates = sorted({t.resource or "all" for t in left if t.resource_type == "broker"})
+    topics = sorted({t.resource for t in left if t.resource_type == "topic"})
+    what = " and ".join(
+        part
+        for part in (
+            f"{'brokers' if len(rates) > 1 else 'broker'} {', '.join(rates[:8])}" if rates else "",
+            f"{'topics' if len(topics) > 1 else 'topic'} {folded(topics)}" if topics else "",
+        )
+        if part
+    )
+    evidence = capped(ref for t in left for ref in t.evidence)
+    first = min(left, key=lambda t: (t.set_at_ms or 0, t.resource, t.name))
+    subject = history.cluster_id
+    return [
+        Finding(
+            cluster_id=history.cluster_id,
+            finding_id=finding_id(history.cluster_id, "RA002", subject, "|".join(first.evidence[:1])),
+            rule_id="RA002",
+            severity="warning",
+            subject_type="cluster",
+            subject=subject,
+            status="open",
+            first_seen_at_ms=since_ms,
+            last_seen_at_ms=now_ms,
+            title=f"A replication throttle is still set on {what}, and nothing has been moving since {clock(since_ms)}",
+            detail="It slows replicas that catch up after the next restart.",
+            numbers=as_json(
+                {"setting_count": len(left), "brokers": rates[:50], "topics": topics[:50], "since_ms": since_ms}
+            ),
+            advice="Run kafka-reassign-partitions --verify with the plan's file: it removes them. Else delete them by "
+            "kafka-configs.",
+            evidence=evidence,
+        )
+    ]
+
+
+def removable_since(history: ReassignmentHistory, throttles: Sequence[Throttle]) -> int | None:
+    """Since when these throttles serve nothing: the end of the last reassignment, or their setting if that is later."""
+    if any(r.outcome == "open" for r in history.reassignments):
+        return None
+    ends = [r.ended_at_ms for r in history.reassignments if r.ended_at_ms is not None]
+    set_at = [t.set_at_ms for t in throttles if t.set_at_ms is not None]
+    return max([*ends, *set_at], default=None)
+
+
+def not_reached(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
+    """RA003. A reassignment was cancelled, or replaced by another request, before it reached its target.
+
+    Silent for those that completed, were refused, or went with their topic. Info only.
+    """
+    found: list[Finding] = []
+    for r in history.reassignments:
+        if r.outcome not in ("cancelled", "superseded"):
+            continue
+        ended_ms = r.ended_at_ms or r.started_at_ms or 0
+        what = "was cancelled" if r.outcome == "cancelled" else "was replaced by another request"
+        found += _finding(
+            history,
+            "RA003",
+            r,
+            severity="info",
+            is_open=False,
+            first_seen_at_ms=r.started_at_ms if r.started_at_ms is not None else ended_ms,
+            last_seen_at_ms=ended_ms,
+            title=f"The reassignment of {r.name} to {_ids(r.target_replicas)} {what} before it was there",
+            numbers={"outcome": r.outcome, "target_replicas": list(r.target_replicas or ())},
+            advice="A cancellation restores the set of replicas, not their order: look whether the preferred leader is "
+            "still the one you want."
+            if r.outcome == "cancelled"
+            else "See the request that replaced it.",
+        )
+    return found
+
+
+def leader_not_preferred(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
+    """RA004. A broker leads far fewer partitions than it is the preferred leader of.
+
+    Silent up to Kafka's own limit of 10 %, and while reassignments run.
+    """
+    now_ms = history.seen_until_ms
+    if now_ms is None or any(r.outcome == "open" for r in history.reassignments):
+        return []
+    found = []
+    for each in history.imbalances:
+        ratio = each.led_elsewhere_count / each.preferred_count
+        if each.led_elsewhere_count < limits.imbalance_min_count or ratio <= limits.imbalance_ratio:
+            continue
+        subject = f"broker {each.broker_id}"
+        found.append(
+            Finding(
+                cluster_id=history.cluster_id,
+                finding_id=finding_id(history.cluster_id, "RA004", subject, "|".join(each.evidence[:1])),
+                rule_id="RA004",
+                severity="info",
+                subject_type="broker",
+                subject=subject,
+                status="open",
+                first_seen_at_ms=now_ms,
+                last_seen_at_ms=now_ms,
+                title=f"Broker {each.broker_id} does not lead {each.led_elsewhere_count} of the "
+                f"{counted(each.preferred_count, 'partition')} it is preferred for",
+                detail=f"For example {folded(each.examples)}.",
+                numbers=as_json({"led_elsewhere_count": each.led_elsewhere_count, "ratio": round(ratio, 4)}),
+                advice="If the broker is well: kafka-leader-election --election-type preferred --all-topic-partitions.",
+                evidence=capped(each.evidence),
+            )
+        )
+    return found
+
+
+def at_risk(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
+    """RA005. While it moved, a partition had no leader, fewer in-sync replicas than min.insync.replicas, or fewer than
+    before.
+
+    Silent for moments as short as a change of leader, or for lost copies that a restart explains.
+    """
+    found: list[Finding] = []
+    for r in history.reassignments:
+        if r.without_leader_ms > limits.under_min_isr_ms:
+            severity, lasted_ms, what = "critical", r.without_leader_ms, "had no leader"
+        elif r.under_min_isr_ms > limits.under_min_isr_ms:
+            severity, lasted_ms = "critical", r.under_min_isr_ms
+            what = f"had fewer than min.insync.replicas={r.min_insync_replicas} in sync"
+        elif r.under_replicated_ms > limits.under_replicated_ms:
+            severity, lasted_ms, what = "warning", r.under_replicated_ms, "had fewer replicas in sync than before"
+        else:
+            continue
+        start_ms = r.started_at_ms if r.started_at_ms is not None else r.ended_at_ms or history.seen_until_ms or 0
+        end_ms = r.ended_at_ms if r.ended_at_ms is not None else history.seen_until_ms
+        found += _finding(
+            history,
+            "RA005",
+            r,
+            severity=severity if r.outcome == "open" else "warning",
+            is_open=r.outcome == "open",
+            first_seen_at_ms=start_ms,
+            last_seen_at_ms=max(start_ms, end_ms or start_ms),
+            title=f"{r.name} {what} for {duration(lasted_ms)} while it was reassigned",
+            numbers={
+                "without_leader_ms": r.without_leader_ms,
+                "under_min_isr_ms": r.under_min_isr_ms,
+                "under_replicated_ms": r.under_replicated_ms,
+            },
+            advice="Move fewer partitions at a time, and only while all brokers are up.",
+        )
+    return found
+
+
+def cannot_complete(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
+    """RA006. A broker is added and removed at once, after one request replaced another: from 4.3 on that never ends.
+
+    Silent for replacements whose target keeps all the brokers the first request was adding, for software before 4.3,
+    and in ZooKeeper mode.
+    """
+    found: list[Finding] = []
+    for r in history.reassignments:
+        if r.blocked_by != "adding_and_removing_overlap":
+            continue
+        is_open = r.outcome == "open"
+        start_ms = r.started_at_ms if r.started_at_ms is not None else r.ended_at_ms or history.seen_until_ms or 0
+        end_ms = (history.seen_until_ms if is_open else r.ended_at_ms) or start_ms
+        brokers = ", ".join(str(b) for b in r.blocked_replicas)
+        found += _finding(
+            history,
+            "RA006",
+            r,
+            severity="critical" if is_open else "info",
+            is_open=is_open,
+            first_seen_at_ms=start_ms,
+            last_seen_at_ms=max(start_ms, end_ms),
+            title=f"The reassignment of {r.name} {'cannot' if is_open else 'could not'} complete: {blocked(r)}",
+            numbers={"brokers": list(r.blocked_replicas), "lasted_ms": max(0, end_ms - start_ms)},
+            advice=" ".join(next_steps(r)[:1])
+            if is_open
+            else f"Nothing: it was ended. Cancel before asking for a list without broker {brokers}.",
+        )
+    return found
+
+
+REASSIGNMENT_RULES: Mapping[str, Callable[[ReassignmentHistory, ReassignmentLimits], list[Finding]]] = {
+    "RA001": stalled,
+    "RA002": throttle_left,
+    "RA003": not_reached,
+    "RA004": leader_not_preferred,
+    "RA005": at_risk,
+    "RA006": cannot_complete,
+}
+
+
+def detect_reassignments(history: ReassignmentHistory, limits: ReassignmentLimits = DEFAULT) -> list[Finding]:
+    """Every finding about one cluster's reassignments, by first sight, then by rule."""
+    found = [finding for rule in REASSIGNMENT_RULES.values() for finding in rule(history, limits)]
+    return sorted(found, key=lambda f: (f.first_seen_at_ms, f.rule_id, f.subject, f.finding_id))
+
+
+def _finding(
+    history: ReassignmentHistory,
+    rule_id: str,
+    r: Reassignment,
+    *,
+    severity: str,
+    is_open: bool,
+    first_seen_at_ms: int,
+    last_seen_at_ms: int,
+    title: str,
+    numbers: Mapping[str, Any],
+    advice: str,
+) -> list[Finding]:
+    evidence: Iterable[str] = r.evidence
+    return [
+        Finding(
+            cluster_id=history.cluster_id,
+            finding_id=finding_id(history.cluster_id, rule_id, r.name, r.reassignment_id),
+            rule_id=rule_id,
+            severity=severity,
+            subject_type="partition",
+            subject=r.name,
+            status="open" if is_open else "resolved",
+            first_seen_at_ms=min(first_seen_at_ms, last_seen_at_ms),
+            last_seen_at_ms=last_seen_at_ms,
+            title=title,
+            numbers=as_json({"reassignment_id": r.reassignment_id, **numbers}),
+            advice=advice,
+            evidence=capped(evidence),
+        )
+    ]
+
+
+def _ids(replicas: tuple[int, ...] | None) -> str:
+    return "an unknown target" if replicas is None else f"[{','.join(str(b) for b in replicas)}]"
