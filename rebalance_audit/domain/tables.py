@@ -190,6 +190,7 @@ SILVER_COMMIT_MARK = Table(
         _c("last_offset", "bigint", "Offset in __consumer_offsets of the last commit.", required=True),
         _c("last_at_ms", "bigint", "Its record timestamp.", required=True),
         _c("commit_count", "bigint", "", required=True),
+        _c("topic_id", "string", "The topic's id as the commits tell it (Kafka 4.1 and later)."),
     ),
     (Law("first is not after last", "first_offset <= last_offset and commit_count >= 1"),),
 )
@@ -566,4 +567,125 @@ TABLES: tuple[Table, ...] = (
     GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
     GOLD_COVERAGE, GOLD_CHECK,
 )  # fmt: skip
+BY_NAME = {t.name: t for t in TABLES}
+
+# Reassignments
+
+REASSIGNMENT_OUTCOMES = ("completed", "cancelled", "superseded", "deleted", "open", "refused", "unknown")
+REASSIGNMENT_PHASES = ("accepted", "catching_up", "leader_moved", "removing")
+REASSIGNMENT_STEP_PHASES = ("before", *REASSIGNMENT_PHASES, "completed", "cancelled", "superseded")
+REASSIGNMENT_BLOCKERS = (
+    "adding_and_removing_overlap", "no_leader", "broker_down", "old_replica_out_of_sync", "throttle",
+    "replica_not_fetching", "controller_unavailable", "unknown",
+)  # fmt: skip
+ELECTION_CAUSES = (
+    "tool", "znode", "automatic", "preferred", "shutdown", "broker_failure", "broker_return", "reassignment", "unclean",
+    "unknown",
+)  # fmt: skip
+ELECTION_OUTCOMES = ("elected", "no_leader", "not_needed", "failed")
+_PARTITION_KEYS = (_c("topic", "string", "", required=True), _c("partition", "int", "", required=True))
+_REASSIGNMENT_ID = _c(
+    "reassignment_id",
+    "string",
+    "Partition and the place of its request: an offset of the metadata log, or a log file's byte; never from times.",
+    required=True,
+)
+
+GOLD_REASSIGNMENT = Table(
+    "gold.reassignment",
+    "One attempt to give one partition another list of replicas.",
+    ("cluster_id", "reassignment_id"),
+    (
+        _CLUSTER,
+        _REASSIGNMENT_ID,
+        *_PARTITION_KEYS,
+        _c("topic_id", "string", "Null where only logs tell."),
+        _c("original_replicas", "array<int>", "Before the first of a chain of requests; null if not in evidence."),
+        _c("target_replicas", "array<int>", "In the asked order; null if not in evidence."),
+        _c("adding_replicas", "array<int>", "As Kafka has them.", required=True),
+        _c("removing_replicas", "array<int>", "As Kafka has them; may share brokers with adding.", required=True),
+        _c("started_at_ms", "bigint", "The request was accepted; null if older than the evidence."),
+        _c("ended_at_ms", "bigint", "Null while open, and where it ended in a gap."),
+        _c("outcome", "string", "", required=True, values=REASSIGNMENT_OUTCOMES),
+        _c("phase", "string", "How far it came.", values=REASSIGNMENT_PHASES),
+        _c("stalled_since_ms", "bigint", "Open ones that stand still: their last progress."),
+        _c("blocked_by", "string", "What holds it up, or did in its longest standstill.", values=REASSIGNMENT_BLOCKERS),
+        _c("blocked_replicas", "array<int>", "Brokers concerned.", required=True),
+        _c("longest_standstill_ms", "bigint", "Longest time without progress."),
+        _c("standstill_from_ms", "bigint", "When that began."),
+        _c("leader_changes", "int", "While it ran.", required=True),
+        _c("controller_changes", "int", "While it ran.", required=True),
+        _c("min_insync_replicas", "int", "Of the topic at its start; null where only logs tell."),
+        _c("under_min_isr_ms", "bigint", "How long fewer than that were in sync.", required=True),
+        _c("under_replicated_ms", "bigint", "How long fewer were in sync than the smaller list has.", required=True),
+        _c("without_leader_ms", "bigint", "", required=True),
+        _c("superseded_by", "string", "The reassignment that replaced it."),
+        _c("detail", "string", "Why it was refused, or what is not known."),
+        _c("source", "string", "", required=True, values=("metadata", "logs")),
+        _c("is_complete_evidence", "boolean", "Nothing is known to be missing.", required=True),
+        _c("is_final", "boolean", "It has ended.", required=True),
+        _c(
+            "progress",
+            "array<struct<broker_id:int,started_at_ms:bigint,in_isr_at_ms:bigint>>",
+            "Per new replica: when it began to fetch (a log says so), and joined the ISR.",
+            required=True,
+        ),
+        _EVIDENCE,
+    ),
+    (
+        Law("names its evidence", "size(evidence) >= 1"),
+        Law("ends after it begins", "started_at_ms <= ended_at_ms"),
+        Law("an open one has not ended", "outcome <> 'open' or ended_at_ms is null"),
+        Law("only open ones stand still now", "stalled_since_ms is null or outcome = 'open'"),
+        Law("a stall has a reason", "stalled_since_ms is null or blocked_by is not null"),
+    ),
+)
+
+GOLD_REASSIGNMENT_STEP = Table(
+    "gold.reassignment_step",
+    "One state of (replicas, leader, in-sync replicas as a set) on the way of a reassignment; 0 is the one before it.",
+    ("cluster_id", "reassignment_id", "step"),
+    (
+        _CLUSTER,
+        _REASSIGNMENT_ID,
+        *_PARTITION_KEYS,
+        _c("step", "int", "", required=True),
+        _c("at_ms", "bigint", "Since when; null for a step 0 that is older than the evidence."),
+        _c("phase", "string", "", required=True, values=REASSIGNMENT_STEP_PHASES),
+        _c("replicas", "array<int>", "All, in Kafka's order: the first is preferred.", required=True),
+        _c("leader", "int", "Null: nobody leads it."),
+        _c("isr", "array<int>", "Sorted: it is a set.", required=True),
+        _c("leader_epoch", "int", ""),
+        _c("partition_epoch", "int", "KRaft."),
+        _EVIDENCE,
+    ),
+)
+
+GOLD_LEADER_ELECTION = Table(
+    "gold.leader_election",
+    "One time a partition was given another leader, or should have been.",
+    ("cluster_id", "topic", "partition", "at_ms", "elected"),
+    (
+        _CLUSTER,
+        *_PARTITION_KEYS,
+        _c("at_ms", "bigint", "", required=True),
+        _c(
+            "cause",
+            "string",
+            "`preferred`: by a tool or automatically, not known which.",
+            required=True,
+            values=ELECTION_CAUSES,
+        ),
+        _c("previous_leader", "int", "Null: nobody led it, or not known."),
+        _c("preferred_replica", "int", "The first replica."),
+        _c("elected", "int", "Null: nobody leads it now."),
+        _c("outcome", "string", "", required=True, values=ELECTION_OUTCOMES),
+        _c("prevented_by", "string", "Why the preferred replica does not lead after it."),
+        _c("leader_epoch", "int", ""),
+        _EVIDENCE,
+    ),
+    (Law("names its evidence", "size(evidence) >= 1"),),
+)
+
+TABLES = (*TABLES, GOLD_REASSIGNMENT, GOLD_REASSIGNMENT_STEP, GOLD_LEADER_ELECTION)
 BY_NAME = {t.name: t for t in TABLES}

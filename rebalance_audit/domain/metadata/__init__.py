@@ -1,0 +1,38 @@
+"""KRaft's metadata log: `decode_metadata` for records, `MetadataReader` for what holds; docs/reassignments.md.
+
+Source: KIP-500, KIP-631, KIP-868; the schemas of Kafka's `metadata` module.
+"""
+
+from rebalance_audit.domain.metadata.log import Change, MetadataReader, Refused, topic_names
+from rebalance_audit.domain.metadata.others import ControlRecord, decode_control
+from rebalance_audit.domain.metadata.redact import redact_metadata
+from rebalance_audit.domain.metadata.registry import RECORD_TYPES, MetadataRecord, decode_metadata
+from rebalance_audit.domain.metadata.source import (
+    METADATA_TOPIC,
+    SourceMetadata,
+    bronze_topic,
+    in_log_order,
+    is_metadata_topic,
+    metadata_of_bronze,
+    metadata_ref,
+)
+
+__all__ = [
+    "METADATA_TOPIC",
+    "RECORD_TYPES",
+    "Change",
+    "ControlRecord",
+    "MetadataReader",
+    "MetadataRecord",
+    "Refused",
+    "SourceMetadata",
+    "bronze_topic",
+    "decode_control",
+    "decode_metadata",
+    "in_log_order",
+    "is_metadata_topic",
+    "metadata_of_bronze",
+    "metadata_ref",
+    "redact_metadata",
+    "topic_names",
+]

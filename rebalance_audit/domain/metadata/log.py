@@ -1,0 +1,123 @@
+"""The metadata log in order: which records hold, and since when.
+
+Transactions become effective as a whole at their end. Snapshots stand for what came before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rebalance_audit.domain.metadata.others import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ControlRecord,
+    EndTransactionRecord,
+    TopicRecord,
+    decode_control,
+)
+from rebalance_audit.domain.metadata.registry import MetadataRecord, decode_metadata
+from rebalance_audit.domain.metadata.source import SourceMetadata
+from rebalance_audit.domain.wire import DecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record that holds. Made by the million, so without keywords."""
+
+    record: MetadataRecord | ControlRecord
+    ref: str
+    at_ms: int
+    """When it became effective: in a transaction the time of its end."""
+    offset: int
+    epoch: int | None = None
+    snapshot: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that could not be decoded; the rest goes on."""
+
+    source: SourceMetadata
+    error: DecodeError
+
+
+@dataclass(slots=True)
+class MetadataReader:
+    """Reads the log from front to back, a record at a time; snapshots where they stand in it.
+
+    `refused` and `gaps` fill while reading.
+    """
+
+    refused: list[Refused] = field(default_factory=list)
+    next_offset: int | None = None
+    """One past the last offset read."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Offsets [from, to) that no file at hand holds."""
+    seen_until_ms: int | None = None
+    _transaction: list[Change] | None = None
+    _has_base: bool = False
+    """The state is known: the log was read from offset 0, or a snapshot was."""
+
+    @property
+    def open_transaction_count(self) -> int:
+        """Records at the tail that are not effective, and may never be."""
+        return len(self._transaction or ())
+
+    def read(self, sources: Iterable[SourceMetadata]) -> Iterator[Change]:
+        """May be called again with what follows: a log that is still growing."""
+        for source in sources:
+            if source.snapshot is None:
+                if self.next_offset is not None and source.offset < self.next_offset:
+                    continue  # read before, from another copy or in a snapshot
+                if self.next_offset is not None and source.offset > self.next_offset:
+                    self.gaps.append((self.next_offset, source.offset))
+                    self._transaction = None
+                self._has_base = self._has_base or source.offset == 0
+                self.next_offset = source.offset + 1
+                if self.seen_until_ms is None or source.timestamp_ms > self.seen_until_ms:
+                    self.seen_until_ms = source.timestamp_ms
+            elif self._has_base and self.next_offset is not None and source.snapshot[0] <= self.next_offset:
+                continue
+            try:
+                yield from self._effective(source)
+            except DecodeError as error:
+                self.refused.append(Refused(source, error))
+
+    def _effective(self, source: SourceMetadata) -> Iterator[Change]:
+        if source.is_control:
+            control = decode_control(source.key, source.value)
+            yield self._change(control, source)
+            if control.name == "snapshot_footer" and source.snapshot is not None:
+                if self.next_offset is not None and source.snapshot[0] > self.next_offset:
+                    self.gaps.append((self.next_offset, source.snapshot[0]))
+                self.next_offset = max(self.next_offset or 0, source.snapshot[0])
+                self._transaction, self._has_base = None, True
+            return
+        record = decode_metadata(source.value)
+        content = record.value
+        if self._transaction is None:
+            if isinstance(content, BeginTransactionRecord):
+                self._transaction = []
+                return
+            yield self._change(record, source)
+        elif isinstance(content, AbortTransactionRecord):
+            self._transaction = None
+        elif isinstance(content, EndTransactionRecord):
+            effective, self._transaction = self._transaction, None
+            for change in effective:
+                yield Change(change.record, change.ref, source.timestamp_ms, change.offset, change.epoch)
+        else:
+            self._transaction.append(self._change(record, source))
+
+    def _change(self, record: MetadataRecord | ControlRecord, source: SourceMetadata) -> Change:
+        return Change(record, source.ref, source.timestamp_ms, source.offset, source.epoch, source.snapshot)
+
+
+def topic_names(sources: Iterable[SourceMetadata]) -> dict[str, str]:
+    """Topic id -> name, of topics that were deleted too: records of KIP-848 groups name topics by id alone."""
+    names: dict[str, str] = {}
+    for change in MetadataReader().read(sources):
+        if isinstance(change.record, MetadataRecord) and isinstance(change.record.value, TopicRecord):
+            names[change.record.value.topic_id] = change.record.value.name
+    return names

@@ -1,0 +1,118 @@
+"""A reassignment, and what became of a plan, in words an operator can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalance_audit.domain.detect.wording import clock, duration, folded, shown
+from rebalance_audit.domain.reassign.advice import blocked, next_steps
+from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory
+from rebalance_audit.domain.reassign.plan import PlanVerdict
+
+PHASE_WORDS = {
+    "accepted": "accepted, no new replica in sync yet",
+    "catching_up": "copying",
+    "leader_moved": "copied, the leader has moved",
+    "removing": "copied, old replicas are leaving",
+}
+_STATUS_WORDS = {
+    "done": "done",
+    "moving": "moving",
+    "stalled": "stands still",
+    "replaced": "replaced by another request",
+    "cancelled": "cancelled",
+    "refused": "refused",
+    "deleted": "its topic was deleted",
+    "never_asked": "never asked for",
+    "unknown": "ended where evidence has a gap",
+}
+
+
+def summary(r: Reassignment, now_ms: int | None = None) -> str:
+    """One sentence: what is being done, how far it came, what holds it up."""
+    move = f"{shown(r.name)} {_ids(r.original_replicas)} → {_ids(r.target_replicas)}"
+    since = "" if r.started_at_ms is None else f" since {clock(r.started_at_ms)}"
+    match r.outcome:
+        case "open" if r.stalled_since_ms is not None:
+            lasted = "" if now_ms is None else f" for {duration(now_ms - r.stalled_since_ms)}"
+            return f"{move} has stood still{lasted}: {blocked(r)}."
+        case "open":
+            phase = PHASE_WORDS.get(r.phase or "", "running")
+            return f"{move} is running{since}: {phase}, {_counted_in(r)}."
+        case "completed":
+            return f"{move} completed{_lasting(r)}{_stood(r)}."
+        case "cancelled":
+            kept = "the set of replicas is the old one, their order may not be"
+            return f"{move} was cancelled{_lasting(r)}{_stood(r)}; {kept}."
+        case "superseded":
+            return f"{move} was replaced by another request{_lasting(r)}."
+        case "deleted":
+            return f"{move} ended with its topic, which was deleted."
+        case "refused":
+            return f"{shown(r.name)}: a request was refused at {clock(r.started_at_ms)}: {shown(r.detail or '', 200)}"
+        case _:
+            return f"{move} ended where evidence has a gap; when, and how, is not known."
+
+
+def explain(r: Reassignment, now_ms: int | None = None) -> list[str]:
+    """The reassignment as lines of text: the sentence, its ladder, what to do, where it stands written."""
+    lines = [summary(r, now_ms)]
+    for step in r.steps:
+        leader = "none" if step.leader is None else str(step.leader)
+        at = clock(step.at_ms) if step.at_ms is not None else "before the evidence"
+        lines.append(
+            f"   {at}  {step.phase:<12} replicas {_ids(step.replicas)}  leader {leader}  "
+            f"in sync {{{','.join(str(b) for b in step.isr)}}}"
+        )
+    for each in r.progress:
+        began = "" if each.started_at_ms is None else f"began to fetch at {clock(each.started_at_ms)}, "
+        joined = "not in sync" if each.in_isr_at_ms is None else f"in sync at {clock(each.in_isr_at_ms)}"
+        lines.append(f"   new replica on broker {each.broker_id}: {began}{joined}")
+    if r.detail and r.outcome != "refused":
+        lines.append(f"   {shown(r.detail, 200)}")
+    lines += [f"   do: {step}" for step in next_steps(r)]
+    if r.evidence:
+        lines.append(f"   evidence  {', '.join(r.evidence[:4])}")
+    return lines
+
+
+def explain_plan(verdicts: Sequence[PlanVerdict], history: ReassignmentHistory) -> list[str]:
+    """What became of a plan: counts, then each line that is not done."""
+    counts: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        counts.setdefault(verdict.status, []).append(f"{verdict.topic}-{verdict.partition}")
+    lines = [f"{len(names)} {_STATUS_WORDS[status]}: {folded(names)}" for status, names in counts.items()]
+    for verdict in verdicts:
+        if verdict.status == "done":
+            continue
+        name = shown(f"{verdict.topic}-{verdict.partition}")
+        if verdict.reassignment is not None and verdict.status in ("moving", "stalled", "cancelled", "unknown"):
+            lines.append(summary(verdict.reassignment, history.seen_until_ms))
+            lines += [f"   do: {step}" for step in next_steps(verdict.reassignment)]
+        else:
+            detail = f" {shown(verdict.detail, 200)}" if verdict.detail else ""
+            lines.append(f"{name} → {_ids(verdict.replicas)}: {_STATUS_WORDS[verdict.status]}.{detail}")
+    return lines
+
+
+def _counted_in(r: Reassignment) -> str:
+    joined = sum(1 for each in r.progress if each.in_isr_at_ms is not None)
+    return f"{joined} of {len(r.progress)} new replicas in sync"
+
+
+def _lasting(r: Reassignment) -> str:
+    if r.ended_at_ms is None:
+        return ""
+    if r.started_at_ms is None or r.started_at_ms == r.ended_at_ms:
+        return f" at {clock(r.ended_at_ms)}"
+    return f" at {clock(r.ended_at_ms)} after {duration(r.ended_at_ms - r.started_at_ms)}"
+
+
+def _stood(r: Reassignment) -> str:
+    if r.blocked_by is None or r.longest_standstill_ms is None:
+        return ""
+    return f"; for {duration(r.longest_standstill_ms)} it stood still because {blocked(r)}"
+
+
+def _ids(replicas: tuple[int, ...] | None) -> str:
+    return "[?]" if replicas is None else "[" + ",".join(str(b) for b in replicas) + "]"

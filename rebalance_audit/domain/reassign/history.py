@@ -1,0 +1,97 @@
+"""Records and logs of one cluster as one history: records decide, logs add what records do not hold."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rebalance_audit.domain.log_lines import ControllerKind as K
+from rebalance_audit.domain.metadata import MetadataReader, SourceMetadata
+from rebalance_audit.domain.reassign.kraft import STALL_LIMIT_MS, kraft_history
+from rebalance_audit.domain.reassign.kraft_logs import kraft_logs_history
+from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, Line
+from rebalance_audit.domain.reassign.model import LeaderElection, Reassignment, ReassignmentHistory
+from rebalance_audit.domain.reassign.zookeeper import zookeeper_history
+
+_PREFERRED_RUN_MS = 1_000
+"""The line of an automatic run follows its records by milliseconds; under load by some hundred."""
+_KRAFT_KINDS = frozenset({K.ASSIGNMENT_REPLAYED, K.REASSIGNMENTS_ALTERED, K.CONTROLLER_KNOWN, PREFERRED_RUN})
+
+
+def reassignment_history(
+    records: Iterable[SourceMetadata],
+    lines: Sequence[Line] = (),
+    *,
+    cluster_id: str,
+    stall_limit_ms: int = STALL_LIMIT_MS,
+    reader: MetadataReader | None = None,
+) -> ReassignmentHistory:
+    """Everything known about the reassignments of one cluster. `lines` in order of time, of all nodes.
+
+    With a metadata log, lines only add causes of elections, refused requests and when new replicas began to fetch.
+    """
+    reader = reader or MetadataReader()
+    history = kraft_history(records, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms, reader=reader)
+    if reader.next_offset is not None:
+        return _with_lines(history, lines, stall_limit_ms)
+    if any(_is_kraft(line) for line in lines):
+        return kraft_logs_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
+    return zookeeper_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
+
+
+def _is_kraft(line: Line) -> bool:
+    return line.kind in _KRAFT_KINDS or (line.kind == K.CONTROLLER_ELECTED and "controller_id" not in line.fields)
+
+
+def _with_lines(history: ReassignmentHistory, lines: Sequence[Line], stall_limit_ms: int) -> ReassignmentHistory:
+    if not lines:
+        return history
+    logged = kraft_logs_history(lines, cluster_id=history.cluster_id, stall_limit_ms=stall_limit_ms)
+    refused = tuple(r for r in logged.reassignments if r.outcome == "refused")
+    starts: dict[tuple[str, int, int], list[int]] = {}
+    for line in lines:
+        if line.kind == K.FOLLOWER_STARTED and line.event.topic is not None and line.event.logged_by is not None:
+            place = (line.event.topic, line.event.partition or 0, line.event.logged_by)
+            starts.setdefault(place, []).append(line.at_ms)
+    told = [_with_starts(r, starts) for r in history.reassignments]
+    return replace(
+        history,
+        reassignments=tuple(sorted((*told, *refused), key=lambda r: (r.started_at_ms or 0, r.topic, r.partition))),
+        elections=tuple(_with_causes(history.elections, lines)),
+    )
+
+
+def _with_starts(r: Reassignment, starts: dict[tuple[str, int, int], list[int]]) -> Reassignment:
+    if r.started_at_ms is None or not r.progress:
+        return r
+    progress = []
+    for each in r.progress:
+        times = starts.get((r.topic, r.partition, each.broker_id), [])
+        # A log line may be a little older than the record's batch looks, never by more than clocks differ.
+        at = bisect_left(times, r.started_at_ms - 1_000)
+        is_in_time = at < len(times) and (r.ended_at_ms is None or times[at] <= r.ended_at_ms)
+        progress.append(replace(each, started_at_ms=times[at]) if is_in_time else each)
+    fetching = all(each.started_at_ms is not None for each in progress)
+    phase = "catching_up" if r.phase == "accepted" and fetching and r.outcome == "open" else r.phase
+    return replace(r, progress=tuple(progress), phase=phase)
+
+
+def _with_causes(elections: Sequence[LeaderElection], lines: Sequence[Line]) -> list[LeaderElection]:
+    """A preferred election with a line of the periodic task is automatic; with the task's controller's log at hand and
+    no such line, somebody asked for it."""
+    runs = sorted(line.at_ms for line in lines if line.kind == PREFERRED_RUN)
+    active = [line.at_ms for line in lines if line.kind == K.CONTROLLER_ELECTED]
+    told = []
+    for election in elections:
+        if election.cause != "preferred":
+            told.append(election)
+            continue
+        at = bisect_left(runs, election.at_ms - _PREFERRED_RUN_MS)
+        if at < len(runs) and runs[at] <= election.at_ms + _PREFERRED_RUN_MS:
+            told.append(replace(election, cause="automatic"))
+        elif active and active[0] <= election.at_ms <= lines[-1].at_ms:
+            told.append(replace(election, cause="tool"))
+        else:
+            told.append(election)
+    return told

@@ -1,0 +1,236 @@
+"""Reassignments, leader elections and throttles: rows of gold.reassignment and its companions.
+
+Instants are epoch milliseconds UTC. None means not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+OUTCOMES = ("completed", "cancelled", "superseded", "deleted", "open", "refused", "unknown")
+"""`unknown`: it ended where evidence has a gap."""
+PHASES = ("accepted", "catching_up", "leader_moved", "removing")
+STEP_PHASES = ("before", *PHASES, "completed", "cancelled", "superseded")
+BLOCKERS = (
+    "adding_and_removing_overlap",
+    "no_leader",
+    "broker_down",
+    "old_replica_out_of_sync",
+    "throttle",
+    "replica_not_fetching",
+    "controller_unavailable",
+    "unknown",
+)
+ELECTION_CAUSES = (
+    "tool",
+    "znode",
+    "automatic",
+    "preferred",
+    "shutdown",
+    "broker_failure",
+    "broker_return",
+    "reassignment",
+    "unclean",
+    "unknown",
+)
+"""`preferred`: by a tool or automatically; KRaft's records do not say which."""
+ELECTION_OUTCOMES = ("elected", "no_leader", "not_needed", "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A partition as its metadata say."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int | None
+    """None: nobody leads it."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    leader_epoch: int | None = None
+    partition_epoch: int | None = None
+    at_ms: int | None = None
+    """Since when."""
+    ref: str = ""
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """In the asked order; only while it is moving."""
+        return tuple(r for r in self.replicas if r not in self.removing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentStep:
+    """One state of (replicas, leader, ISR as a set) on the way; the first is the one before the request."""
+
+    step: int
+    at_ms: int | None
+    """Since when; of the first None where evidence begins later."""
+    phase: str
+    replicas: tuple[int, ...]
+    leader: int | None
+    isr: tuple[int, ...]
+    leader_epoch: int | None = None
+    partition_epoch: int | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaProgress:
+    """How far one new replica came."""
+
+    broker_id: int
+    started_at_ms: int | None = None
+    """It began to fetch: the new broker's log."""
+    in_isr_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """One attempt to give one partition another list of replicas."""
+
+    cluster_id: str
+    reassignment_id: str
+    topic: str
+    partition: int
+    topic_id: str | None = None
+    original_replicas: tuple[int, ...] | None = None
+    """Before the first of a chain of requests that replaced each other."""
+    target_replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] = ()
+    """As Kafka has them; after a replacement they may overlap with those being removed."""
+    removing_replicas: tuple[int, ...] = ()
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    outcome: str
+    phase: str | None = None
+    """How far it came."""
+    stalled_since_ms: int | None = None
+    """Of an open one that made no progress for the limit, or cannot make any: since when."""
+    blocked_by: str | None = None
+    blocked_replicas: tuple[int, ...] = ()
+    longest_standstill_ms: int | None = None
+    """The longest time without progress, whether it ended or not."""
+    standstill_from_ms: int | None = None
+    leader_changes: int = 0
+    controller_changes: int = 0
+    min_insync_replicas: int | None = None
+    under_min_isr_ms: int = 0
+    under_replicated_ms: int = 0
+    """Fewer replicas in sync than the smaller of original and target has."""
+    without_leader_ms: int = 0
+    superseded_by: str | None = None
+    detail: str | None = None
+    """Why it was refused, or what is not known."""
+    source: str = "metadata"
+    """`metadata` (records) or `logs`."""
+    is_complete_evidence: bool = True
+    is_final: bool = True
+    progress: tuple[ReplicaProgress, ...] = ()
+    evidence: tuple[str, ...] = ()
+    steps: tuple[ReassignmentStep, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElection:
+    """A partition was given another leader, or should have been."""
+
+    cluster_id: str
+    topic: str
+    partition: int
+    at_ms: int
+    cause: str
+    previous_leader: int | None
+    preferred_replica: int | None
+    elected: int | None
+    outcome: str
+    prevented_by: str | None = None
+    """Why the preferred replica does not lead after it."""
+    leader_epoch: int | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle:
+    """One replication throttle setting, from when it was set to when it was changed or removed."""
+
+    cluster_id: str
+    resource_type: str
+    """`topic` or `broker`."""
+    resource: str
+    """Topic, or broker id; empty for all brokers."""
+    name: str
+    value: str | None
+    """None where the log hides it."""
+    set_at_ms: int | None
+    removed_at_ms: int | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imbalance:
+    """How many of the partitions a broker is preferred for are led by another, when evidence ends."""
+
+    broker_id: int
+    preferred_count: int
+    led_elsewhere_count: int
+    examples: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentHistory:
+    """Everything about reassignments of one cluster."""
+
+    cluster_id: str
+    reassignments: tuple[Reassignment, ...] = ()
+    """By start, then partition."""
+    elections: tuple[LeaderElection, ...] = ()
+    throttles: tuple[Throttle, ...] = ()
+    imbalances: tuple[Imbalance, ...] = ()
+    """Brokers that do not lead all they are preferred for."""
+    replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    """(topic, partition) -> its replicas now; where logs are the only source, of those they name."""
+    topic_names: Mapping[str, str] = field(default_factory=dict)
+    """Topic id -> name."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Offsets [from, to) of the metadata log that no file at hand holds."""
+    seen_until_ms: int | None = None
+
+
+def reassignment_row(reassignment: Reassignment) -> dict[str, Any]:
+    """Columns of gold.reassignment."""
+    row = asdict(reassignment)
+    del row["steps"]
+    return row
+
+
+def step_rows(reassignment: Reassignment) -> list[dict[str, Any]]:
+    """Rows of gold.reassignment_step."""
+    known = {
+        "cluster_id": reassignment.cluster_id,
+        "reassignment_id": reassignment.reassignment_id,
+        "topic": reassignment.topic,
+        "partition": reassignment.partition,
+    }
+    return [known | asdict(step) for step in reassignment.steps]
+
+
+def election_row(election: LeaderElection) -> dict[str, Any]:
+    """Columns of gold.leader_election."""
+    return asdict(election)
+
+
+def throttle_row(throttle: Throttle) -> dict[str, Any]:
+    """Columns of gold.throttle."""
+    return asdict(throttle)
