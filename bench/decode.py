@@ -1,151 +1,145 @@
-"""Records a second through the pure Python decoder, and what each kind costs beside an offset commit.
+"""Offset commits a second, on one core, on the same bytes: our kernel beside other decoders, in turns.
 
-    python -m bench.decode [records]
+    python -m bench.decode [records] [rounds] [check]
 
-To compare two commits, run it in a work tree of each on an idle machine; the ratios are what travels between machines.
+Needs a JDK and Go. Each decoder reads every field of every record and says how many commits and tombstones it found and
+a sum over their fields, which must be the same. Time is CPU time of the whole process, so that a busy machine slows the
+run but hardly moves the ratios. With `check`, each of the records is also compared with what the domain reads.
+
+What each kind of record costs the pure Python decoder: python -m bench.decode_kinds.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
-from time import perf_counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import process_time
 
-from rebalance_audit.domain.decode import decode_source, detail
-from rebalance_audit.domain.model import SourceRecord
-from rebalance_audit.domain.protocols import consumer_protocol
-from rebalance_audit.domain.records import decode_record, record_group_id
-from tests import encoders as enc
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-ROUNDS = 5
-"""The best of so many: the others were disturbed."""
-TOPIC_ID = "3fkd8mT0QJ-wE1lVt5v_Zw"
-AT_MS = 1_795_276_800_123
+from bench import rivals
+from bench.commit_records import files
+from bench.rivals import Pass, Rival
+from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
+from spark_jobs import commit_kernel
 
-
-def commits(count: int, version: int) -> list[tuple[bytes, bytes]]:
-    topic_id = TOPIC_ID if version >= 4 else None
-    return [
-        (
-            enc.offset_commit_key(f"group-{n % 50}", f"topic-{n % 20}", n % 32),
-            enc.offset_commit_value(n, AT_MS + n, version=version, topic_id=topic_id),
-        )
-        for n in range(count)
-    ]
+WARM_UP_PASSES = 2
+PYTHON_RECORDS = 200_000
+"""The plain decoder is timed on so many of them."""
+GOAL_OF_SERDE, LEAST_OF_SERDE = 1.0, 0.8
 
 
-def groups(count: int, member_count: int) -> list[tuple[bytes, bytes]]:
-    def member(n: int) -> dict[str, object]:
-        owned = {"orders": range(8 * n, 8 * n + 8)}
-        return enc.classic_member(
-            f"consumer-{n}-3f2b8a52-6f0e-4b0a-9a55-0d5e8b1c2d3e",
-            subscription=enc.consumer_subscription(["orders"], owned=owned, generation_id=4),
-            assignment=enc.consumer_assignment(owned),
-        )
-
-    members = [member(n) for n in range(member_count)]
-    return [
-        (
-            enc.group_metadata_key(f"group-{n % 50}"),
-            enc.group_metadata_value(n, members, protocol="cooperative-sticky", current_state_timestamp=AT_MS),
-        )
-        for n in range(count)
-    ]
+def batches(arrow: Path) -> Iterator[pa.RecordBatch]:
+    reader = pa.ipc.open_file(pa.memory_map(str(arrow)))
+    return (reader.get_batch(number) for number in range(reader.num_record_batches))
 
 
-def current_assignments(count: int) -> list[tuple[bytes, bytes]]:
-    topics = [{"TopicId": TOPIC_ID, "Partitions": [*range(8)], "AssignmentEpochs": [3] * 8}]
-    fields = {
-        "MemberEpoch": 3,
-        "PreviousMemberEpoch": 2,
-        "State": 0,
-        "AssignedPartitions": topics,
-        "PartitionsPendingRevocation": [],
-    }
-    value = enc.record_value(8, "3.8", fields)
-    return [(enc.record_key(8, f"group-{n % 50}", f"member-{n}"), value) for n in range(count)]
+def kernel_pass(given: list[pa.RecordBatch]) -> Pass:
+    commit_count = tombstone_count = checksum = 0
+    started = process_time()
+    for batch in given:
+        commits = commit_kernel.decode_commits(batch.column("key"), batch.column("value"))
+        keys = commits.keys
+        name_sizes = pc.add(pc.utf8_length(keys.group), pc.utf8_length(keys.topic)).to_numpy(zero_copy_only=False)
+        is_commit = commits.verdict == commit_kernel.COMMIT
+        commit_count += int(np.count_nonzero(is_commit))
+        tombstone_count += int(np.count_nonzero(commits.verdict == commit_kernel.TOMBSTONE))
+        names = (keys.partition + name_sizes).astype(np.int64)
+        checksum += int(names[commits.key_code].sum()) - int(names[commits.key_code[~is_commit]].sum())
+        checksum += int(commits.offset.sum()) * 31 + int(commits.commit_timestamp.sum()) * 7
+    return Pass(commit_count, tombstone_count, checksum % 2**64, process_time() - started)
 
 
-def decode_all(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+def python_records_per_second(given: list[pa.RecordBatch]) -> float:
+    pairs = list(islice(_pairs(given), PYTHON_RECORDS))
+    started = process_time()
     for key, value in pairs:
         decode_record(key, value)
+    return len(pairs) / (process_time() - started)
 
 
-def decode_with_members(pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    for key, value in pairs:
-        group = decode_record(key, value).value
-        for member in group.members:  # type: ignore[union-attr]
-            consumer_protocol.decode_subscription(member.subscription)
-            consumer_protocol.decode_assignment(member.assignment)
+def _pairs(given: list[pa.RecordBatch]) -> Iterator[tuple[bytes, bytes | None]]:
+    for batch in given:
+        yield from zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
 
 
-def only_groups_of_keys(pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    for key, _ in pairs:
-        record_group_id(key)
+def mismatches(given: list[pa.RecordBatch]) -> int:
+    """Records in which the kernel says anything else than the domain."""
+    return sum(_mismatches_of(batch) for batch in given)
 
 
-def as_sources(pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    for offset, (key, value) in enumerate(pairs):
-        decode_source(
-            SourceRecord(
-                cluster_id="lab",
-                topic="__consumer_offsets",
-                partition=0,
-                offset=offset,
-                timestamp_ms=AT_MS,
-                key=key,
-                value=value,
-            )
-        )
+def _mismatches_of(batch: pa.RecordBatch) -> int:
+    commits = commit_kernel.decode_commits(batch.column("key"), batch.column("value"))
+    groups, topics = commits.keys.group.to_pylist(), commits.keys.topic.to_pylist()
+    partitions = commits.keys.partition.tolist()
+    columns = (commits.offset, commits.commit_timestamp, commits.leader_epoch, commits.expire_timestamp)
+    fields = zip(*(column.tolist() for column in columns), commits.topic_ids().to_pylist(), strict=True)
+    rows = zip(commits.verdict.tolist(), commits.key_code.tolist(), fields, _pairs([batch]), strict=True)
+    found = 0
+    for verdict, code, row, (key, value) in rows:
+        record = decode_record(key, value)
+        assert isinstance(record.key, OffsetCommitKey)
+        said = (record.key.group, record.key.topic, record.key.partition)
+        found += (groups[code], topics[code], partitions[code]) != said
+        if isinstance(record.value, OffsetCommitValue):
+            read = record.value
+            epoch = -1 if read.leader_epoch is None else read.leader_epoch
+            expires = -1 if read.expire_timestamp is None else read.expire_timestamp
+            topic_id = None if read.topic_id is None else commit_kernel.uuid_bytes(read.topic_id)
+            expected = (read.offset, read.commit_timestamp, epoch, expires, topic_id)
+            found += (verdict, row) != (commit_kernel.COMMIT, expected)
+        else:
+            found += verdict != commit_kernel.TOMBSTONE
+    return found
 
 
-def with_detail(pairs: Sequence[tuple[bytes, bytes]]) -> None:
-    for key, value in pairs:
-        record = SourceRecord(
-            cluster_id="lab",
-            topic="__consumer_offsets",
-            partition=0,
-            offset=0,
-            timestamp_ms=AT_MS,
-            key=key,
-            value=value,
-        )
-        detail(decode_source(record))
+def main(count: int, rounds: int, check: bool) -> int:
+    arrow, framed = files(count)
+    given = list(batches(arrow))
+    pa.set_cpu_count(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {0})
+    with ExitStack() as stack:
+        serde = stack.enter_context(Rival(rivals.kafka_serde(), framed))
+        kmsg = stack.enter_context(Rival(rivals.kmsg(), framed))
+        run: dict[str, Callable[[], Pass]] = {
+            "kernel": lambda: kernel_pass(given),
+            f"Kafka {rivals.KAFKA} serde": serde.run,
+            "kmsg": kmsg.run,
+        }
+        for _ in range(WARM_UP_PASSES):
+            said = {name: each().said for name, each in run.items()}
+        passes = [{name: each() for name, each in run.items()} for _ in range(rounds)]
+    if len(set(said.values())) != 1:
+        print(f"The decoders do not agree: {said}")
+        return 1
+    print(f"{count:,} records, {rounds} rounds in turns, one core, CPU time; all found {said['kernel']}")
+    _print_table(count, passes, python_records_per_second(given))
+    if check:
+        found = mismatches(given)
+        print(f"{found} mismatches between the kernel and the domain in {count:,} records")
+        return int(found > 0)
+    return 0
 
 
-def seconds_per_record(
-    run: Callable[[Sequence[tuple[bytes, bytes]]], None], pairs: Sequence[tuple[bytes, bytes]]
-) -> float:
-    best = float("inf")
-    for _ in range(ROUNDS):
-        started = perf_counter()
-        run(pairs)
-        best = min(best, perf_counter() - started)
-    return best / len(pairs)
-
-
-def main(count: int) -> None:
-    few = max(count // 20, 1)
-    v3 = commits(count, 3)
-    small, large = groups(few, 10), groups(max(few // 10, 1), 100)
-    cases = [
-        ("offset commit v3", decode_all, v3),
-        ("offset commit v4 with topic id", decode_all, commits(count, 4)),
-        ("offset commit v3, group of the key alone", only_groups_of_keys, v3),
-        ("offset commit v3 through decode_source", as_sources, v3),
-        ("classic group, 10 members", decode_all, small),
-        ("classic group, 10 members, their bytes too", decode_with_members, small),
-        ("classic group, 10 members, with detail", with_detail, small),
-        ("classic group, 100 members, their bytes too", decode_with_members, large),
-        ("current assignment (KIP-848), 8 partitions", decode_all, current_assignments(few)),
-    ]
-    print(f"{'case':46} {'records/s':>12} {'µs each':>9} {'ratio':>8}")
-    unit: float | None = None
-    for name, run, pairs in cases:
-        cost = seconds_per_record(run, pairs)
-        unit = unit or cost
-        print(f"{name:46} {1 / cost:12,.0f} {cost * 1e6:9.2f} {cost / unit:8.2f}")
+def _print_table(count: int, passes: list[dict[str, Pass]], python_speed: float) -> None:
+    print(f"{'decoder':22} {'M records/s':>12} {'kernel / it':>12}   rounds")
+    for name in passes[0]:
+        speeds = [count / each[name].cpu_seconds / 1e6 for each in passes]
+        ratio = median(each[name].cpu_seconds / each["kernel"].cpu_seconds for each in passes)
+        print(f"{name:22} {median(speeds):12.2f} {ratio:12.2f}   {' '.join(f'{speed:.1f}' for speed in speeds)}")
+    kernel = median(count / each["kernel"].cpu_seconds for each in passes)
+    print(f"{'Python, one by one':22} {python_speed / 1e6:12.2f} {kernel / python_speed:12.1f}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
+    words = [word for word in sys.argv[1:] if word != "check"]
+    numbers = [int(word.replace("_", "")) for word in words]
+    sys.exit(main(*(numbers + [10_000_000, 5][len(numbers) :]), check="check" in sys.argv))

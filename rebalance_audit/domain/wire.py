@@ -20,6 +20,9 @@ _INT32 = Struct(">i").unpack_from
 _INT64 = Struct(">q").unpack_from
 
 _MAX_UVARINT_BYTES = 5
+_MAX_INT32 = 0x7FFFFFFF
+_MAX_STRING_BYTES = 0x7FFF
+"""Of a compact string; a classic one cannot say more."""
 
 UnknownTags = tuple[tuple[int, bytes], ...]
 """Tagged fields of a newer release, by number, as they came."""
@@ -127,7 +130,7 @@ class Reader:
         return urlsafe_b64encode(self.buf[at : at + 16])[:22].decode("ascii")
 
     def uvarint(self, field: str) -> int:
-        """Unsigned LEB128 of at most 32 bits."""
+        """Unsigned LEB128 of at most five bytes; bits beyond the 32nd are dropped, as Kafka does it."""
         start = at = self.at
         value = shift = 0
         while True:
@@ -141,24 +144,26 @@ class Reader:
             shift += 7
             if at - start == _MAX_UVARINT_BYTES:
                 raise self.error(DecodeReason.VARINT_TOO_LONG, start, field)
-        if value > 0xFFFFFFFF:
-            raise self.error(DecodeReason.VARINT_TOO_LONG, start, field)
         self.at = at
-        return value
+        return value & 0xFFFFFFFF
 
     def _length(self, field: str, classic: Callable[[str], int]) -> int | None:
-        """The length or count before a string, bytes or an array; None is null."""
-        start = self.at
-        if self.flexible:
-            size = self.uvarint(field) - 1
-        else:
-            size = classic(field)
-            if size < -1:
-                raise self.error(DecodeReason.NEGATIVE_LENGTH, start, field)
-        return None if size == -1 else size
+        """The length or count before a string, bytes or an array; None is null.
+
+        Null is -1, but Kafka takes any negative number for it, and a compact length that is negative as a Java int.
+        """
+        size = self.uvarint(field) - 1 if self.flexible else classic(field)
+        return None if size < 0 or size > _MAX_INT32 else size
+
+    def _no_null(self, start: int, field: str) -> DecodeError:
+        """For a length that means null where there must be something."""
+        is_minus_one = self.flexible or self.buf[start] == self.buf[self.at - 1] == 0xFF
+        return self.error(DecodeReason.NULL_NOT_ALLOWED if is_minus_one else DecodeReason.NEGATIVE_LENGTH, start, field)
 
     def _text(self, size: int, field: str) -> str:
         start = self.at
+        if size > _MAX_STRING_BYTES:
+            raise self.error(DecodeReason.BAD_VALUE, start, field)
         content = self.take(size, field)
         try:
             return content.decode("utf-8")
@@ -173,7 +178,7 @@ class Reader:
         start = self.at
         size = self._length(field, self.int16)
         if size is None:
-            raise self.error(DecodeReason.NULL_NOT_ALLOWED, start, field)
+            raise self._no_null(start, field)
         return self._text(size, field)
 
     def nullable_bytes(self, field: str) -> bytes | None:
@@ -184,7 +189,7 @@ class Reader:
         start = self.at
         size = self._length(field, self.int32)
         if size is None:
-            raise self.error(DecodeReason.NULL_NOT_ALLOWED, start, field)
+            raise self._no_null(start, field)
         return self.take(size, field)
 
     def nullable_array(self, field: str, read: Callable[[Reader], T]) -> tuple[T, ...] | None:
@@ -195,7 +200,7 @@ class Reader:
         start = self.at
         count = self._length(field, self.int32)
         if count is None:
-            raise self.error(DecodeReason.NULL_NOT_ALLOWED, start, field)
+            raise self._no_null(start, field)
         return self.items(count, field, read)
 
     def items(self, count: int, field: str, read: Callable[[Reader], T]) -> tuple[T, ...]:
@@ -223,26 +228,12 @@ class Reader:
         return self.array(field, _read_int32)
 
     def nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
-        """A struct after the byte that says whether it is there: -1 null, 1 present."""
-        start = self.at
-        match self.int8(field):
-            case -1:
-                return None
-            case 1:
-                return self._inside(field, read)
-            case _:
-                raise self.error(DecodeReason.BAD_VALUE, start, field)
+        """A struct after the byte that says whether it is there: -1 null, 1 present. Kafka asks for the sign alone."""
+        return None if self.int8(field) < 0 else self._inside(field, read)
 
     def tagged_nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
         """As above inside a tag, where null is 0: brokers of 4.x write it out, though it is the default."""
-        start = self.at
-        match self.uvarint(field):
-            case 0:
-                return None
-            case 1:
-                return self._inside(field, read)
-            case _:
-                raise self.error(DecodeReason.BAD_VALUE, start, field)
+        return self._inside(field, read) if 0 < self.uvarint(field) <= _MAX_INT32 else None
 
     def _inside(self, field: str, read: Callable[[Reader], T]) -> T:
         try:
@@ -252,33 +243,24 @@ class Reader:
             raise DecodeError(refused.reason, refused.at, inside, refused.part) from None
 
     def tags(self, known: Mapping[int, Callable[[Reader], None]]) -> UnknownTags:
-        """The tagged fields at the end of a struct: known ones are handed their own bytes, others are kept.
+        """The tagged fields at the end of a struct: known ones are read, others are kept.
 
-        Not flexible: there are none. A known field must use up its size; tags must ascend, as every writer does it.
+        Not flexible: there are none. Like Kafka we ask neither that tags ascend nor that a known field uses up its
+        size, which only those skip by who do not know the field; of a field that comes twice the last one counts.
         """
         if not self.flexible:
             return ()
         unknown: list[tuple[int, bytes]] = []
-        last = -1
-        for _ in range(self.uvarint("tagged fields")):
-            start = self.at
+        count = self.uvarint("tagged fields")
+        for _ in range(count if count <= _MAX_INT32 else 0):
             tag = self.uvarint("tag")
             field = f"tag {tag}"
-            if tag <= last:
-                raise self.error(DecodeReason.BAD_VALUE, start, field)
-            last = tag
             size = self.uvarint(field)
-            if size > self.end - self.at:
-                raise self.error(DecodeReason.SHORT_BUFFER, self.at, field)
             read = known.get(tag)
-            if read is None:
+            if read is not None:
+                read(self)
+            else:
                 unknown.append((tag, self.take(size, field)))
-                continue
-            outer, self.end = self.end, self.at + size
-            read(self)
-            if self.at != self.end:
-                raise self.error(DecodeReason.TRAILING_BYTES, self.at, field)
-            self.end = outer
         return tuple(unknown)
 
 

@@ -32,6 +32,7 @@ def refused(read: object, *args: object) -> DecodeError:
         ("uvarint", b"\x80\x01", 128),
         ("uvarint", b"\xac\x02", 300),
         ("uvarint", b"\xff\xff\xff\xff\x0f", 2**32 - 1),
+        ("uvarint", b"\xff\xff\xff\xff\x1f", 2**32 - 1),  # Kafka drops what does not fit into 32 bits
         ("uuid", bytes(16), "AAAAAAAAAAAAAAAAAAAAAA"),
         ("uuid", b"\xfb" + bytes(14) + b"\xff", "-wAAAAAAAAAAAAAAAAAA_w"),
     ],
@@ -58,6 +59,11 @@ def test_a_number_is_what_the_format_says(method: str, content: bytes, expected:
         ("strings", False, b"\x00\x00\x00\x02\x00\x01a\x00\x01b", ("a", "b")),
         ("int32s", True, b"\x02\x00\x00\x00\x07", (7,)),
         ("int32s", True, b"\x01", ()),
+        # Kafka takes any negative length for null, also one that is only negative as a Java int.
+        ("nullable_string", False, b"\xff\xfe", None),
+        ("nullable_bytes", False, b"\x80\x00\x00\x00", None),
+        ("nullable_string", True, b"\xff\xff\xff\xff\x0f", None),
+        ("nullable_bytes", True, b"\x81\x80\x80\x80\x08", None),
     ],
 )
 def test_null_and_empty_are_two_things(method: str, flexible: bool, content: bytes, expected: object) -> None:
@@ -73,14 +79,16 @@ def test_null_and_empty_are_two_things(method: str, flexible: bool, content: byt
         ("string", False, b"\x00\x03ab", DecodeReason.SHORT_BUFFER, 2),
         ("string", False, b"\xff\xff", DecodeReason.NULL_NOT_ALLOWED, 0),
         ("string", True, b"\x00", DecodeReason.NULL_NOT_ALLOWED, 0),
-        ("nullable_string", False, b"\xff\xfe", DecodeReason.NEGATIVE_LENGTH, 0),
-        ("nullable_bytes", False, b"\x80\x00\x00\x00", DecodeReason.NEGATIVE_LENGTH, 0),
+        ("string", False, b"\xff\xfe", DecodeReason.NEGATIVE_LENGTH, 0),
+        ("bytes_", False, b"\x80\x00\x00\x00", DecodeReason.NEGATIVE_LENGTH, 0),
+        ("string", True, b"\xff\xff\xff\xff\x0f", DecodeReason.NULL_NOT_ALLOWED, 0),
+        ("string", True, b"\x81\x80\x02" + bytes(32768), DecodeReason.BAD_VALUE, 3),
+        ("bytes_", True, b"\x80\x80\x80\x80\x08", DecodeReason.SHORT_BUFFER, 5),
         ("bytes_", False, b"\xff\xff\xff\xff", DecodeReason.NULL_NOT_ALLOWED, 0),
         ("int32s", False, b"\xff\xff\xff\xfe", DecodeReason.NEGATIVE_LENGTH, 0),
         ("int32s", False, b"\xff\xff\xff\xff", DecodeReason.NULL_NOT_ALLOWED, 0),
         ("string", False, b"\x00\x03a\xffb", DecodeReason.BAD_UTF8, 3),
         ("uvarint", False, b"\x80\x80\x80\x80\x80\x01", DecodeReason.VARINT_TOO_LONG, 0),
-        ("uvarint", False, b"\xff\xff\xff\xff\x1f", DecodeReason.VARINT_TOO_LONG, 0),
         ("uvarint", False, b"\x80\x80", DecodeReason.SHORT_BUFFER, 0),
         ("strings", False, b"\x00\x00\x00\x02\x00\x01a\x00\x05b", DecodeReason.SHORT_BUFFER, 9),
     ],
@@ -141,20 +149,39 @@ class TestTaggedFields:
         assert self.read(b"\x00") == ((), [])
 
     @pytest.mark.parametrize(
+        ("content", "unknown", "known"),
+        [
+            (b"\x02\x05\x00\x05\x00", ((5, b""), (5, b"")), []),
+            (b"\x02\x05\x00\x04\x01x", ((5, b""), (4, b"x")), []),
+            (b"\x01\x00\x02" + enc.int32(5), (), [5]),
+            (b"\x01\x00\x09" + enc.int32(5), (), [5]),
+            (b"\x02\x00\x04" + enc.int32(5) + b"\x00\x04" + enc.int32(6), (), [5, 6]),
+            (b"\xff\xff\xff\xff\x0f", (), []),
+        ],
+    )
+    def test_neither_order_nor_the_size_of_a_known_one_is_asked_for_as_in_kafka(
+        self, content: bytes, unknown: tuple[tuple[int, bytes], ...], known: list[int]
+    ) -> None:
+        assert self.read(content) == (unknown, known)
+
+    @pytest.mark.parametrize(
         ("content", "reason", "at"),
         [
             (enc.tagged_fields({0: enc.int64(5)}), DecodeReason.TRAILING_BYTES, 7),
-            (enc.tagged_fields({0: enc.int16(5)}) + b"more", DecodeReason.SHORT_BUFFER, 3),
-            (b"\x02\x05\x00\x05\x00", DecodeReason.BAD_VALUE, 3),
-            (b"\x02\x05\x00\x04\x00", DecodeReason.BAD_VALUE, 3),
+            (enc.tagged_fields({0: enc.int16(5)}), DecodeReason.SHORT_BUFFER, 3),
             (b"\x01\x05\x09abc", DecodeReason.SHORT_BUFFER, 3),
+            (b"\x01\x05\xff\xff\xff\xff\x0fabc", DecodeReason.SHORT_BUFFER, 7),
             (b"\x01", DecodeReason.SHORT_BUFFER, 1),
         ],
     )
-    def test_sizes_that_do_not_fit_and_tags_that_do_not_ascend_are_refused(
-        self, content: bytes, reason: DecodeReason, at: int
-    ) -> None:
-        error = refused(self.read, content)
+    def test_what_does_not_fit_is_refused(self, content: bytes, reason: DecodeReason, at: int) -> None:
+        reader = Reader(content, flexible=True)
+
+        def read_all() -> None:
+            reader.tags({0: lambda r: r.int32("epoch")})
+            reader.expect_end()
+
+        error = refused(read_all)
         assert (error.reason, error.at) == (reason, at)
 
     def test_a_classic_struct_has_none(self) -> None:
@@ -166,7 +193,8 @@ class TestTaggedFields:
 def test_a_nullable_struct_says_whether_it_is_there() -> None:
     assert Reader(b"\xff").nullable_struct("s", lambda r: r.int8("x")) is None
     assert Reader(b"\x01\x05").nullable_struct("s", lambda r: r.int8("x")) == 5
-    assert refused(Reader(b"\x02\x05").nullable_struct, "s", lambda r: r).reason is DecodeReason.BAD_VALUE
+    assert Reader(b"\x02\x05").nullable_struct("s", lambda r: r.int8("x")) == 5  # Kafka asks for the sign alone
+    assert Reader(b"\x80").nullable_struct("s", lambda r: r.int8("x")) is None
     assert refused(Reader(b"\x01").nullable_struct, "s", lambda r: r.int8("x")).field == "s.x"
 
 
@@ -174,8 +202,8 @@ def test_a_tagged_nullable_struct_has_another_null_than_an_untagged_one() -> Non
     """Kafka's generator writes -1 for a null struct among the fields, and 0 for one in a tag."""
     assert Reader(b"\x00").tagged_nullable_struct("s", lambda r: r.int8("x")) is None
     assert Reader(b"\x01\x05").tagged_nullable_struct("s", lambda r: r.int8("x")) == 5
-    error = refused(Reader(b"\xff\x01").tagged_nullable_struct, "s", lambda r: r.int8("x"))
-    assert error.reason is DecodeReason.BAD_VALUE
+    assert Reader(b"\xff\x01\x05").tagged_nullable_struct("s", lambda r: r.int8("x")) == 5
+    assert Reader(b"\xff\xff\xff\xff\x0f").tagged_nullable_struct("s", lambda r: r.int8("x")) is None
 
 
 def test_an_error_travels_between_processes() -> None:

@@ -78,7 +78,7 @@ def decode_worker_state(data: bytes) -> ConnectWorkerState:
             # Read in place, so that a refused byte is named by its position in the subscription.
             after, reader.at = reader.at, reader.at - len(embedded)
             outer, reader.end = reader.end, after
-            allocation = _read_assignment(reader)
+            allocation = _read_assignment(reader, is_cooperative=True)
             reader.at, reader.end = after, outer
     return ConnectWorkerState(
         version=version, url=url, config_offset=config_offset, allocation=allocation, rest=reader.rest()
@@ -90,7 +90,8 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
     return _read_assignment(Reader(data, part="assignment"))
 
 
-def _read_assignment(reader: Reader) -> ConnectAssignment:
+def _read_assignment(reader: Reader, *, is_cooperative: bool = False) -> ConnectAssignment:
+    """By the version in its header; an allocation has the cooperative layout whatever its header says."""
     version = _read_version(reader)
     error = reader.int16("error")
     leader = reader.string("leader")
@@ -98,7 +99,7 @@ def _read_assignment(reader: Reader) -> ConnectAssignment:
     config_offset = reader.int64("config-offset")
     revoked: tuple[ConnectorTask, ...] = ()
     delay_ms = 0
-    if version == 0:
+    if version == 0 and not is_cooperative:
         assigned = _flat(reader.array("assignment", _read_connector))
     else:
         assigned = _or_default(reader, lambda: _read_connectors(reader, "assignment"), ())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rebalance_audit.domain.wire import DecodeReason, Reader, none_if_minus_one
+from rebalance_audit.domain.wire import DecodeReason, Reader
 
 TopicPartition = tuple[str, int]
 
@@ -22,9 +22,9 @@ class ConsumerSubscription:
     owned_partitions: tuple[TopicPartition, ...]
     """What the member held when it joined; since version 1. Always empty under an eager assignor."""
     generation_id: int | None
-    """In which it held them; since version 2; None when -1."""
+    """In which it held them; since version 2; None when negative, as Kafka's own consumer takes it."""
     rack_id: str | None
-    """Since version 3."""
+    """Since version 3; None when empty, as Kafka's own consumer takes it."""
     rest: bytes = b""
     """Fields of a later version."""
 
@@ -48,8 +48,8 @@ def decode_subscription(data: bytes) -> ConsumerSubscription:
         topics=reader.strings("topics"),
         user_data=reader.nullable_bytes("userData"),
         owned_partitions=read_topic_partitions(reader, "ownedPartitions") if version >= 1 else (),
-        generation_id=none_if_minus_one(reader.int32("generationId")) if version >= 2 else None,
-        rack_id=reader.nullable_string("rackId") if version >= 3 else None,
+        generation_id=_generation(reader) if version >= 2 else None,
+        rack_id=reader.nullable_string("rackId") or None if version >= 3 else None,
         rest=reader.rest(),
     )
 
@@ -71,6 +71,11 @@ def _read_version(reader: Reader) -> int:
     if version < 0:
         raise reader.error(DecodeReason.UNKNOWN_VALUE_VERSION, start, "version")
     return version
+
+
+def _generation(reader: Reader) -> int | None:
+    generation_id = reader.int32("generationId")
+    return None if generation_id < 0 else generation_id
 
 
 def read_topic_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:

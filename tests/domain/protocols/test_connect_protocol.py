@@ -182,3 +182,12 @@ def test_running_set_less_revoked_plus_assigned_is_what_the_workers_logged(scena
                     assert {each.resource for each in given.revoked if each.task is not None} == _names(line[8])
                     compared += 1
     assert compared >= 6
+
+
+def test_an_allocation_has_the_cooperative_layout_whatever_its_header_says() -> None:
+    """Kafka reads it so; a header of 0 in there was found by the differential test."""
+    allocation = enc.int16(0) + enc.connect_assignment(None, {"orders": [1]}, delay_ms=5)[2:]
+    read = decode_worker_state(enc.connect_worker_state("http://w:1/", 3, allocation))
+    assert read.allocation is not None
+    assert (read.allocation.version, read.allocation.assigned, read.allocation.delay_ms) == (0, (), 5)
+    assert [each.resource for each in read.allocation.revoked] == ["orders-1"]

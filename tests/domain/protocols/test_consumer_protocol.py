@@ -43,8 +43,8 @@ def test_a_subscription_holds_what_its_version_has(
     read = decode_subscription(data)
     assert (read.version, read.topics, read.user_data, read.rest) == (version, tuple(topics), user_data, b"")
     assert read.owned_partitions == (flat(owned) if version >= 1 else ())
-    assert read.generation_id == (generation_id if version >= 2 and generation_id != -1 else None)
-    assert read.rack_id == (rack_id if version >= 3 else None)
+    assert read.generation_id == (generation_id if version >= 2 and generation_id >= 0 else None)
+    assert read.rack_id == ((rack_id or None) if version >= 3 else None)
     for cut in range(len(data)):
         with pytest.raises(DecodeError) as refused:
             decode_subscription(data[:cut])

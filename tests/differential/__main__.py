@@ -1,0 +1,63 @@
+"""Compare our decoders with Kafka's classes on so many cases, and print what was compared.
+
+python -m tests.differential [cases] [seed] [processes]
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from time import monotonic
+
+from tests.differential.cases import batches, captured_cases
+from tests.differential.comparison import Tally, compare
+from tests.differential.oracle import RELEASES, Oracle
+
+MOST_DISAGREEMENTS = 25
+"""More of them say nothing new; the run stops."""
+
+
+def run(count: int, seed: int) -> Tally:
+    tally = Tally()
+    with Oracle() as oracle:
+        for cases, answers in oracle.ask_all(batches(seed, count)):
+            for case, answer in zip(cases, answers, strict=True):
+                compare(case, answer, RELEASES, tally)
+            if len(tally.disagreements) > MOST_DISAGREEMENTS:
+                break
+    return tally
+
+
+def run_captured() -> Tally:
+    tally, cases = Tally(), list(captured_cases())
+    with Oracle() as oracle:
+        for case, answer in zip(cases, oracle.ask(cases), strict=True):
+            compare(case, answer, RELEASES, tally)
+    return tally
+
+
+def run_in(processes: int, count: int, seed: int) -> Tally:
+    """Each process has a JVM of its own, which works while Python does."""
+    share = count // processes
+    total = Tally()
+    with ProcessPoolExecutor(processes) as pool:
+        for tally in pool.map(run, [share] * processes, range(seed, seed + processes)):
+            total.add(tally)
+    return total
+
+
+def main(count: int, seed: int, processes: int) -> int:
+    started = monotonic()
+    captured = run_captured()
+    print(f"captured records: {captured}")
+    total = run_in(processes, count, seed)
+    print(f"generated (seed {seed}, {processes} processes, {monotonic() - started:.0f} s): {total}")
+    total.add(captured)
+    for each in total.disagreements[:MOST_DISAGREEMENTS]:
+        print(each)
+    return 1 if total.disagreements else 0
+
+
+if __name__ == "__main__":
+    numbers = [int(argument.replace("_", "")) for argument in sys.argv[1:]]
+    sys.exit(main(*(numbers + [1_000_000, 1, 2][len(numbers) :])))

@@ -1,0 +1,3 @@
+"""What was compared, for the end of a run."""
+
+LINES: list[str] = []

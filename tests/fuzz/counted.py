@@ -1,0 +1,3 @@
+"""Executions by target, for the line at the end of a run."""
+
+COUNTED: dict[str, int] = {}

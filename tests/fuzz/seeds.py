@@ -1,0 +1,122 @@
+"""Whole inputs for every target, to begin from: captured ones and what the test encoders write.
+
+    python -m tests.fuzz.seeds <folder>
+
+writes them as one folder of files per target, as libFuzzer wants them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from tests import encoders as enc
+from tests.differential.cases import GOLDEN, batches, captured_cases, damage
+from tests.differential.oracle import Kind
+from tests.fuzz.targets import TARGETS, joined
+
+WHOLE_CASES = 3_000
+LINES_OF_A_FILE = 400
+STREAMS = Path(__file__).parents[1] / "domain" / "protocols" / "kafka_written" / "streams.json"
+
+_TARGET_OF = {
+    Kind.RECORD: "group_record",
+    Kind.CONSUMER_SUBSCRIPTION: "consumer_subscription",
+    Kind.CONSUMER_ASSIGNMENT: "consumer_assignment",
+    Kind.EAGER_WORKER_STATE: "connect_worker_state",
+    Kind.COOPERATIVE_WORKER_STATE: "connect_worker_state",
+    Kind.EAGER_ASSIGNMENT: "connect_assignment",
+    Kind.COOPERATIVE_ASSIGNMENT: "connect_assignment",
+    Kind.STICKY_USER_DATA: "sticky_user_data",
+}
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """By target; none is without."""
+    found: dict[str, list[bytes]] = {name: [] for name in TARGETS}
+    cases = [*captured_cases(), *(case for batch in batches(1, WHOLE_CASES) for case in batch)]
+    for kind, key, value in cases:
+        data = joined(key, value) if kind is Kind.RECORD else value or b""
+        found[_TARGET_OF[kind]].append(data)
+    found["cooperative_sticky_user_data"] = [enc.int32(5), b"", enc.int32(-1)]
+    for data in _connect_records():
+        found["connect_record"].append(data)
+        found["redact_config"].append(data)
+    for text in _hex_texts(json.loads(STREAMS.read_text())):
+        found["streams_subscription_info"].append(bytes.fromhex(text))
+        found["streams_assignment_info"].append(bytes.fromhex(text))
+    identity = {"version": 1, "host": "a", "port": 8081, "master_eligibility": True, "scheme": "http"}
+    found["schema_registry_identity"] = [json.dumps(identity).encode(), b"{}", b"[]", b'{"host":null}']
+    assignment = {"version": 1, "error": 0, "master": "sr-1", "master_identity": identity}
+    found["schema_registry_assignment"] = [json.dumps(assignment).encode(), b"{}"]
+    lines = list(_log_lines())
+    found["log_line"] = lines
+    found["log_lines"] = [b"\n".join(lines[at : at + 5]) for at in range(0, len(lines), 5)]
+    found["reason"] = [
+        each for line in lines for each in re.findall(rb"(?:reason: |due to |because )([^\n]{3,200})", line)
+    ] or [b"member left"]
+    return found
+
+
+def _hex_texts(case: object) -> Iterator[str]:
+    if isinstance(case, dict):
+        for value in case.values():
+            yield from _hex_texts(value)
+    elif isinstance(case, list):
+        for value in case:
+            yield from _hex_texts(value)
+    elif isinstance(case, str) and len(case) >= 8 and re.fullmatch(r"(?:[0-9a-f]{2})+", case):
+        yield case
+
+
+def _connect_records() -> Iterator[bytes]:
+    status = enc.connect_json({"state": "RUNNING", "trace": None, "worker_id": "w:8083", "generation": 3, "version": 2})
+    config = enc.connect_json({"properties": {"connector.class": "C", "tasks.max": "1", "password": "p"}})
+    for key in (b"status-connector-c", b"status-task-c-0", b"status-topic-t:connector-c"):
+        yield joined(key, status)
+        yield joined(key, None)
+    contents = (config, enc.connect_json({"tasks": 2}), enc.connect_json({"state": "PAUSED"}), b"{", b"\xff", None)
+    names = ("connector-c", "task-c-0", "commit-c", "target-state-c", "session-key", "restart-connector-c")
+    for name in (*names, "tasks-fencing-c", "logger-cluster-org.apache"):
+        for content in contents:
+            yield joined(name.encode(), content)
+    yield joined(enc.connect_json(["connector", {"file": "x"}]), enc.connect_json({"position": 1}))
+
+
+def _log_lines() -> Iterator[bytes]:
+    """Some of every captured file, each kind of message once: lines differ in their letters, not in their numbers."""
+    seen: set[bytes] = set()
+    for path in sorted(GOLDEN.glob("*/*/logs/*/*")):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        taken = 0
+        for line in content.split(b"\n"):
+            shape = re.sub(rb"[0-9a-f-]{8,}|\d+", b"#", line)
+            if shape not in seen and taken < LINES_OF_A_FILE:
+                seen.add(shape)
+                taken += 1
+                yield line[:2_000]
+
+
+def damaged(random: Random, data: bytes, other: bytes) -> bytes:
+    """One or a few changes, of bits, bytes, pieces and lengths."""
+    changed = damage(random, data, other)
+    while random.random() < 0.4:
+        changed = damage(random, changed, other)
+    return changed
+
+
+def main(folder: Path) -> None:
+    for name, inputs in seeds().items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for data in inputs:
+            (folder / name / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,128 @@
+"""Everything that reads bytes or lines somebody else wrote: what each may do with any input is read it or refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rebalance_audit.domain import connect_topics
+from rebalance_audit.domain.decode import OFFSETS_TOPIC, decode_source, detail, source_kind
+from rebalance_audit.domain.log_lines import (
+    classify_fence,
+    classify_leave,
+    classify_reason,
+    parse_controller_line,
+    parse_line,
+    parse_lines,
+    read_head,
+    split_reason,
+    starts_event,
+)
+from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.domain.protocols import (
+    connect_protocol,
+    consumer_protocol,
+    schema_registry,
+    sticky_user_data,
+    streams_protocol,
+)
+from rebalance_audit.domain.wire import DecodeError
+
+Target = Callable[[bytes], None]
+
+
+def split(data: bytes) -> tuple[bytes | None, bytes | None]:
+    """A key and a value out of one input: a byte for the key's length, 255 and a missing rest for null."""
+    if not data:
+        return None, None
+    size = data[0]
+    key = None if size == 255 else data[1 : 1 + size]
+    rest = data[1:] if size == 255 else data[1 + size :]
+    return key, rest or None
+
+
+def joined(key: bytes | None, value: bytes | None) -> bytes:
+    """What `split` takes apart; keys of more than 254 bytes are cut."""
+    head = b"\xff" if key is None else bytes((min(len(key), 254),)) + key[:254]
+    return head + (value or b"")
+
+
+def _refusable(decode: Callable[[bytes], object]) -> Target:
+    def run(data: bytes) -> None:
+        try:
+            decode(data)
+        except DecodeError as refused:
+            if not 0 <= refused.at <= len(data):
+                raise AssertionError(f"refused at byte {refused.at} of {len(data)}") from refused
+
+    return run
+
+
+def _source(topic: str, data: bytes) -> None:
+    key, value = split(data)
+    record = SourceRecord(cluster_id="lab", topic=topic, partition=0, offset=0, timestamp_ms=0, key=key, value=value)
+    source_kind(record)
+    try:
+        decoded = decode_source(record)
+    except DecodeError as refused:
+        if not 0 <= refused.at <= len(data):
+            raise AssertionError(f"refused at byte {refused.at} of {len(data)}") from refused
+        return
+    detail(decoded)
+
+
+def _group_record(data: bytes) -> None:
+    _source(OFFSETS_TOPIC, data)
+
+
+def _connect_record(data: bytes) -> None:
+    _source("connect-configs", data)
+
+
+def _redact(data: bytes) -> None:
+    key, value = split(data)
+    connect_topics.internal_topic_kind([key or b""])
+    connect_topics.redact_config(key, value)
+
+
+def source_line(text: str, node: str = "broker-1", file_name: str = "server.log") -> SourceLine:
+    return SourceLine(cluster_id="lab", node=node, file_name=file_name, file_id="f", byte=0, text=text)
+
+
+def _line(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    starts_event(text)
+    read_head(text)
+    parse_line(source_line(text))
+    parse_controller_line(source_line(text, file_name="controller.log"))
+
+
+def _lines(data: bytes) -> None:
+    texts = data.decode("utf-8", "replace").split("\n")
+    for _ in parse_lines(source_line(text) for text in texts):
+        pass
+
+
+def _reason(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    for read in (classify_reason, classify_leave, classify_fence, split_reason):
+        read(text)
+
+
+TARGETS: Mapping[str, Target] = {
+    "group_record": _group_record,
+    "connect_record": _connect_record,
+    "redact_config": _redact,
+    "consumer_subscription": _refusable(consumer_protocol.decode_subscription),
+    "consumer_assignment": _refusable(consumer_protocol.decode_assignment),
+    "connect_worker_state": _refusable(connect_protocol.decode_worker_state),
+    "connect_assignment": _refusable(connect_protocol.decode_assignment),
+    "sticky_user_data": _refusable(sticky_user_data.decode_sticky),
+    "cooperative_sticky_user_data": _refusable(sticky_user_data.decode_cooperative_sticky),
+    "streams_subscription_info": _refusable(streams_protocol.decode_subscription_info),
+    "streams_assignment_info": _refusable(streams_protocol.decode_assignment_info),
+    "schema_registry_identity": _refusable(schema_registry.decode_identity),
+    "schema_registry_assignment": _refusable(schema_registry.decode_assignment),
+    "log_line": _line,
+    "log_lines": _lines,
+    "reason": _reason,
+}

@@ -1,0 +1,39 @@
+"""Damaged input, so many times: read or refused, never a crash, nothing over 100 ms, memory bounded by the input."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import pytest
+
+from tests.fuzz.bounded import run
+from tests.fuzz.counted import COUNTED
+from tests.fuzz.seeds import seeds
+from tests.fuzz.targets import TARGETS, joined, split
+
+EXECUTIONS = int(os.environ.get("FUZZ_EXECUTIONS", "4000"))
+"""Of each target, besides its seeds."""
+
+
+@cache
+def all_seeds() -> dict[str, list[bytes]]:
+    return seeds()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_damaged_input_is_read_or_refused(name: str) -> None:
+    given = all_seeds()[name]
+    done = run(name, given, len(given) + EXECUTIONS)
+    COUNTED[name] = done.executions
+    assert done.executions >= EXECUTIONS
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_has_whole_inputs_to_begin_from(name: str) -> None:
+    assert len(all_seeds()[name]) >= 2
+
+
+@pytest.mark.parametrize("pair", [(None, None), (b"k", None), (None, b"v"), (b"k", b"v"), (b"", b"v")])
+def test_a_key_and_a_value_fit_into_one_input(pair: tuple[bytes | None, bytes | None]) -> None:
+    assert split(joined(*pair)) == pair
