@@ -284,6 +284,8 @@ class CommitMark:
     last_offset: int
     last_at_ms: int
     commit_count: int
+    topic_id: str | None = None
+    """As the commits tell it, from Kafka 4.1 on: KIP-848 records name topics by id alone."""
 
     @property
     def first_ref(self) -> str:

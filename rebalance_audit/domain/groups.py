@@ -1,0 +1,83 @@
+"""The latest known state of one group, from its rebalances and findings: a row of gold.group."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rebalance_audit.domain.model import Finding, Rebalance
+from rebalance_audit.domain.tables import SEVERITIES
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def group_row(
+    rebalances: Sequence[Rebalance], findings: Sequence[Finding], seen_until_ms: int, team: str | None = None
+) -> dict[str, Any]:
+    """`rebalances` of one group in order, at least one. Rates count back from the evidence's end, not from now."""
+    last = rebalances[-1]
+    counted = [r for r in rebalances if r.kind == "rebalance"]
+    settled = next((r for r in reversed(rebalances) if r.outcome in ("completed", "emptied")), last)
+    times = [at_ms for r in counted if (at_ms := happened_at_ms(r)) is not None]
+    pauses = sorted(r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None)
+    losses = [r.resource_seconds_estimate for r in rebalances if r.resource_seconds_estimate is not None]
+    still_open = [f for f in findings if f.status == "open"]
+    triggers = Counter(r.trigger for r in counted if r.trigger != "unknown")
+    return {
+        "cluster_id": last.cluster_id,
+        "group_id": last.group_id,
+        "team": team,
+        "group_type": last.group_type,
+        "protocol_type": next((r.protocol_type for r in reversed(rebalances) if r.protocol_type), None),
+        "state": _state(last),
+        "mode": settled.mode,
+        "assignor": settled.assignor,
+        "generation_id": last.generation_id,
+        "group_epoch": last.group_epoch,
+        "member_count": settled.member_count,
+        "resource_count": settled.resource_count,
+        "first_seen_at_ms": next((at for r in rebalances if (at := happened_at_ms(r)) is not None), None),
+        "last_rebalance_at_ms": next((at for r in reversed(rebalances) if (at := happened_at_ms(r)) is not None), None),
+        "last_rebalance_id": last.rebalance_id,
+        "rebalance_count": len(counted),
+        "rebalance_count_1h": sum(at_ms > seen_until_ms - HOUR_MS for at_ms in times),
+        "rebalance_count_24h": sum(at_ms > seen_until_ms - DAY_MS for at_ms in times),
+        "pause_p50_ms": percentile(pauses, 0.50),
+        "pause_p95_ms": percentile(pauses, 0.95),
+        "resource_seconds_estimate": math.fsum(losses) if losses else None,
+        "top_trigger": min(triggers, key=lambda t: (-triggers[t], t)) if triggers else None,
+        "open_finding_count": len(still_open),
+        "worst_severity": max((f.severity for f in still_open), key=SEVERITIES.index, default=None),
+    }
+
+
+def happened_at_ms(rebalance: Rebalance) -> int | None:
+    """When it took effect, else the last time known of it."""
+    for at_ms in (rebalance.assigned_at_ms, rebalance.ended_at_ms, rebalance.joined_at_ms, rebalance.started_at_ms):
+        if at_ms is not None:
+            return at_ms
+    return None
+
+
+def percentile(ascending: Sequence[int], share: float) -> float | None:
+    """Between the two nearest values, as most tools do it; None of nothing."""
+    if not ascending:
+        return None
+    place = share * (len(ascending) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ascending) - 1)
+    return ascending[low] + (ascending[high] - ascending[low]) * (place - low)
+
+
+def _state(last: Rebalance) -> str:
+    """In Kafka's words, as the last attempt leaves the group."""
+    if last.outcome == "emptied" or last.member_count == 0:
+        return "Empty"
+    if last.outcome == "open":
+        if last.group_type != "classic":
+            return "Reconciling"
+        return "CompletingRebalance" if last.joined_at_ms is not None else "PreparingRebalance"
+    return "Stable"

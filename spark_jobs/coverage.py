@@ -1,0 +1,156 @@
+"""The completeness ledger: from where to where evidence is continuous, and what was not seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rebalance_audit.warehouse import Warehouse
+from spark_jobs.group_evidence import Clocks, node_clocks, node_of_source
+
+_NOT_A_GAP = frozenset({"above_majority"})
+"""Problems that tell of doubt, not of something missing."""
+
+Row = dict[str, Any]
+
+
+def ledger(warehouse: Warehouse, source_version: int | None = None, event_version: int | None = None) -> list[Row]:
+    """Rows of gold.coverage, from all readings."""
+    readings = warehouse.read("bronze.source", version=source_version).to_pylist()
+    return ledger_rows(readings, node_clocks(warehouse, event_version, source_version))
+
+
+def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[Row]:
+    """One row per continuous stretch, per gap between stretches, and per problem. Any order of readings."""
+    by_source: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for reading in readings:
+        by_source[reading["cluster_id"], reading["source"], reading["kind"]].append(reading)
+    rows: list[Row] = []
+    for (cluster_id, source, kind), of_source in sorted(by_source.items()):
+        known = {"cluster_id": cluster_id, "source": source, "kind": kind}
+        found = [known | row for row in (*_stretches(kind, of_source), *_problems(of_source))]
+        if kind == "log":
+            found += _clock(known, found, clocks.get(cluster_id, {}).get(node_of_source(source)))
+        rows += _distinct(found)
+    return rows
+
+
+def _stretches(kind: str, readings: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """What was read, overlapping and touching readings joined, and the gaps between."""
+    ranges = sorted(
+        (r for r in readings if r["from_position"] is not None and (r["to_position"] or 0) > r["from_position"]),
+        key=lambda r: (r["from_position"], r["to_position"]),
+    )
+    rows: list[Row] = []
+    for reading in ranges:
+        last = rows[-1] if rows else None
+        if last is not None and reading["from_position"] <= last["to_position"]:
+            overlaps = reading["from_position"] < last["to_position"]
+            # Of two readings of the same place nobody can say how much of the second was new.
+            last["item_count"] = None if overlaps and not _same(last, reading) else _sum(last, reading, overlaps)
+            last["to_position"] = max(last["to_position"], reading["to_position"])
+            last["from_at_ms"] = _least(last["from_at_ms"], reading["from_at_ms"])
+            last["to_at_ms"] = _greatest(last["to_at_ms"], reading["to_at_ms"])
+            continue
+        if last is not None:
+            rows.append(
+                _gap(
+                    last["to_position"],
+                    reading["from_position"],
+                    "not_given",
+                    "no reading covers this",
+                    last["to_at_ms"],
+                    reading["from_at_ms"],
+                )
+            )
+        elif reading["from_position"] > 0:
+            code, why = ("compacted", "older records were deleted before the first reading, or not given")
+            if kind == "log":
+                code, why = ("not_given", "the beginning of this file was not read")
+            rows.append(_gap(0, reading["from_position"], code, why, None, reading["from_at_ms"]))
+        rows.append(
+            {name: reading[name] for name in ("from_position", "to_position", "from_at_ms", "to_at_ms", "item_count")}
+            | {"is_gap": False, "problem_code": "none", "problem": None}
+        )
+    return rows
+
+
+def _same(last: Row, reading: Mapping[str, Any]) -> bool:
+    return all(last[name] == reading[name] for name in ("from_position", "to_position", "item_count"))
+
+
+def _sum(last: Row, reading: Mapping[str, Any], overlaps: bool) -> int | None:
+    if overlaps:
+        return last["item_count"]  # type: ignore[no-any-return]
+    counts = (last["item_count"], reading["item_count"])
+    return None if None in counts else sum(counts)
+
+
+def _gap(start: int, end: int, code: str, why: str, from_at_ms: int | None, to_at_ms: int | None) -> Row:
+    return {
+        "from_position": start, "to_position": end, "from_at_ms": from_at_ms, "to_at_ms": to_at_ms,
+        "item_count": None, "is_gap": True, "problem_code": code, "problem": why,
+    }  # fmt: skip
+
+
+def _problems(readings: Iterable[Mapping[str, Any]]) -> list[Row]:
+    found = []
+    for reading in sorted(readings, key=lambda r: (r["problem_position"] or 0, r["read_id"])):
+        if reading["problem"] is None:
+            continue
+        code = reading.get("problem_code") or "unreadable"
+        found.append(
+            {
+                "from_position": reading["problem_position"] or 0,
+                "to_position": None,
+                "from_at_ms": None,
+                "to_at_ms": None,
+                "item_count": None,
+                "is_gap": code not in _NOT_A_GAP,
+                "problem_code": code,
+                "problem": reading["problem"],
+            }
+        )
+    return found
+
+
+def _clock(known: Row, found: list[Row], clock: Any) -> list[Row]:
+    """Says on each row of a log how its times were read; a row of its own where that was only assumed."""
+    if clock is None:  # a file that told nothing: nobody needs its clock
+        return []
+    for row in found:
+        row["utc_offset_ms"], row["utc_offset_source"] = clock.utc_offset_ms, clock.source.value
+        if clock.zone is not None:
+            row["utc_offset_ms"] = None  # a zone has no one offset
+    if clock.source.value != "assumed" or not found:
+        return []
+    first = found[0]
+    return [
+        known
+        | first
+        | {
+            "from_position": first["from_position"],
+            "to_position": None,
+            "item_count": None,
+            "is_gap": False,
+            "problem_code": "time_zone",
+            "problem": "no zone was given and none could be inferred: read as UTC",
+        }
+    ]
+
+
+def _distinct(rows: Iterable[Row]) -> list[Row]:
+    """The same problem told by several readings is one row."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        found.setdefault((row["from_position"], row["problem_code"]), row)
+    return list(found.values())
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min((x for x in (a, b) if x is not None), default=None)
+
+
+def _greatest(a: int | None, b: int | None) -> int | None:
+    return max((x for x in (a, b) if x is not None), default=None)

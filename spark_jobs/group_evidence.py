@@ -1,0 +1,211 @@
+"""What is told from the events of a whole cluster: clocks of nodes, and where evidence without a group's name belongs.
+
+Small results of wide scans, so DuckDB makes them on the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.domain.belonging import ClusterFacts, Route, groups_by_route, named_members, routes_of
+from rebalance_audit.domain.clocks import NodeClock, pairs_by_node
+from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.domain.evidence import clocks_of, event_of_row
+from rebalance_audit.domain.model import GroupRecord, LogEvent
+from rebalance_audit.warehouse import Warehouse
+
+PAIRS_PER_STRETCH = 20
+STRETCH_MS = 6 * 3_600_000
+"""Of each node, six hours and kind of line that names a generation or epoch, so many may vote on its clock: enough to
+outvote outliers, few enough to decode again. Which ones depends on the evidence alone, not on when it came."""
+
+Clocks = dict[str, dict[str, NodeClock]]
+"""By cluster and node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """By cluster: the groups of each route, and of each log event that only its fields can place."""
+
+    routes: dict[str, dict[Route, set[str]]]
+    lines: dict[str, dict[str, set[str]]]
+    """Groups by evidence ref."""
+
+
+def node_clocks(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> Clocks:
+    """The clock of every node with log events."""
+    events = _relation(warehouse, "silver.group_event", event_version)
+    zones = _zones(warehouse, source_version)
+    found: Clocks = {}
+    if events is None:
+        return found
+    number = (
+        "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
+    )
+    value = "coalesce(json_extract(detail, '$.value.generation'), json_extract(detail, '$.value.epoch'))::BIGINT"
+    with duckdb.connect() as db:
+        nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
+        db.execute(
+            f"""
+            CREATE TABLE line AS SELECT *, {number} number FROM {events}
+            WHERE source_kind = 'log' AND group_id IS NOT NULL AND number IS NOT NULL
+            QUALIFY row_number() OVER (PARTITION BY cluster_id, node, kind, at_ms // {STRETCH_MS} ORDER BY at_ms, ref)
+                    <= {PAIRS_PER_STRETCH}
+            """
+        )
+        lines = db.execute("SELECT * FROM line").to_arrow_table().to_pylist()
+        records = (
+            db.execute(
+                f"""
+            SELECT e.* FROM {events} e SEMI JOIN line l
+            ON e.cluster_id = l.cluster_id AND e.group_id = l.group_id
+               AND {value.replace("detail", "e.detail")} = l.number
+            WHERE e.source_kind = 'record' AND e.value IS NOT NULL
+              AND e.kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')
+            """
+            )
+            .to_arrow_table()
+            .to_pylist()
+        )
+    by_cluster: dict[str, set[str]] = defaultdict(set)
+    for cluster_id, node in nodes:
+        by_cluster[cluster_id].add(node)
+    for cluster_id, names in by_cluster.items():
+        told = [event_of_row(row) for row in lines if row["cluster_id"] == cluster_id]
+        known = [event_of_row(row) for row in records if row["cluster_id"] == cluster_id]
+        pairs = pairs_by_node(
+            [e for e in told if isinstance(e, LogEvent)], [e for e in known if isinstance(e, GroupRecord)]
+        )
+        found[cluster_id] = clocks_of(pairs, names, zones.get(cluster_id, {}))
+    return found
+
+
+def _zones(warehouse: Warehouse, version: int | None) -> dict[str, dict[str, str]]:
+    """Configured zones by cluster and node; of several, the one of the latest reading."""
+    rows = warehouse.read(
+        "bronze.source", ["cluster_id", "source", "read_id", "log_time_zone"],
+        "kind = 'log' AND log_time_zone IS NOT NULL", version=version,
+    )  # fmt: skip
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in sorted(rows.to_pylist(), key=lambda r: (r["read_id"], r["source"])):
+        found[row["cluster_id"]][node_of_source(row["source"])] = row["log_time_zone"]
+    return found
+
+
+def node_of_source(source: str) -> str:
+    """`broker-1` of `log:broker-1/server.log#1f…`."""
+    return source.removeprefix("log:").partition("/")[0]
+
+
+def settings_of(clocks: Clocks) -> dict[str, Any]:
+    """What of the clocks decides instants, comparable with what was remembered."""
+    return {
+        cluster_id: {
+            node: json.loads(json.dumps([asdict(clock)["source"], clock.zone, clock.offsets]))
+            for node, clock in sorted(by_node.items())
+        }
+        for cluster_id, by_node in sorted(clocks.items())
+    }
+
+
+def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
+    """Where events that name no group belong, as far as all events up to this version tell."""
+    events = _relation(warehouse, "silver.group_event", version)
+    if events is None:
+        return Belonging({}, {})
+    facts: dict[str, ClusterFacts] = defaultdict(ClusterFacts)
+    with duckdb.connect() as db:
+
+        def rows(sql: str) -> list[dict[str, Any]]:
+            found: pa.Table = db.execute(sql).to_arrow_table()
+            return list(found.to_pylist())
+
+        homeless = rows(
+            f"SELECT cluster_id, ref, kind, node, detail FROM {events} "
+            "WHERE source_kind = 'log' AND group_id IS NULL AND NOT starts_with(kind, 'worker_')"
+        )
+        for row in homeless:
+            row["fields"] = json.loads(row["detail"])["fields"]
+        for row in rows(
+            f"SELECT DISTINCT cluster_id, partition, group_id FROM {events} "
+            f"WHERE source_kind = 'record' AND topic = '{OFFSETS_TOPIC}'"
+        ):
+            facts[row["cluster_id"]].offsets_partitions[row["partition"]].add(row["group_id"])
+        for row in rows(
+            f"SELECT * FROM {events} WHERE source_kind = 'record' AND kind = 'GroupMetadata' "
+            "AND json_extract_string(detail, '$.value.protocol_type') = 'connect'"
+        ):
+            facts[row["cluster_id"]].add(event_of_row(row))
+        for row in rows(
+            f"SELECT cluster_id, topic, json_extract_string(detail, '$.connector') connector, "
+            f"json_extract_string(detail, '$.worker_id') worker_id, count(*) n FROM {events} "
+            "WHERE source_kind IN ('status', 'config') GROUP BY ALL"
+        ):
+            if row["connector"] is not None:
+                facts[row["cluster_id"]].topic_connectors[row["topic"]].add(row["connector"])
+            if row["worker_id"]:
+                facts[row["cluster_id"]].topic_worker_ids[row["topic"]][row["worker_id"]] += row["n"]
+        for row in rows(
+            f"SELECT DISTINCT cluster_id, node, group_id FROM {events} "
+            "WHERE source_kind = 'log' AND group_id IS NOT NULL AND starts_with(kind, 'worker_')"
+        ):
+            facts[row["cluster_id"]].worker_nodes[row["node"]].add(row["group_id"])
+        members = sorted({member for row in homeless for member in named_members(row["fields"])})
+        if members:
+            db.register("wanted", pa.table({"member_id": members}))
+            for row in rows(
+                f"""
+                SELECT DISTINCT cluster_id, group_id, member_id FROM (
+                    SELECT cluster_id, group_id, unnest([json_extract_string(detail, '$.fields.member_id'),
+                        json_extract_string(detail, '$.fields.new_member_id'),
+                        json_extract_string(detail, '$.fields.expected_member_id')]) member_id
+                    FROM {events} WHERE source_kind = 'log' AND group_id IS NOT NULL
+                    UNION ALL
+                    SELECT cluster_id, group_id, unnest(json_extract_string(detail, '$.value.members[*].member_id'))
+                    FROM {events} WHERE source_kind = 'record' AND kind = 'GroupMetadata'
+                ) SEMI JOIN wanted USING (member_id)
+                """
+            ):
+                facts[row["cluster_id"]].members[row["member_id"]].add(row["group_id"])
+    routes = {cluster_id: groups_by_route(known) for cluster_id, known in facts.items()}
+    lines: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    for row in homeless:
+        known = routes.get(row["cluster_id"], {})
+        places = routes_of("log", row["kind"], None, row["node"], row["fields"])
+        groups = {group for route in places for group in known.get(route, ())}
+        if groups:
+            lines[row["cluster_id"]][row["ref"]] = groups
+    return Belonging(routes, dict(lines))
+
+
+def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
+    """The end of each cluster's evidence: the last record time anything was read at."""
+    found: dict[str, int] = {}
+    with duckdb.connect() as db:
+        for table, column, where in (
+            ("bronze.source", "to_at_ms", "true"),
+            ("silver.group_event", "at_ms", "source_kind <> 'log'"),
+            ("silver.commit_mark", "last_at_ms", "true"),
+        ):
+            relation = _relation(warehouse, table, None)
+            if relation is None:
+                continue
+            sql = f"SELECT cluster_id, max({column}) FROM {relation} WHERE {where} GROUP BY 1"
+            for cluster_id, at_ms in db.execute(sql).fetchall():
+                if at_ms is not None:
+                    found[cluster_id] = max(found.get(cluster_id, at_ms), at_ms)
+    return found
+
+
+def _relation(warehouse: Warehouse, table: str, version: int | None) -> str | None:
+    files = warehouse.files(table, version)
+    if not files:
+        return None
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{listed}], hive_partitioning = false)"

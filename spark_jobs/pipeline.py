@@ -1,0 +1,159 @@
+"""The way of the data through the tables, readable without starting Spark.
+
+landing ─ bronze ─ decode ─ reconstruct ─ measure ─ detect ─ publish ─ readers
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rebalance_audit.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    name: str
+    module: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    law: str
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(
+        name="bronze",
+        module="spark_jobs.stage_bronze",
+        reads=(),  # landing files
+        writes=("bronze.record", "bronze.log_line", "bronze.source"),
+        law="repeats collapse only if key, value, timestamp and headers agree; if they differ both stay",
+    ),
+    Stage(
+        name="decode",
+        module="spark_jobs.stage_decode",
+        reads=("bronze.record", "bronze.log_line"),
+        writes=("silver.group_event", "silver.undecoded", "silver.decode_count", "silver.commit_mark"),
+        law="rows in = events + commits + undecoded + skipped, per record type",
+    ),
+    Stage(
+        name="reconstruct",
+        module="spark_jobs.stage_reconstruct",
+        reads=("silver.group_event", "silver.commit_mark", "bronze.source"),
+        writes=("silver.rebalance", "silver.connect_task"),
+        law="any order of arrival and any cut into batches give the same rows",
+    ),
+    Stage(
+        name="measure",
+        module="spark_jobs.stage_measure",
+        reads=("silver.rebalance",),
+        writes=("silver.measured_rebalance",),
+        law="one row per rebalance; what cannot be known is null with a reason, never 0",
+    ),
+    Stage(
+        name="detect",
+        module="spark_jobs.stage_detect",
+        reads=("silver.measured_rebalance", "silver.connect_task", "silver.undecoded", "bronze.record"),
+        writes=("silver.finding",),
+        law="a finding names evidence; the same input gives the same finding id",
+    ),
+    Stage(
+        name="publish",
+        module="spark_jobs.stage_publish",
+        reads=("silver.measured_rebalance", "silver.connect_task", "silver.finding", "bronze.source"),
+        writes=(
+            "gold.rebalance",
+            "gold.rebalance_member",
+            "gold.movement",
+            "gold.connect_task",
+            "gold.finding",
+            "gold.group",
+            "gold.coverage",
+        ),
+        law="publishing twice changes nothing",
+    ),
+)
+BY_NAME = {stage.name: stage for stage in STAGES}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run did. A stage with nothing new did nothing, and says so by absence."""
+
+    ms_by_stage: dict[str, int] = field(default_factory=dict)
+    rows_written: dict[str, int] = field(default_factory=dict)
+
+
+def run(
+    warehouse: Warehouse | str,
+    stages: Sequence[str] | None = None,
+    progress: Callable[[str, str], None] | None = None,
+    *,
+    spark: SparkSession | None = None,
+    settings: Mapping[str, Any] | None = None,
+    with_quality: bool = True,
+    reached: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Run the stages (default: all, in order) over what is new, as the warehouse's one writer.
+
+    `progress(stage, "started" | "ended" | "nothing new")`. Spark starts only if a stage has something to do.
+    `reached(point)` is called after every commit.
+    Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
+    that broke it is committed, and readers keep what they had.
+    """
+    wanted = [stage.name for stage in STAGES] if stages is None else list(stages)
+    unknown = [name for name in wanted if name not in BY_NAME]
+    if unknown:
+        raise ValueError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
+    opened = warehouse if isinstance(warehouse, Warehouse) else Warehouse.open(warehouse)
+    tell = progress or (lambda stage, what: None)
+    outcome = Outcome()
+    with opened.lease("run"):
+        opened.clear_staging()
+        from spark_jobs.stage import Run, open_gate
+
+        context = Run(
+            warehouse=opened,
+            open_spark=_spark_opener(spark),
+            settings=settings or {},
+            reached=reached or (lambda point: None),
+            rows_written=outcome.rows_written,
+        )
+        context.gate = _quality_gate(context) if with_quality else open_gate
+        for stage in STAGES:
+            if stage.name not in wanted:
+                continue
+            module = importlib.import_module(stage.module)
+            started = time.monotonic()
+            tell(stage.name, "started")
+            did = bool(module.run(context))
+            tell(stage.name, "ended" if did else "nothing new")
+            if did:
+                outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+    return outcome
+
+
+def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:
+    def opener() -> SparkSession:
+        nonlocal spark
+        if spark is None:
+            from spark_jobs.session import open_session
+
+            spark = open_session()
+        return spark
+
+    return opener
+
+
+def _quality_gate(context: Any) -> Any:
+    def gate(table: str, data: Any, batch_id: str) -> None:
+        from spark_jobs.quality import check  # Great Expectations takes seconds to import
+
+        check(context.warehouse, table, data, batch_id)
+
+    return gate

@@ -1,0 +1,169 @@
+"""detect: silver.measured_rebalance, silver.connect_task, silver.undecoded, bronze -> silver.finding.
+
+Rows in:  the whole measured history of each group with anything new, or with something still open.
+Rows out: one per finding, in place of that group's findings before.
+Law:      a finding names evidence; the same input gives the same finding id; time is the evidence's end, not now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.detect import (
+    DEFAULT,
+    CopyConflict,
+    CoverageGap,
+    Limits,
+    UndecodedCount,
+    copy_conflict_findings,
+    coverage_findings,
+    detect_group,
+    source_of,
+    undecoded_findings,
+)
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
+from rebalance_audit.warehouse import arrow_schema, rows_to_table
+from spark_jobs.coverage import ledger
+from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.grouped import Rows, each_group, struct_of
+from spark_jobs.stage import Batch, Run, next_batch, row_count
+
+NAME = "detect"
+REBALANCES, TASKS, OUTPUT = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
+INPUTS = (REBALANCES, TASKS, "silver.undecoded", "bronze.record", "bronze.source")
+GROUP = ["cluster_id", "group_id"]
+
+
+def run(context: Run) -> bool:
+    batch = next_batch(context.warehouse, NAME, INPUTS, (OUTPUT,))
+    if batch is None:
+        return False
+    seen = seen_until_ms(context.warehouse)
+    about_evidence = [to_row(finding) | {"group_id": None} for finding in _evidence_findings(context, batch, seen)]
+    groups = _groups(context, batch)
+    clusters = pa.array(sorted({*seen, *(row["cluster_id"] for row in about_evidence)}), pa.string())
+    without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
+    keys = pa.concat_tables([groups, without_group])
+    found = context.frame(OUTPUT, rows_to_table(OUTPUT, about_evidence))
+    if groups.num_rows:
+        found = found.unionByName(_group_findings(context, batch, groups, seen))
+    with context.staged(OUTPUT, found) as files:
+        context.gate(OUTPUT, context.scan(OUTPUT, files), batch.batch_id)
+        context.warehouse.replace(OUTPUT, files, keys, batch.transaction)
+        context.committed(OUTPUT, OUTPUT, row_count(files))
+    return True
+
+
+def _groups(context: Run, batch: Batch) -> pa.Table:
+    """Groups with new rows, and groups about which time alone may change the answer: something of theirs is open."""
+    warehouse = context.warehouse
+    parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
+    parts.append(warehouse.read(OUTPUT, GROUP, "status = 'open' AND group_id IS NOT NULL"))
+    parts.append(warehouse.read(REBALANCES, GROUP, "outcome = 'open'", version=batch.until[REBALANCES]))
+    still = "to_ms IS NULL AND state <> 'RUNNING'"
+    parts.append(warehouse.read(TASKS, GROUP, still, version=batch.until[TASKS]))
+    return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
+
+
+def _group_findings(context: Run, batch: Batch, groups: pa.Table, seen: dict[str, int]) -> DataFrame:
+    wanted = F.broadcast(context.spark.createDataFrame(groups))
+
+    def members(name: str, column: str, table: tables.Table) -> DataFrame:
+        rows = context.scan(name, context.warehouse.files(name, batch.until[name])).join(wanted, GROUP)
+        return rows.select(*GROUP, F.struct(*(c.name for c in table.columns)).alias(column))
+
+    rebalances = members(REBALANCES, "rebalance", tables.SILVER_MEASURED)
+    tasks = members(TASKS, "task", tables.SILVER_CONNECT_TASK)
+    united = rebalances.unionByName(tasks, allowMissingColumns=True)
+    ordered = united.repartition(*GROUP).sortWithinPartitions(*GROUP)
+    ddl = f"finding struct<{','.join(f'{c.name}:{c.type}' for c in tables.SILVER_FINDING.columns)}>"
+    types = {"finding": struct_of(arrow_schema(OUTPUT))}
+    limits: Callable[[str, str], Limits] = context.settings.get("limits") or _default_limits
+    return ordered.mapInArrow(each_group(GROUP, types, _detector(limits, seen)), ddl).select("finding.*")
+
+
+def _default_limits(cluster_id: str, group_id: str) -> Limits:
+    return DEFAULT
+
+
+def _detector(limits: Callable[[str, str], Limits], seen: dict[str, int]) -> Any:
+    def detect(key: tuple[Any, ...], rows: Rows) -> Iterator[tuple[str, dict[str, Any]]]:
+        cluster_id, group_id = key
+        history = sorted((row["rebalance"] for row in rows if row["rebalance"] is not None), key=lambda r: r["place"])
+        intervals = [from_row(ConnectTask, row["task"]) for row in rows if row["task"] is not None]
+        intervals.sort(key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state))
+        for finding in detect_group(
+            [from_row(Rebalance, row) for row in history],
+            intervals,
+            limits(cluster_id, group_id),
+            seen_until_ms=seen.get(cluster_id),
+        ):
+            yield "finding", to_row(finding) | {"group_id": group_id}
+
+    return detect
+
+
+# ---- about the evidence itself
+
+
+def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequence[Finding]:
+    """TR001, TR002, TR005 of all clusters; always all of them, since they are few and cheap."""
+    undecoded, conflicts = _undecoded(context, batch), _conflicts(context, batch)
+    gaps = [
+        CoverageGap(**{name: row[name] for name in CoverageGap.__slots__})
+        for row in ledger(context.warehouse, batch.until["bronze.source"])
+        if row["is_gap"]
+    ]
+    found = list(copy_conflict_findings(conflicts))
+    for cluster_id in sorted({*(u.cluster_id for u in undecoded), *(g.cluster_id for g in gaps)}):
+        end_ms = seen.get(cluster_id, 0)
+        found += undecoded_findings([u for u in undecoded if u.cluster_id == cluster_id], end_ms)
+        found += coverage_findings([g for g in gaps if g.cluster_id == cluster_id], end_ms)
+    return found
+
+
+def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
+    rows = context.warehouse.read(
+        "silver.undecoded", ["cluster_id", "ref", "reason", "at_ms"], version=batch.until["silver.undecoded"]
+    )
+    sources = pa.array([source_of(ref) for ref in rows.column("ref").to_pylist()], pa.string())
+    with duckdb.connect() as db:
+        db.register("refused", rows.append_column("source", sources))
+        counted = db.execute(
+            """
+            SELECT cluster_id, source, reason, count(*) "count",
+                   arg_min(ref, (coalesce(at_ms, 0), ref)) first_ref, arg_max(ref, (coalesce(at_ms, 0), ref)) last_ref,
+                   min(at_ms) first_at_ms, max(at_ms) last_at_ms
+            FROM refused GROUP BY ALL
+            """
+        ).to_arrow_table()
+    return [UndecodedCount(**row) for row in counted.to_pylist()]
+
+
+def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
+    columns = ["cluster_id", "topic", "partition", "offset", "timestamp_ms"]
+    rows = context.warehouse.read("bronze.record", columns, "copy > 0", version=batch.until["bronze.record"])
+    by_place: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for row in rows.to_pylist():
+        place = (row["cluster_id"], row["topic"], row["partition"])
+        by_place.setdefault(place, []).append((row["offset"], row["timestamp_ms"]))
+    return [
+        CopyConflict(
+            cluster_id=cluster_id,
+            topic=topic,
+            partition=partition,
+            count=len({offset for offset, _ in seen}),
+            first_ref=record_ref(topic, partition, min(seen)[0]),
+            last_ref=record_ref(topic, partition, max(seen)[0]),
+            first_at_ms=min(at_ms for _, at_ms in seen),
+            last_at_ms=max(at_ms for _, at_ms in seen),
+        )
+        for (cluster_id, topic, partition), seen in sorted(by_place.items())
+    ]

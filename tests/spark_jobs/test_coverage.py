@@ -1,0 +1,63 @@
+"""The ledger: an empty answer and an unseen window never look alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rebalance_audit.domain.clocks import NodeClock, ZoneSource
+from spark_jobs.coverage import ledger_rows
+
+Row = dict[str, Any]
+
+
+def a_reading(start: int | None, end: int | None, count: int = 0, **others: Any) -> Row:
+    return {
+        "cluster_id": "c", "source": "record:t-0", "read_id": "r1", "kind": "record", "from_position": start,
+        "to_position": end, "from_at_ms": start, "to_at_ms": end, "item_count": count, "problem": None,
+        "problem_code": None, "problem_position": None,
+    } | others  # fmt: skip
+
+
+def shown(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return [(r["from_position"], r["to_position"], r["is_gap"], r["problem_code"]) for r in rows]
+
+
+def test_touching_and_overlapping_readings_are_one_stretch() -> None:
+    rows = ledger_rows([a_reading(5, 9, 4), a_reading(0, 5, 5), a_reading(0, 5, 5, read_id="r2")], {})
+    assert shown(rows) == [(0, 9, False, "none")]
+    assert (rows[0]["item_count"], rows[0]["from_at_ms"], rows[0]["to_at_ms"]) == (9, 0, 9)
+
+
+def test_readings_that_overlap_in_part_have_no_known_count() -> None:
+    assert ledger_rows([a_reading(0, 5, 5), a_reading(3, 9, 6)], {})[0]["item_count"] is None
+
+
+def test_what_no_reading_covers_is_a_gap() -> None:
+    rows = ledger_rows([a_reading(0, 5), a_reading(8, 9)], {})
+    assert shown(rows) == [(0, 5, False, "none"), (5, 8, True, "not_given"), (8, 9, False, "none")]
+
+
+def test_offsets_before_the_first_reading_may_have_been_compacted_away() -> None:
+    assert shown(ledger_rows([a_reading(7, 9)], {})) == [(0, 7, True, "compacted"), (7, 9, False, "none")]
+
+
+def test_a_problem_is_told_once_however_often_it_was_met() -> None:
+    problem = {"problem": "cut short", "problem_code": "unreadable", "problem_position": 4}
+    rows = ledger_rows([a_reading(0, 5), *(a_reading(None, None, read_id=r, **problem) for r in ("r1#1", "r2#1"))], {})
+    assert shown(rows) == [(0, 5, False, "none"), (4, None, True, "unreadable")]
+
+
+def test_doubt_is_no_gap() -> None:
+    doubt = {"problem": "beyond the majority", "problem_code": "above_majority", "problem_position": 4}
+    assert shown(ledger_rows([a_reading(None, None, **doubt)], {})) == [(4, None, False, "above_majority")]
+
+
+def test_a_log_says_how_its_times_were_read() -> None:
+    log = {"kind": "log", "source": "log:broker-1/server.log#f1", "from_at_ms": None, "to_at_ms": None}
+    inferred = NodeClock(source=ZoneSource.INFERRED, offsets=((0, 7_200_000),))
+    rows = ledger_rows([a_reading(0, 10, **log)], {"c": {"broker-1": inferred}})
+    assert [(r["utc_offset_ms"], r["utc_offset_source"]) for r in rows] == [(7_200_000, "inferred")]
+    assumed = NodeClock(source=ZoneSource.ASSUMED)
+    rows = ledger_rows([a_reading(0, 10, **log)], {"c": {"broker-1": assumed}})
+    assert shown(rows) == [(0, 10, False, "none"), (0, None, False, "time_zone")]
+    assert "utc_offset_source" not in ledger_rows([a_reading(0, 10, **log)], {})[0]

@@ -1,0 +1,96 @@
+"""The plan: what each stage reads was written before, and reading the plan starts nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import Warehouse, rows_to_table
+from spark_jobs import pipeline
+from spark_jobs.stage import next_batch
+
+
+def test_every_stage_reads_what_stages_before_it_wrote() -> None:
+    written: set[str] = set()
+    for stage in pipeline.STAGES:
+        assert set(stage.reads) <= written, stage.name
+        written |= set(stage.writes)
+
+
+def test_every_table_is_written_by_one_stage() -> None:
+    written = [name for stage in pipeline.STAGES for name in stage.writes]
+    assert len(written) == len(set(written))
+    others = {"gold.check"}  # written by the checks between the stages
+    not_yet = {"gold.reassignment", "gold.reassignment_step", "gold.leader_election"}
+    assert set(tables.BY_NAME) - set(written) - others <= not_yet
+
+
+def test_reading_the_plan_does_not_import_spark() -> None:
+    program = "import sys, spark_jobs.pipeline; print('pyspark' in sys.modules, 'great_expectations' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "False"]
+
+
+def test_an_empty_warehouse_needs_no_spark(tmp_path: Path) -> None:
+    told: list[tuple[str, str]] = []
+    outcome = pipeline.run(Warehouse.open(tmp_path, create=True), progress=lambda *what: told.append(what))
+    assert outcome.ms_by_stage == {}
+    assert [what for _, what in told] == ["started", "nothing new"] * len(pipeline.STAGES)
+
+
+def test_a_run_removes_what_a_killed_one_left_in_staging(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    left = tmp_path / "staging" / "half" / "part-0.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"PAR1")
+    pipeline.run(warehouse)
+    assert not (tmp_path / "staging").exists()
+
+
+def test_an_unknown_stage_is_named(tmp_path: Path) -> None:
+    Warehouse.open(tmp_path, create=True)
+    with pytest.raises(ValueError, match="no stage silver; stages are bronze, decode"):
+        pipeline.run(str(tmp_path), ["silver"])
+
+
+# ---- what is new for a stage
+
+INPUTS = ("silver.rebalance", "silver.connect_task")
+OUTPUTS = ("silver.finding", "silver.undecoded")
+
+
+def write(warehouse: Warehouse, table: str, transaction: dict[str, int] | None = None) -> None:
+    warehouse.append(table, rows_to_table(table, [{"cluster_id": "c"}]), transaction)
+
+
+def test_a_batch_reaches_from_what_was_consumed_to_what_is_there(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    assert next_batch(warehouse, "s", INPUTS, OUTPUTS) is None
+    write(warehouse, "silver.rebalance")
+    first = next_batch(warehouse, "s", INPUTS, OUTPUTS)
+    assert first is not None
+    assert (first.since, first.until) == (
+        {"silver.rebalance": -1, "silver.connect_task": -1},
+        {"silver.rebalance": 1, "silver.connect_task": -1},
+    )
+    for output in OUTPUTS:
+        write(warehouse, output, first.transaction)
+    assert next_batch(warehouse, "s", INPUTS, OUTPUTS) is None
+
+
+def test_an_interrupted_batch_is_finished_before_anything_newer(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    write(warehouse, "silver.rebalance")
+    first = next_batch(warehouse, "s", INPUTS, OUTPUTS)
+    assert first is not None
+    write(warehouse, OUTPUTS[0], first.transaction)  # and then the power went
+    write(warehouse, "silver.rebalance")
+    assert next_batch(warehouse, "s", INPUTS, OUTPUTS) == first
+    write(warehouse, OUTPUTS[1], first.transaction)
+    second = next_batch(warehouse, "s", INPUTS, OUTPUTS)
+    assert second is not None
+    assert (second.since["silver.rebalance"], second.until["silver.rebalance"]) == (1, 2)

@@ -1,0 +1,73 @@
+"""detect and publish: what vanishes is removed, what stays keeps its revision, contradictions are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rebalance_audit.warehouse import Warehouse
+from spark_jobs import pipeline
+from tests.spark_jobs.synthetic import a_generation, a_record, land
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_way_of_a_warehouse_over_three_runs(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+
+    def run(**settings: Any) -> None:
+        pipeline.run(warehouse, spark=spark, with_quality=False, settings=settings)
+
+    def revisions() -> dict[tuple[str, int], int]:
+        rows = warehouse.query("SELECT group_id, generation_id, revision FROM gold.rebalance").to_pylist()
+        return {(row["group_id"], row["generation_id"]): row["revision"] for row in rows}
+
+    land(warehouse, "a", [a_generation(1, 1), a_generation(2, 5, group="quiet"), a_generation(4, 3)])
+    run(team=lambda cluster_id, group_id: f"team of {group_id}")
+    assert revisions() == {("orders", 1): 1, ("orders", 2): 1, ("orders", 3): 1, ("quiet", 5): 1}
+    outcomes = warehouse.query(
+        "SELECT generation_id, outcome FROM gold.rebalance WHERE group_id = 'orders'"
+    ).to_pylist()
+    assert {row["generation_id"]: row["outcome"] for row in outcomes} == {1: "completed", 2: "missing", 3: "completed"}
+    teams = warehouse.query("SELECT DISTINCT group_id, team FROM gold.rebalance").to_pylist()
+    assert {row["group_id"]: row["team"] for row in teams} == {"orders": "team of orders", "quiet": "team of quiet"}
+    groups = warehouse.query("SELECT group_id, state, rebalance_count FROM gold.group ORDER BY 1").to_pylist()
+    assert [(g["group_id"], g["state"]) for g in groups] == [("orders", "Stable"), ("quiet", "Stable")]
+
+    # The missing generation comes late: its row is replaced, and so the rows that spoke of the gap; others stay.
+    version = warehouse.version("gold.rebalance_member")
+    land(warehouse, "b", [a_generation(3, 2)])
+    run(team=lambda cluster_id, group_id: f"team of {group_id}")
+    found = revisions()
+    assert found[("orders", 2)] == 2
+    assert found[("quiet", 5)] == 1
+    assert (warehouse.version("gold.rebalance_member") or 0) == (version or 0) + 1
+
+    # Bytes that nobody knows, and another record at an offset that is taken: no rebalance changes, two findings.
+    land(warehouse, "c", [a_generation(3, 9), a_record(9, b"\x00\x63", b"?")])
+    run(team=lambda cluster_id, group_id: f"team of {group_id}")
+    assert revisions() == found
+    rules = warehouse.query("SELECT rule_id, subject, evidence FROM gold.finding WHERE group_id IS NULL").to_pylist()
+    assert sorted((r["rule_id"], r["subject"], r["evidence"][0]) for r in rules) == [
+        ("TR002", "__consumer_offsets-7", "record:__consumer_offsets-7@9"),
+        ("TR005", "__consumer_offsets-7", "record:__consumer_offsets-7@3"),
+    ]
+
+
+def test_rows_of_a_rebalance_that_vanished_are_removed(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    land(warehouse, "a", [a_generation(1, 1), a_generation(4, 4)])
+    pipeline.run(warehouse, spark=spark, with_quality=False)
+    missing = "SELECT generation_id FROM gold.rebalance WHERE outcome = 'missing'"
+    before = {row["generation_id"] for row in warehouse.query(missing).to_pylist()}
+    assert before
+    land(warehouse, "b", [a_generation(2, 2), a_generation(3, 3)])
+    pipeline.run(warehouse, spark=spark, with_quality=False)
+    assert warehouse.query(missing).num_rows == 0
+    ids = warehouse.query("SELECT rebalance_id FROM gold.rebalance").column(0).to_pylist()
+    members = warehouse.query("SELECT DISTINCT rebalance_id FROM gold.rebalance_member").column(0).to_pylist()
+    assert len(ids) == len(set(ids)) == 4
+    assert set(members) <= set(ids)
