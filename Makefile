@@ -3,21 +3,24 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
+# tests.skips: with CI=true a skipped test is a failed one.
+PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -p tests.skips
+SKIPPED := .build/skipped-tiers
+KAFKA ?= 4.3.0
 export PYTHONHASHSEED := 0
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@grep -E '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -E '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 $(STAMP): requirements/all.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: install it, or say make PYTHON=/path/to/python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip uv
+	test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip sync -q --python $(BIN)/python requirements/all.txt
-	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e . || $(BIN)/python -m pip install -q --no-deps -e .
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
 	touch $(STAMP)
 
 setup: $(STAMP) ## Make the environment in .venv from the pinned requirements
@@ -32,14 +35,53 @@ lint: $(STAMP) ## Style, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-domain: $(STAMP) ## The tests that need neither a JVM, a broker, Airflow nor a browser
-	$(PYTEST) -q -m "not (spark or broker or airflow or browser)"
+# One tier: its name, its tests, and the tools it needs (a|b: either). A tier without its tool is counted, and fails CI;
+# a tier that finds no test fails by itself (pytest's status 5).
+define tier
+	@lacking=; \
+	for tools in $(3); do \
+	  found=; for tool in $$(echo $$tools | tr '|' ' '); do command -v $$tool >/dev/null && found=yes; done; \
+	  [ -n "$$found" ] || lacking="$$lacking $$(echo $$tools | sed 's/|/ or /g')"; \
+	done; \
+	if [ -z "$$lacking" ]; then echo "== $(1) tests"; $(PYTEST) -m "$(2)"; \
+	else \
+	  echo "== SKIPPED: the $(1) tests need$$lacking (see rebalance-audit doctor)"; \
+	  mkdir -p .build; echo "$(1)" >> $(SKIPPED); [ "$$CI" != true ]; \
+	fi
+endef
 
-test: test-domain ## Every test, the fast ones first
-	$(PYTEST) -q -m spark
-	$(PYTEST) -q -m broker
-	$(PYTEST) -q -m airflow
-	$(PYTEST) -q -m browser
+test-domain: $(STAMP) ## The tests that need neither a JVM, a broker, Airflow nor a browser
+	$(call tier,quick,not (spark or broker or airflow or browser or differential),)
+
+test-spark: $(STAMP) ## The stages on real Spark
+	$(call tier,Spark,spark and not (broker or airflow or browser),java)
+
+test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
+	$(call tier,live cluster,broker and not (airflow or browser),java javac mvn)
+
+test-differential: export DIFFERENTIAL_CASES ?= 1000000
+test-differential: $(STAMP) ## A million records: our decoders against Kafka's own classes
+	$(call tier,differential,differential,java javac mvn)
+
+score: $(STAMP) ## Every capture, golden and in captures/, against what its clients saw (FLAGS=--failures: what is wrong)
+	$(BIN)/python -m tests.score $(FLAGS)
+
+test-airflow: $(STAMP) ## The DAGs, and one real run
+	$(call tier,Airflow,airflow and not browser,$(BIN)/airflow java)
+
+test-browser: $(STAMP) ## The app in a real browser
+	$(call tier,browser,browser,'chromium|chromium-browser|google-chrome')
+
+test: $(STAMP) ## Every test, the quick ones first
+	@rm -f $(SKIPPED)
+	@$(MAKE) --no-print-directory test-domain
+	@$(MAKE) --no-print-directory test-spark
+	@$(MAKE) --no-print-directory test-differential
+	@$(MAKE) --no-print-directory test-broker
+	@$(MAKE) --no-print-directory test-airflow
+	@$(MAKE) --no-print-directory test-browser
+	@if [ -f $(SKIPPED) ]; then echo "== $$(wc -l < $(SKIPPED)) kinds of tests were skipped: $$(paste -sd, $(SKIPPED))"; \
+	  else echo "== all kinds of tests ran"; fi
 
 demo: $(STAMP) ## Recorded evidence of real clusters through the whole path, then the app
 	$(BIN)/rebalance-audit demo
@@ -47,7 +89,35 @@ demo: $(STAMP) ## Recorded evidence of real clusters through the whole path, the
 live: $(STAMP) ## The same on a lab cluster started now, with rebalances happening while you watch
 	$(BIN)/rebalance-audit demo --live
 
+doctor: $(STAMP) ## What this machine lacks
+	$(BIN)/rebalance-audit doctor
+
+capture: $(STAMP) ## Make all captures of one version again, into captures/ (KAFKA=4.3.0)
+	@for scenario in $$($(BIN)/python -m infra.lab list | grep '^[a-z]'); do \
+	  $(BIN)/python -m infra.lab capture $$scenario --kafka $(KAFKA) || exit 1; \
+	done
+
+differential: $(STAMP) ## Ten million records: our decoders against Kafka's own classes
+	$(BIN)/python -m tests.differential 10000000
+
+FUZZ_VENV := .build/fuzz-venv
+
+$(FUZZ_VENV)/.installed: tests/fuzz/requirements.txt
+	$(PYTHON) -m venv $(FUZZ_VENV)
+	$(FUZZ_VENV)/bin/python -m pip install -q -r tests/fuzz/requirements.txt
+	touch $@
+
+fuzz: $(FUZZ_VENV)/.installed ## Coverage-guided fuzzing of every decoder and line parser (EXECUTIONS=200000 each)
+	$(FUZZ_VENV)/bin/python -m tests.fuzz $(or $(EXECUTIONS),200000)
+
+bench: $(STAMP) ## Every benchmark
+	@for file in bench/*.py; do \
+	  name=$$(basename $$file .py); [ $$name = __init__ ] || { echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; }; \
+	done
+
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements lint test-domain test demo live clean
+.PHONY: help setup requirements lint test test-domain test-spark test-differential test-broker test-airflow \
+	test-browser demo live doctor \
+	capture score differential fuzz bench clean

@@ -1,0 +1,136 @@
+"""Airflow: evidence in, every stage followed by its check, publish, alert. Nothing happens when this file is read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG, Param, chain
+
+from spark_jobs.pipeline import STAGES
+
+DOCS = """
+### Rebalance audit
+
+Brings new evidence into a warehouse, runs every stage of the pipeline over what is new, checks what each stage wrote
+(Great Expectations suites from `domain/tables.py`), publishes, and alerts.
+
+**Where it runs.** Each task calls the `rebalance-audit` command in the command's own interpreter, so that Airflow may
+live in another environment. The worker's environment says where things are:
+
+| variable | meaning |
+| --- | --- |
+| `REBALANCE_AUDIT_COMMAND` | how to call it; default `rebalance-audit` on PATH |
+| `REBALANCE_AUDIT_WAREHOUSE` | the warehouse, unless the run's parameter names one |
+| `REBALANCE_AUDIT_BOOTSTRAP` | brokers to collect from, unless the run's parameters name a source |
+| `REBALANCE_AUDIT_COMMAND_CONFIG` | client properties with the credentials; never a parameter, parameters are shown |
+| `REBALANCE_AUDIT_ALERT_TO` | alert targets, blanks between them; without it the last task is skipped |
+
+**Backfill.** Trigger it with `evidence` set to a folder of copied segments and logs. Importing twice changes nothing.
+
+**When it fails.** A stage that breaks a fatal law stops the run; readers keep what was published before. The verdicts
+are in `gold.check`, the failing rows in the task's log. Everything may be run again at any point: a stage knows what
+it has done. Only one run is active at a time, since a warehouse has one writer.
+"""
+
+CALL = """
+set -euo pipefail
+read -ra command <<< "${REBALANCE_AUDIT_COMMAND:-rebalance-audit}"
+warehouse=${WAREHOUSE:-${REBALANCE_AUDIT_WAREHOUSE:-}}
+if [ -z "$warehouse" ]; then
+  echo "No warehouse: set the parameter 'warehouse', or REBALANCE_AUDIT_WAREHOUSE in the worker's environment." >&2
+  exit 2
+fi
+"""
+
+COLLECT = (
+    CALL
+    + """
+options=(-q -w "$warehouse")
+if [ -n "$LOGS" ]; then options+=(--logs "$LOGS"); fi
+if [ -n "$CLUSTER_ID" ]; then options+=(--cluster-id "$CLUSTER_ID"); fi
+if [ -n "$EVIDENCE" ]; then
+  if [ -n "$LOG_TIME_ZONE" ]; then options+=(--log-time-zone "$LOG_TIME_ZONE"); fi
+  exec "${command[@]}" import "${options[@]}" -- "$EVIDENCE"
+fi
+bootstrap=${BOOTSTRAP:-${REBALANCE_AUDIT_BOOTSTRAP:-}}
+if [ -z "$bootstrap" ]; then
+  echo "No source: set the parameter 'evidence' or 'bootstrap_server', or REBALANCE_AUDIT_BOOTSTRAP." >&2
+  exit 2
+fi
+if [ -n "${REBALANCE_AUDIT_COMMAND_CONFIG:-}" ]; then options+=(--command-config "$REBALANCE_AUDIT_COMMAND_CONFIG"); fi
+exec "${command[@]}" collect "${options[@]}" --until-end -b "$bootstrap"
+"""
+)
+
+# Publishing is checked before it is committed: a later check could not take back what people have read.
+RUN_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --stage "$STAGE" --no-check\n'
+CHECK_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --check "$STAGE"\n'
+
+SKIPPED = 99
+ALERT = (
+    CALL
+    + f"""
+if [ -z "${{REBALANCE_AUDIT_ALERT_TO:-}}" ]; then echo "No alert targets are set."; exit {SKIPPED}; fi
+read -ra targets <<< "$REBALANCE_AUDIT_ALERT_TO"
+options=()
+for target in "${{targets[@]}}"; do options+=(--to "$target"); done
+exec "${{command[@]}}" alert -w "$warehouse" "${{options[@]}}"
+"""
+)
+
+
+def _text(description: str) -> Param:
+    return Param(None, type=["null", "string"], description=description)
+
+
+with DAG(
+    dag_id="rebalance_audit",
+    description="Kafka rebalances: collect or import, every stage with its check, publish, alert",
+    doc_md=DOCS,
+    schedule="@hourly",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    # One writer per warehouse, and Spark takes the machine's cores as it is.
+    max_active_tasks=1,
+    tags=["kafka", "audit"],
+    default_args={
+        "owner": "rebalance-audit",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(hours=2),
+    },
+    params={
+        "warehouse": _text("Folder or object-store URL of the warehouse."),
+        "evidence": _text("Import this evidence folder, instead of collecting."),
+        "bootstrap_server": _text("Collect from these brokers (HOST:PORT, comma between them)."),
+        "logs": _text("Folder with one folder of logs per node, as seen from the worker."),
+        "log_time_zone": _text("Zone of the imported logs; inferred if not given."),
+        "cluster_id": _text("Name of the cluster, where the evidence does not tell it."),
+    },
+) as dag:
+    # Parameters travel as environment variables: pasted into a command, their text would be run.
+    environment = {"WAREHOUSE": "{{ params.warehouse or '' }}"}
+    source = {
+        "EVIDENCE": "{{ params.evidence or '' }}",
+        "BOOTSTRAP": "{{ params.bootstrap_server or '' }}",
+        "LOGS": "{{ params.logs or '' }}",
+        "LOG_TIME_ZONE": "{{ params.log_time_zone or '' }}",
+        "CLUSTER_ID": "{{ params.cluster_id or '' }}",
+    }
+    steps = [
+        BashOperator(task_id="collect", bash_command=COLLECT, env=environment | source, append_env=True),
+    ]
+    for stage in STAGES:
+        named = environment | {"STAGE": stage.name}
+        steps += [
+            BashOperator(
+                task_id=stage.name, bash_command=RUN_STAGE, env=named, append_env=True, doc_md=f"Law: {stage.law}."
+            ),
+            BashOperator(task_id=f"check_{stage.name}", bash_command=CHECK_STAGE, env=named, append_env=True),
+        ]
+    steps.append(
+        BashOperator(task_id="alert", bash_command=ALERT, env=environment, append_env=True, skip_on_exit_code=SKIPPED)
+    )
+    chain(*steps)

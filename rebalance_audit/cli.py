@@ -1,0 +1,135 @@
+"""The command line: the composition root, the only module (with `commands`) that may import every edge.
+
+Data on stdout, everything else on stderr. Exit status 0 ok, 1 error, 2 usage, 3 findings at or above --fail-on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from rebalance_audit import __version__
+from rebalance_audit.commands import collect, demo, explain, export, lab, options, pipeline, report, serve
+from rebalance_audit.commands import doctor as doctor_verb
+from rebalance_audit.commands.output import visible
+
+EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130
+ENVIRONMENT_DEBUG = "REBALANCE_AUDIT_DEBUG"
+
+app = typer.Typer(
+    name="rebalance-audit",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
+)
+app.command("explain")(explain.explain)
+app.command("import")(collect.import_folder)
+app.command("collect")(collect.collect)
+app.command("run")(pipeline.run)
+app.command("watch")(pipeline.watch)
+app.command("report")(report.report)
+app.command("export")(export.export)
+app.command("check")(report.check)
+app.command("alert")(report.alert)
+app.command("serve")(serve.serve)
+app.command("ui")(serve.ui)
+app.command("demo")(demo.demo)
+app.command("doctor")(doctor_verb.doctor)
+app.command(
+    "lab",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)(lab.lab)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rebalance-audit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="With an error, show where in the program it arose.")] = False,
+) -> None:
+    if debug:
+        os.environ[ENVIRONMENT_DEBUG] = "1"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Ends the process. Every error is one sentence on stderr."""
+    signal.signal(signal.SIGTERM, _unwind)
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def _unwind(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends like Ctrl-C does: children are stopped, leases given back."""
+    raise KeyboardInterrupt
+
+
+def run(argv: Sequence[str]) -> int:
+    """The exit status."""
+    try:
+        app(list(argv), prog_name="rebalance-audit")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except Exception as error:
+        if os.environ.get(ENVIRONMENT_DEBUG):
+            raise
+        sentence = sentence_for(error)
+        if sentence is None:
+            sentence = (
+                f"Something unexpected went wrong ({type(error).__name__}: {error}); run it again as "
+                f"`rebalance-audit --debug …` to see where, and report it."
+            )
+        print(f"rebalance-audit: {visible(sentence)}", file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
+    return 0
+
+
+_KNOWN_ERRORS = (
+    ("rebalance_audit.warehouse", "WarehouseError"),
+    ("rebalance_audit.alerts", "AlertError"),
+    ("rebalance_audit.domain.detect", "LimitsError"),
+    ("ingest.errors", "IngestError"),
+    ("spark_jobs.session", "NoJavaError"),
+    ("spark_jobs.quality", "QualityError"),
+    ("infra.lab.processes", "LabError"),
+)
+"""Errors whose text is a sentence for the user. Looked up by name: importing them all would cost seconds."""
+
+
+def sentence_for(error: Exception) -> str | None:
+    """What to tell the user; None for an error nobody foresaw."""
+    if isinstance(error, options.CommandError):
+        return str(error)
+    for module, name in _KNOWN_ERRORS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(error, kind):
+            return str(error)
+    if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return f"{error.filename or 'A file'}: {error.strerror or error}; check the path and your rights."
+    if isinstance(error, OSError) and error.errno in (28, 122):
+        return f"{error.filename or 'The disk'}: {error.strerror}; free some space, nothing stored before is harmed."
+    return None
+
+
+if __name__ == "__main__":
+    main()

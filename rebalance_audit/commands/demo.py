@@ -1,0 +1,179 @@
+"""`demo`: recorded evidence of real clusters through the whole path, then the app; `--live`: a cluster started now."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.collect import collect_settings, land_folder, tell_import, until_stopped
+from rebalance_audit.commands.options import CommandError
+from rebalance_audit.commands.output import note
+from rebalance_audit.commands.pipeline import follow, run_stages, start_spark, tell_outcome
+from rebalance_audit.commands.serve import serve_app, start_app
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+RECORDED = CHECKOUT / "tests" / "golden"
+LIVE_EVERY_S = 3.0
+_LAB_IS_UP = "Ctrl-C ends it all."
+
+
+def demo(
+    warehouse: Annotated[
+        str | None, typer.Option("-w", "--warehouse", metavar="W", help="Where to; a folder of its own by default.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Start a real cluster now, and watch its rebalances.")] = False,
+    kafka: Annotated[str, typer.Option("--kafka", metavar="V", help="With --live: Kafka's version.")] = "4.3.0",
+    port: Annotated[int, typer.Option("--port", metavar="P", help="Of the app; 0: any that is free.")] = 8501,
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the report.")] = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show everything on recorded evidence, or on a live cluster."""
+    if live:
+        _live(warehouse, kafka, port, quiet=quiet)
+    else:
+        _recorded(warehouse, port, no_serve=no_serve, quiet=quiet)
+
+
+def _recorded(warehouse: str | None, port: int, *, no_serve: bool, quiet: bool) -> None:
+    from ingest.folders import open_folder
+    from rebalance_audit.commands.report import print_report
+    from rebalance_audit.warehouse import Warehouse
+
+    captures = sorted(path.parent for path in RECORDED.glob("*/*/meta.json"))
+    if not captures:
+        raise CommandError(f"There is no recorded evidence at {RECORDED}; run the demo in a checkout of the project.")
+    warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(captures))
+    started = time.monotonic()
+    for capture in captures:
+        note(f"{cluster_name(capture)}: {_description(capture)}", quiet=quiet)
+        folder = open_folder(capture, cluster_id=cluster_name(capture))
+        tell_import(land_folder(folder, warehouse, quiet=quiet), quiet=quiet)
+    opened = Warehouse.open(warehouse)
+    outcome = run_stages(opened, quiet=quiet)
+    tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
+    print_report(opened)
+    note(f"The warehouse is {opened.location}.", quiet=quiet)
+    if not no_serve:
+        serve_app(opened.location, port, quiet=quiet)
+
+
+def cluster_name(capture: Path) -> str:
+    """The id a capture's cluster gets in the demo: `eager_join_leave_kill-4.3.0`."""
+    return f"{capture.name}-{capture.parent.name}"
+
+
+def _fingerprint(captures: Sequence[Path]) -> str:
+    """Another one for other captures: the same cluster's name with other bytes would be a contradiction."""
+    digest = hashlib.sha256()
+    for capture in captures:
+        digest.update(cluster_name(capture).encode() + (capture / "meta.json").read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _description(capture: Path) -> str:
+    try:
+        told = json.loads((capture / "truth" / "scenario.json").read_text("utf-8"))["description"]
+    except (OSError, ValueError, KeyError):
+        return "recorded evidence"
+    return " ".join(str(told).split())
+
+
+# ---- live
+
+
+@dataclass(slots=True)
+class Lab:
+    """A lab in a process of its own: its signals and its children stay with it."""
+
+    process: subprocess.Popen[str]
+    bootstrap: str = ""
+    logs: str = ""
+    clients: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def read_until_up(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line.rstrip())
+            if match := re.match(r"bootstrap\s+(\S+)", line):
+                self.bootstrap = match[1]
+            elif match := re.match(r"logs\s+(.+?)\s*$", line):
+                self.logs = match[1]
+            elif re.search(r"\bpid \d+  group ", line):
+                self.clients.append(line.rstrip())
+            elif _LAB_IS_UP in line:
+                return
+        raise CommandError(f"The lab did not start: {' '.join(self.said[-3:]) or 'see what it said above'}")
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def starting_lab(kafka: str, *, connect_workers: int = 1) -> Iterator[Lab]:
+    """Comes back at once: there is other work while it starts."""
+    command = [
+        sys.executable, "-m", "infra.lab", "up", "--load", "--kafka", kafka, "--connect", str(connect_workers)
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        start_new_session=True,  # Ctrl-C comes to us; we end the lab last and in order
+    )  # fmt: skip
+    lab = Lab(process)
+    try:
+        yield lab
+    finally:
+        lab.stop()
+
+
+def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
+    from rebalance_audit.warehouse import Warehouse
+
+    note("Starting a real cluster with Maven's jars; the first time it fetches them.", quiet=quiet)
+    with tempfile.TemporaryDirectory(prefix="rebalance-audit-live-") as scratch, starting_lab(kafka) as lab:
+        session = start_spark()
+        lab.read_until_up()
+        opened: Any = Warehouse.open(warehouse or f"{scratch}/warehouse", create=True)
+        settings = collect_settings(lab.bootstrap, None, None, [lab.logs], None, flush_ms=1_000)
+        app = start_app(opened.location, port)
+        try:
+            note(f"Kafka is at {lab.bootstrap}, its logs in {lab.logs}.")
+            note(f"The app is at {app.address}. The first rebalances show within half a minute.")
+            note("Now hurt a group, and watch: kill -9 PID of one of")
+            for line in lab.clients:
+                note(f"   {line}")
+            note("Ctrl-C ends it all.")
+            with until_stopped() as stopped:
+                threading.Thread(target=_drain, args=(lab,), name="lab output", daemon=True).start()
+                follow(opened, settings, session, stopped, every_s=LIVE_EVERY_S, alert_to=[], quiet=quiet)
+        finally:
+            app.stop()
+
+
+def _drain(lab: Lab) -> None:
+    """What the lab says later must not fill its pipe."""
+    assert lab.process.stdout is not None
+    for line in lab.process.stdout:
+        lab.said = [*lab.said[-20:], line.rstrip()]

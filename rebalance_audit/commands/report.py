@@ -1,0 +1,156 @@
+"""`report`, `check` and `alert`: what is published, for people, for CI and for whoever is on call."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.options import Output, Severity
+from rebalance_audit.commands.output import json_text, note, output_width, visible, write_rows
+
+EXIT_FINDINGS = 3
+_SHOWN = ("severity", "rule_id", "cluster_id", "subject", "status", "title", "finding_id")
+
+
+def check(
+    warehouse: options.Warehouse,
+    fail_on: Annotated[Severity, typer.Option("--fail-on", help="Exit 3 for findings this severe.")] = Severity.WARNING,
+    group: options.Group = None,
+    cluster_id: options.ClusterId = None,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Count what is over, too.")] = False,
+    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    quiet: options.Quiet = False,
+) -> None:
+    """For CI: list grave findings, and exit 3 if there are any."""
+    from rebalance_audit.commands.export import known_table, selection
+    from rebalance_audit.domain.tables import SEVERITIES
+    from rebalance_audit.warehouse import Warehouse
+
+    opened = published(Warehouse.open(warehouse))
+    table = known_table("gold.finding")
+    rows: list[dict[str, Any]] = opened.query(*selection(table, group=group, cluster_id=cluster_id)).to_pylist()
+    least = SEVERITIES.index(fail_on.value)
+    found = [r for r in rows if SEVERITIES.index(r["severity"]) >= least and (resolved or r["status"] == "open")]
+    found.sort(key=lambda r: (-SEVERITIES.index(r["severity"]), r["cluster_id"], r["subject"], r["rule_id"]))
+    if output is not Output.TABLE or found:
+        columns = _SHOWN[:-1] if output is Output.TABLE else [column.name for column in table.columns]
+        write_rows(found, columns, output)
+    if found:
+        note(f"{len(found)} findings at or above {fail_on.value}.", quiet=quiet)
+        raise typer.Exit(EXIT_FINDINGS)
+    note(f"No {'finding' if resolved else 'open finding'} at or above {fail_on.value}.", quiet=quiet)
+
+
+def published(opened: Any) -> Any:
+    """The warehouse, if something is published in it. An empty answer and no answer must not look alike."""
+    if not opened.published():
+        raise options.CommandError(
+            f"Nothing is published at {opened.location} yet; run `rebalance-audit run -w {opened.location}`."
+        )
+    return opened
+
+
+def alert(
+    warehouse: options.Warehouse,
+    to: Annotated[
+        list[str],
+        typer.Option("--to", metavar="URL", help="https://… (Alertmanager) or any target of apprise. Repeatable."),
+    ],
+    least: Annotated[Severity, typer.Option("--min-severity", help="Not below this.")] = Severity.WARNING,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="What was told to whom; in the warehouse by default.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Send findings that are new or over, to each target once."""
+    from rebalance_audit.warehouse import Warehouse
+
+    if not send(published(Warehouse.open(warehouse)), to, least, state, dry_run=dry_run, quiet=quiet):
+        raise typer.Exit(1)
+
+
+def send(
+    opened: Any,
+    to: list[str],
+    least: Severity,
+    state: Path | None = None,
+    *,
+    dry_run: bool = False,
+    quiet: bool = False,
+) -> bool:
+    """False if a target could not be reached; the others have theirs."""
+    from rebalance_audit.alerts import send_alerts
+    from rebalance_audit.commands.export import known_table, selection
+    from rebalance_audit.domain.model import Finding, from_row
+
+    rows = opened.query(*selection(known_table("gold.finding"))).to_pylist()
+    if state is None:
+        if "://" in opened.location:
+            raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
+        state = Path(opened.location) / "notes" / "alerts.json"
+    told = send_alerts(
+        [from_row(Finding, row) for row in rows], to, state, dry_run, least.value, is_all=True, out=_print_message
+    )
+    for failure in told.failures:
+        note(failure)
+    if dry_run:
+        note(f"{len(told.printed)} messages would be sent.", quiet=quiet)
+    else:
+        note(f"{told.delivered_count} findings told.", quiet=quiet)
+    return not told.failures
+
+
+def _print_message(text: str) -> None:
+    print("\n".join(visible(line) for line in text.splitlines()) + "\n")
+
+
+class ReportFormat(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    HTML = "html"
+
+
+def report(
+    warehouse: options.Warehouse,
+    group: options.Group = None,
+    from_: options.From = None,
+    to: options.To = None,
+    output: Annotated[
+        ReportFormat, typer.Option("-o", "--output", help="html is one file that needs nothing else.")
+    ] = ReportFormat.TABLE,
+) -> None:
+    """What a period cost: incidents, worst groups, causes, the unseen."""
+    from rebalance_audit.report import read_report, report_dict
+    from rebalance_audit.warehouse import Warehouse
+
+    opened = published(Warehouse.open(warehouse))
+    now_ms = time.time_ns() // 1_000_000
+    from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
+    to_ms = None if to is None else options.instant_ms(to, now_ms)
+    if output is ReportFormat.TABLE:
+        print_report(opened, group=group, from_ms=from_ms, to_ms=to_ms)
+        return
+    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms)
+    if output is ReportFormat.JSON:
+        sys.stdout.write(json_text(report_dict(found)) + "\n")
+    else:
+        from rebalance_audit.report import report_html
+
+        sys.stdout.write(report_html(found))
+
+
+def print_report(
+    opened: Any, *, group: str | None = None, from_ms: int | None = None, to_ms: int | None = None
+) -> None:
+    from rebalance_audit.report import read_report, report_text
+
+    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms)
+    sys.stdout.write(report_text(found, output_width()))
+    sys.stdout.flush()

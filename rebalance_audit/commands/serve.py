@@ -1,0 +1,148 @@
+"""`serve` (Prometheus) and `ui` (the app): both on loopback unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.collect import until_stopped
+from rebalance_audit.commands.options import ENVIRONMENT_WAREHOUSE, CommandError
+from rebalance_audit.commands.output import note
+
+LOOPBACK = "127.0.0.1"
+Port = Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535)]
+
+
+def serve(
+    warehouse: options.Warehouse,
+    port: Port = 9464,
+    host: Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")] = LOOPBACK,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look at the warehouse this often.")] = "15s",
+    quiet: options.Quiet = False,
+) -> None:
+    """Serve Prometheus metrics from the published tables."""
+    from rebalance_audit.exporter import Exporter
+    from rebalance_audit.warehouse import Warehouse
+
+    opened = Warehouse.open(warehouse)
+    every_s = options.duration_ms(every) / 1000
+    exporter = Exporter(opened)
+    exporter.refresh()
+    try:
+        server_port = exporter.listen(host, port)
+    except OSError as error:
+        raise CommandError(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}; choose another with --port."
+        ) from error
+    note(f"Metrics are at http://{host}:{server_port}/metrics; Ctrl-C ends.", quiet=quiet)
+    with until_stopped() as stopped:
+        while not stopped.wait(every_s):
+            exporter.refresh()
+    exporter.close()
+
+
+def ui(warehouse: options.Warehouse, port: Port = 8501, quiet: options.Quiet = False) -> None:
+    """Serve the app on a loopback address."""
+    from rebalance_audit.warehouse import Warehouse
+
+    serve_app(Warehouse.open(warehouse).location, port, quiet=quiet)
+
+
+def serve_app(location: str, port: int, *, quiet: bool) -> None:
+    """Raises CommandError if the app does not come up."""
+    app = start_app(location, port)
+    try:
+        note(f"The app is at {app.address}; Ctrl-C ends.", quiet=quiet)
+        with until_stopped() as stopped:
+            while not stopped.wait(0.5):
+                app.raise_if_ended()
+    finally:
+        app.stop()
+
+
+class App:
+    """The Streamlit server as a child process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], address: str, output: Path) -> None:
+        self._process, self.address, self._output = process, address, output
+
+    def wait_until_up(self, timeout_s: float = 60) -> None:
+        give_up_at = time.monotonic() + timeout_s
+        while time.monotonic() < give_up_at:
+            self.raise_if_ended()
+            try:
+                with urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=2) as answer:
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.2)
+        raise CommandError(f"The app did not answer at {self.address} within {timeout_s:.0f} s; see {self._output}.")
+
+    def raise_if_ended(self) -> None:
+        if self._process.poll() is not None:
+            said = self._output.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+            raise CommandError(f"The app ended with status {self._process.returncode}: {said[0]}")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._output.unlink(missing_ok=True)
+
+
+def start_app(location: str, port: int) -> App:
+    """Port 0: any that is free. Comes back when the app answers."""
+    import tempfile
+    from importlib.util import find_spec
+
+    spec = find_spec("app")
+    if spec is None or spec.origin is None or find_spec("streamlit") is None:
+        raise CommandError("The app is not installed here; install with `make setup` in a checkout.")
+    port = _free_port(port)
+    main = Path(spec.origin).parent / "main.py"
+    output = Path(tempfile.mkstemp(prefix="rebalance-audit-app-", suffix=".txt")[1])
+    command = [
+        sys.executable, "-m", "streamlit", "run", str(main), "--server.address", LOOPBACK, "--server.port", str(port),
+        "--server.headless", "true", "--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none",
+    ]  # fmt: skip
+    with output.open("wb") as said:
+        process = subprocess.Popen(
+            command,
+            cwd=main.parent.parent,  # where .streamlit/config.toml lies
+            env=os.environ | {ENVIRONMENT_WAREHOUSE: location},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+    app = App(process, f"http://{LOOPBACK}:{port}", output)
+    try:
+        app.wait_until_up()
+    except BaseException:
+        app.stop()
+        raise
+    return app
+
+
+def _free_port(wanted: int) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, wanted))
+        except OSError as error:
+            raise CommandError(
+                f"Port {wanted} of {LOOPBACK} is taken ({error.strerror}); choose another with --port."
+            ) from error
+        return int(probe.getsockname()[1])

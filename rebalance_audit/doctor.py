@@ -1,0 +1,290 @@
+"""What this machine, a warehouse, a folder or a cluster lacks, each with its remedy. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata, util
+from pathlib import Path
+
+PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
+JAVA_FROM = 17
+"""Spark 4 is compiled for Java 17."""
+DISK_NEEDED_BYTES = 1 << 30
+"""A warehouse of a day of a busy cluster; below it a run may end in the middle."""
+DISK_LEAST_BYTES = 100 << 20
+MEMORY_NEEDED_BYTES = 3 << 30
+"""Spark's driver 1.4 GiB at most, its Python workers, the app."""
+PROBE_S = 10.0
+
+RUNTIME_MODULES: Mapping[str, str] = {
+    "pyspark": "pyspark", "pyarrow": "pyarrow", "pandas": "pandas", "deltalake": "deltalake", "duckdb": "duckdb",
+    "confluent_kafka": "confluent-kafka", "great_expectations": "great-expectations", "streamlit": "streamlit",
+    "altair": "altair", "cramjam": "cramjam", "google_crc32c": "google-crc32c", "rich": "rich", "apprise": "apprise",
+    "prometheus_client": "prometheus-client", "jinja2": "jinja2", "google.protobuf": "protobuf",
+}  # fmt: skip
+"""Import name to the name it is installed by."""
+
+
+class State(StrEnum):
+    OK = "ok"
+    OPTIONAL = "optional"
+    """Missing, and only needed for what the detail says."""
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    subject: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+def ok(subject: str, detail: str) -> Check:
+    return Check(subject=subject, state=State.OK, detail=detail)
+
+
+def fault(subject: str, detail: str, remedy: str = "") -> Check:
+    """Without a remedy where the detail says it already."""
+    return Check(subject=subject, state=State.FAULT, detail=detail, remedy=remedy)
+
+
+def optional(subject: str, detail: str, remedy: str) -> Check:
+    return Check(subject=subject, state=State.OPTIONAL, detail=detail, remedy=remedy)
+
+
+# ---- the machine
+
+
+def machine(place: Path | None = None) -> Iterator[Check]:
+    """`place`: where data will be written."""
+    yield python(sys.version_info[:3])
+    yield from packages()
+    yield java()
+    yield memory(_memory_bytes())
+    where = _existing(place or Path.cwd())
+    yield disk(where, shutil.disk_usage(where).free)
+    yield scratch()
+    yield tool("mvn", "Maven", "real clusters (`lab`, `demo --live`)", "maven")
+    yield tool("javac", "the Java compiler", "real clusters (`lab`, `demo --live`)", "openjdk-17-jdk-headless")
+    yield airflow()
+
+
+def python(version: Sequence[int]) -> Check:
+    told = ".".join(map(str, version))
+    if PYTHON_FROM <= tuple(version[:2]) < PYTHON_BELOW:
+        return ok("python", told)
+    return fault("python", f"{told} is not between 3.11 and 3.13", "run it with Python 3.11, 3.12 or 3.13")
+
+
+def packages(find: Callable[[str], object | None] = lambda name: _find(name)) -> Iterator[Check]:
+    missing = sorted(package for module, package in RUNTIME_MODULES.items() if find(module) is None)
+    if missing:
+        yield fault("packages", f"missing: {', '.join(missing)}", "install with `make setup` (or pip install -e .)")
+    else:
+        yield ok("packages", f"all {len(RUNTIME_MODULES)} there")
+    if _is_installed("pyspark-client"):
+        yield fault(
+            "pyspark",
+            "pyspark-client is installed over pyspark and overwrites its files",
+            "uninstall pyspark-client and apache-airflow-providers-apache-spark, then reinstall pyspark",
+        )
+
+
+def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Check:
+    install = "install a Java runtime of version 17, 21 or 25 (Debian: apt-get install openjdk-17-jre-headless)"
+    home = environment.get("JAVA_HOME")
+    path = str(Path(home) / "bin" / "java") if home else which("java")
+    if path is None:
+        return fault("java", "no java on PATH and no JAVA_HOME; Spark needs it", install)
+    if not Path(path).exists():
+        return fault("java", f"JAVA_HOME is {home}, but {path} is not there", "correct or unset JAVA_HOME")
+    try:
+        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return fault("java", f"{path} does not run ({error})", install)
+    version = java_version(said)
+    if version is None:
+        return fault("java", f"{path} does not tell its version", install)
+    if version < JAVA_FROM:
+        return fault("java", f"{path} is Java {version}; Spark 4 needs 17 or newer", install)
+    return ok("java", f"{version} ({path})")
+
+
+def java_version(said: str) -> int | None:
+    """The major version in what `java -version` prints; 8 for 1.8."""
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(match[1]) if match else None
+
+
+def tool(command: str, name: str, needed_for: str, package: str) -> Check:
+    path = shutil.which(command)
+    if path is not None:
+        return ok(command, path)
+    return optional(command, f"{name} is missing; only needed for {needed_for}", f"apt-get install {package}")
+
+
+def airflow() -> Check:
+    if _is_installed("apache-airflow"):
+        return ok("airflow", metadata.version("apache-airflow"))
+    return optional(
+        "airflow",
+        "not in this environment; only needed for the DAGs, which may run elsewhere",
+        "pip install -e .[airflow]",
+    )
+
+
+def disk(place: Path, free_bytes: int) -> Check:
+    told = f"{free_bytes / (1 << 30):.1f} GiB free at {place}"
+    if free_bytes < DISK_LEAST_BYTES:
+        return fault("disk", told, "free some space, or choose another --warehouse")
+    if free_bytes < DISK_NEEDED_BYTES:
+        return optional("disk", f"{told}; enough for small clusters only", "free some space")
+    return ok("disk", told)
+
+
+def memory(total_bytes: int | None) -> Check:
+    if total_bytes is None:
+        return ok("memory", "not known on this system")
+    told = f"{total_bytes / (1 << 30):.1f} GiB"
+    if total_bytes < MEMORY_NEEDED_BYTES:
+        return optional("memory", f"{told}; Spark may run out of it on large inputs", "give the machine 4 GiB")
+    return ok("memory", told)
+
+
+def scratch() -> Check:
+    folder = Path(tempfile.gettempdir())
+    if os.access(folder, os.W_OK):
+        return ok("temporary folder", str(folder))
+    return fault("temporary folder", f"{folder} is not writable; Spark needs it", "set TMPDIR to a writable folder")
+
+
+# ---- what was named
+
+
+def warehouse(location: str) -> Iterator[Check]:
+    from rebalance_audit.warehouse import Warehouse, WarehouseError
+
+    try:
+        opened = Warehouse.open(location)
+    except WarehouseError as error:
+        yield fault("warehouse", str(error))
+        return
+    published = opened.published()
+    landed = len(opened.landed("record")) + len(opened.landed("log_line"))
+    if not published:
+        yield fault(
+            "warehouse", f"{landed} landing files, nothing published yet", f"run `rebalance-audit run -w {location}`"
+        )
+    else:
+        yield ok("warehouse", f"{len(published)} tables published, {landed} landing files")
+    if "://" not in location and not os.access(location, os.W_OK):
+        yield optional("warehouse", f"{location} is not writable for this user", "only reading works")
+
+
+def files(folders: Iterable[Path]) -> Iterator[Check]:
+    """Every file below these folders can be read."""
+    for folder in folders:
+        if not folder.is_dir():
+            yield fault("files", f"{folder} is not a folder", "check the path")
+            continue
+        if not os.access(folder, os.R_OK | os.X_OK):
+            yield fault("files", f"{folder} may not be listed by this user", _allow(folder))
+            continue
+        found = [path for path in sorted(folder.rglob("*")) if path.is_file() or not os.access(path, os.R_OK)]
+        closed = [path for path in found if not os.access(path, os.R_OK)]
+        for path in closed[:5]:
+            yield fault("files", f"{path} may not be read by this user", _allow(path))
+        if len(closed) > 5:
+            yield fault("files", f"{len(closed) - 5} more files below {folder} may not be read", _allow(folder))
+        if not closed:
+            yield ok("files", f"{len(found)} readable below {folder}")
+
+
+def _allow(path: Path) -> str:
+    return f"let this user read it, for example setfacl -R -m u:$(id -un):rX {path}"
+
+
+def cluster(config: Mapping[str, str], offsets_topic: str = "__consumer_offsets") -> Iterator[Check]:
+    """Reachable, and DESCRIBE and READ on what is to be read. Joins nothing."""
+    from ingest.broker import Cluster
+    from ingest.errors import IngestError
+
+    try:
+        found = Cluster(config, timeout_s=PROBE_S)
+    except IngestError as error:
+        yield fault("brokers", str(error))
+        return
+    yield ok("brokers", f"{found.address} is cluster {found.cluster_id}")
+    if (why := found.why_not(offsets_topic)) is not None:
+        yield fault(offsets_topic, why)
+    else:
+        yield _readable(found, offsets_topic, "group")
+    try:
+        connect = found.find_connect_topics()
+    except IngestError as error:
+        yield fault("connect topics", str(error))
+        return
+    if not connect:
+        yield ok("connect topics", "none found; name them with -t where there are some")
+    for topic, kind in connect.items():
+        yield _readable(found, topic, kind)
+
+
+def _readable(found: object, topic: str, kind: str) -> Check:
+    """By fetching from one partition, since only that needs READ."""
+    import time
+
+    from ingest.broker import BrokerReader, Cluster
+
+    assert isinstance(found, Cluster)
+    reader = BrokerReader(found, {topic: kind}, partitions={topic: [0]})
+    try:
+        give_up_at = time.monotonic() + PROBE_S
+        while not reader.is_done and not reader.problems and time.monotonic() < give_up_at:
+            if reader.poll(0.2):
+                break
+        if (problem := reader.problems.get(topic)) is not None:
+            return fault(topic, problem.sentence)
+        return ok(topic, f"readable, {found.partition_counts[topic]} partitions")
+    finally:
+        reader.close()
+
+
+# ---- the system below
+
+
+def _find(name: str) -> object | None:
+    try:
+        return util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def _existing(place: Path) -> Path:
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place

@@ -1,0 +1,165 @@
+"""The DAG: what it consists of, and one real run of it on recorded evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.pipeline import STAGES
+
+ROOT = Path(__file__).parents[2]
+CAPTURE = ROOT / "tests" / "golden" / "4.3.0" / "eager_join_leave_kill"
+
+pytest.importorskip("airflow", reason="Airflow is not installed")
+pytestmark = pytest.mark.airflow
+
+_LOOK = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+
+bag = DagBag({folder!r})
+dags = {{
+    dag.dag_id: {{
+        "order": [task.task_id for task in dag.topological_sort()],
+        "downstream": {{task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks}},
+        "docs": dag.doc_md,
+        "owner": dag.owner,
+        "max_active_runs": dag.max_active_runs,
+        "catchup": dag.catchup,
+        "retries": [task.retries for task in dag.tasks],
+        "commands": {{task.task_id: task.bash_command for task in dag.tasks}},
+    }}
+    for dag in bag.dags.values()
+}}
+heavy = [name for name in ("pyspark", "great_expectations", "confluent_kafka", "streamlit") if name in sys.modules]
+print("FOUND " + json.dumps({{"dags": dags, "errors": bag.import_errors, "heavy": heavy}}))
+"""
+
+
+def in_airflow(tmp_path: Path, program: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Airflow reads its settings when it is imported and keeps global state, so it gets a process of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "REBALANCE_AUDIT"))}
+    environment = kept | {
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(tmp_path / "airflow" / "logs"),
+        # The venv need not be activated: what Airflow starts by name must be found beside this interpreter.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        "PYTHONPATH": str(ROOT),
+        **extra,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=1_500,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    done = in_airflow(tmp_path_factory.mktemp("look"), _LOOK.format(folder=str(ROOT / "dags")))
+    line = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
+    assert line is not None, done.stdout + done.stderr
+    told: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return told
+
+
+def test_every_dag_imports_cleanly(found: dict[str, Any]) -> None:
+    assert found["errors"] == {}
+    assert sorted(found["dags"]) == ["rebalance_audit"]
+
+
+def test_reading_the_dags_starts_nothing_heavy(found: dict[str, Any]) -> None:
+    assert found["heavy"] == []
+
+
+def test_every_stage_is_followed_by_its_check_in_the_order_of_the_pipeline(found: dict[str, Any]) -> None:
+    dag = found["dags"]["rebalance_audit"]
+    stages = [name for stage in STAGES for name in (stage.name, f"check_{stage.name}")]
+    expected = ["collect", *stages, "alert"]
+    assert dag["order"] == expected
+    assert dag["downstream"] == {
+        task: [following] if following else [] for task, following in zip(expected, [*expected[1:], None], strict=True)
+    }
+
+
+def test_the_dag_tells_what_it_does_and_who_owns_it(found: dict[str, Any]) -> None:
+    dag = found["dags"]["rebalance_audit"]
+    assert "When it fails" in dag["docs"]
+    assert dag["owner"] == "rebalance-audit"
+
+
+def test_one_run_at_a_time_and_no_catching_up(found: dict[str, Any]) -> None:
+    dag = found["dags"]["rebalance_audit"]
+    assert dag["max_active_runs"] == 1
+    assert dag["catchup"] is False
+    assert all(retries >= 1 for retries in dag["retries"])
+
+
+def test_no_parameter_is_pasted_into_a_command(found: dict[str, Any]) -> None:
+    """Nor is anything else: `{{`, `{%` and, in bash's `${#list[@]}`, `{#` mean something to Airflow's templates."""
+    for task, command in found["dags"]["rebalance_audit"]["commands"].items():
+        assert not {"{{", "{%", "{#"} & {command[at : at + 2] for at in range(len(command))}, task
+
+
+def test_every_command_is_valid_bash(found: dict[str, Any]) -> None:
+    for task, command in found["dags"]["rebalance_audit"]["commands"].items():
+        done = subprocess.run(["bash", "-n"], input=command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{task}: {done.stderr}"
+
+
+def test_without_targets_the_alert_task_is_skipped(found: dict[str, Any]) -> None:
+    done = subprocess.run(
+        ["bash", "-c", found["dags"]["rebalance_audit"]["commands"]["alert"]],
+        env={"PATH": os.environ["PATH"], "WAREHOUSE": "nowhere"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 99
+
+
+_RUN = """
+from airflow.utils.db import initdb
+
+initdb()
+from airflow.dag_processing.dagbag import DagBag
+
+dag = DagBag({folder!r}).dags["rebalance_audit"]
+for task in dag.tasks:
+    task.retries = 0
+run = dag.test(run_conf={conf!r})
+print("STATES", {{ti.task_id: str(ti.state) for ti in run.get_task_instances()}})
+print("RUN", run.state)
+"""
+
+
+def test_a_run_of_the_dag_fills_gold_tables_from_recorded_evidence(tmp_path: Path) -> None:
+    from rebalance_audit.warehouse import Warehouse
+
+    warehouse = tmp_path / "warehouse"
+    conf = {"warehouse": str(warehouse), "evidence": str(CAPTURE), "cluster_id": "recorded"}
+    command = f"{sys.executable} -m rebalance_audit.cli"
+    program = _RUN.format(folder=str(ROOT / "dags"), conf=conf)
+    done = in_airflow(tmp_path, program, REBALANCE_AUDIT_COMMAND=command)
+    said = done.stdout + done.stderr
+    assert "RUN success" in done.stdout, said[-6000:]
+    assert "'alert': 'skipped'" in done.stdout, said[-3000:]
+
+    opened = Warehouse.open(warehouse)
+    truth = json.loads((CAPTURE / "truth" / "scenario.json").read_text())["groups"]["orders-app"]["rebalances"]
+    rows = opened.query(
+        "SELECT generation_id, outcome, trigger FROM gold.rebalance WHERE cluster_id = 'recorded' "
+        "AND group_id = 'orders-app' ORDER BY generation_id"
+    ).to_pylist()
+    assert [(r["generation_id"], r["outcome"], r["trigger"]) for r in rows] == [
+        (t["number"], t["outcome"], t["trigger"]) for t in truth
+    ]
+    checked = opened.query("SELECT DISTINCT table_name, success FROM gold.check WHERE is_fatal").to_pylist()
+    assert {c["table_name"] for c in checked} >= {"bronze.record", "silver.rebalance", "gold.rebalance"}
+    assert all(c["success"] for c in checked)

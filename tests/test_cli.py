@@ -1,0 +1,602 @@
+"""The command line as its users meet it: output, exit status, and one sentence for every fault."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_audit import __version__, cli
+from rebalance_audit.commands import options
+from rebalance_audit.commands.demo import cluster_name
+from rebalance_audit.commands.export import known_table, selection
+from rebalance_audit.commands.group_reading import offsets_partition
+from rebalance_audit.commands.output import csv_cell, visible
+from rebalance_audit.commands.serve import start_app
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import Warehouse, rows_to_table
+from tests.app import gold_rows
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
+VERBS = (
+    "explain", "import", "collect", "run", "watch", "report", "export", "check", "alert", "serve", "ui", "demo",
+    "doctor", "lab",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REBALANCE_AUDIT_WAREHOUSE", "REBALANCE_AUDIT_DEBUG", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published warehouse with hostile text in it."""
+    place = tmp_path_factory.mktemp("filled") / "w"
+    gold_rows.write(place, many=5)
+    return place
+
+
+class Told:
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+
+@pytest.fixture
+def call(capfd: pytest.CaptureFixture[str]) -> Any:
+    def one(*arguments: str | Path) -> Told:
+        capfd.readouterr()
+        status = cli.run([str(a) for a in arguments])
+        out, err = capfd.readouterr()
+        return Told(status, out, err)
+
+    return one
+
+
+def assert_one_sentence(told: Told, status: int = 1) -> None:
+    """The fault on stderr in a line, nothing on stdout, no traceback."""
+    assert told.status == status, told.err
+    assert told.out == ""
+    assert told.err.count("\n") == 1, told.err
+    assert told.err.startswith("rebalance-audit: ")
+    assert "Traceback" not in told.err
+
+
+# ---- the command itself
+
+
+def test_help_names_every_verb(call: Any) -> None:
+    told = call("--help")
+    assert told.status == 0
+    assert [
+        line.split()[0] for line in told.out.splitlines() if line.startswith("  ") and line.split()[0] in VERBS
+    ] == list(VERBS)
+
+
+def test_help_is_quick() -> None:
+    def once() -> float:
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "rebalance_audit.cli", "--help"], cwd=ROOT, check=True, capture_output=True
+        )
+        return time.monotonic() - began
+
+    # The best of five: a machine that is busy with other tests is not what is measured.
+    assert min(once() for _ in range(5)) < 0.5
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "lab"])
+def test_every_verb_explains_itself(call: Any, verb: str) -> None:
+    told = call(verb, "--help")
+    assert told.status == 0
+    assert f"rebalance-audit {verb}" in told.out
+    assert told.err == ""
+
+
+def test_version_is_told(call: Any) -> None:
+    assert call("--version").out == f"rebalance-audit {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["explode"],
+        ["explain"],
+        ["explain", "g"],
+        ["explain", "g", "-b", "localhost:1", "--evidence", "."],
+        ["explain", "g", "--evidence", str(EAGER), "--last", "soon"],
+        ["explain", "g", "--data-dir", str(EAGER)],
+        ["export", "rebalance"],
+        ["run", "-w", ".", "--stage", "guess"],
+        ["check", "-w", ".", "--fail-on", "annoying"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_status_2(call: Any, arguments: list[str]) -> None:
+    told = call(*arguments)
+    assert told.status == 2
+    assert told.out == ""
+    assert "Traceback" not in told.err
+    assert told.err
+
+
+def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("boom\x1b[2J")
+
+    monkeypatch.setattr(Warehouse, "open", broken)
+    told = call("check", "-w", tmp_path)
+    assert_one_sentence(told)
+    assert "--debug" in told.err
+    assert "\x1b" not in told.err
+    with pytest.raises(ZeroDivisionError):
+        cli.run(["--debug", "check", "-w", str(tmp_path)])
+    monkeypatch.delenv("REBALANCE_AUDIT_DEBUG")
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(filled: Path) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m rebalance_audit.cli export rebalance -w {filled} | head -1",
+        shell=True, cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)
+
+
+# ---- explain
+
+
+def test_explain_tells_every_rebalance_of_a_recorded_group(call: Any) -> None:
+    told = call("explain", "orders-app", "--evidence", EAGER, "-q")
+    assert told.status == 0
+    assert told.err == ""
+    truth = json.loads((EAGER / "truth" / "scenario.json").read_text())["groups"]["orders-app"]["rebalances"]
+    for row in truth:
+        assert f" {row['number']}   " in told.out
+    assert "c3 (/127.0.0.1) sent no heartbeat for its session timeout of 10 s" in told.out
+    assert "record:__consumer_offsets-1@73" in told.out
+    assert "no logs were given" not in told.out
+
+
+def test_explain_without_logs_says_what_it_lacks(call: Any, tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(EAGER / "data")
+    told = call("explain", "orders-app", "--evidence", tmp_path)
+    assert told.status == 0
+    assert "no logs were given" in " ".join(told.out.split())
+
+
+def test_explain_reads_a_data_directory_in_place_with_its_logs(call: Any) -> None:
+    told = call(
+        "explain", "orders-app", "--data-dir", EAGER / "data" / "broker-1", "--node", "broker-1", "--logs",
+        EAGER / "logs" / "broker-1",
+    )  # fmt: skip
+    whole = call("explain", "orders-app", "--evidence", EAGER)
+    assert told.status == 0
+    assert told.out == whole.out
+
+
+def test_explain_as_json_holds_the_same_rebalances(call: Any) -> None:
+    told = call("explain", "orders-app", "--evidence", EAGER, "-o", "json")
+    found = json.loads(told.out)
+    assert found["group_id"] == "orders-app"
+    assert len(found["rebalances"]) == 8
+
+
+def test_explain_as_rows_has_the_columns_of_gold_rebalance(call: Any) -> None:
+    rows = [
+        json.loads(line) for line in call("explain", "orders-app", "--evidence", EAGER, "-o", "jsonl").out.splitlines()
+    ]
+    assert [row["generation_id"] for row in rows] == list(range(1, 9))
+    assert list(rows[0]) == [column.name for column in tables.GOLD_REBALANCE.columns]
+
+
+def test_explain_can_be_asked_for_the_latest_only(call: Any) -> None:
+    # The last three rebalances of the capture lie within 20 s of its end.
+    told = call("explain", "orders-app", "--evidence", EAGER, "--last", "20s", "-o", "jsonl")
+    assert [json.loads(line)["generation_id"] for line in told.out.splitlines()] == [6, 7, 8]
+    assert "6 older rebalances left out" in call("explain", "orders-app", "--evidence", EAGER, "--latest", "2").out
+
+
+def test_explain_finds_a_connect_group_and_its_tasks(call: Any) -> None:
+    told = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost")
+    assert told.status == 0
+    assert "Connect's scheduled delay ended" in told.out
+
+
+def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
+    told = call("explain", "order-app", "--evidence", EAGER)
+    assert_one_sentence(told)
+    assert "Did you mean: orders-app?" in told.err
+
+
+def test_what_is_no_evidence_folder_is_said(call: Any, tmp_path: Path) -> None:
+    told = call("explain", "g", "--evidence", tmp_path)
+    assert_one_sentence(told)
+    assert "data/" in told.err
+
+
+def test_a_folder_without_logs_is_said(call: Any, tmp_path: Path) -> None:
+    told = call("explain", "g", "--evidence", EAGER, "--logs", tmp_path)
+    assert_one_sentence(told, status=2)
+    assert "no *.log file" in told.err
+
+
+def test_a_broker_that_is_not_there_is_said(call: Any) -> None:
+    told = call("explain", "g", "-b", "127.0.0.1:1", "-X", "socket.connection.setup.timeout.ms=1000")
+    assert_one_sentence(told)
+    assert "127.0.0.1:1" in told.err
+
+
+# By hand from String.hashCode's definition: "a" is 97, "ä" 228, "Aa" and "BB" share 2112. "polygenelubricants" is the
+# well-known text whose hash code is Integer.MIN_VALUE, which Kafka's Utils.abs takes for 0.
+@pytest.mark.parametrize(
+    ("group", "partition"), [("", 0), ("a", 47), ("Aa", 12), ("BB", 12), ("polygenelubricants", 0), ("ä", 28)]
+)
+def test_the_partition_of_a_group_is_the_one_kafka_chooses(group: str, partition: int) -> None:
+    assert offsets_partition(group, 50) == partition
+
+
+@pytest.mark.parametrize(
+    "capture", sorted(GOLDEN.glob("*/*/meta.json")), ids=lambda p: f"{p.parent.parent.name}-{p.parent.name}"
+)
+def test_the_partition_of_a_group_is_the_one_real_brokers_chose(capture: Path) -> None:
+    from ingest.evidence import read_evidence
+    from rebalance_audit.domain.evidence import GroupRecord, decode_source
+
+    told = json.loads((capture.parent / "truth" / "scenario.json").read_text())
+    seen = {
+        (event.record.key.group_id, record.partition)
+        for record in read_evidence(capture.parent).records()
+        if record.topic == "__consumer_offsets" and not record.is_control
+        and isinstance(event := decode_source(record), GroupRecord)
+    }  # fmt: skip
+    # The lab's brokers have so many partitions.
+    counts = [n for n in range(1, 101) if all(offsets_partition(group, n) == partition for group, partition in seen)]
+    assert told["groups"].keys() <= {group for group, _ in seen}
+    assert 4 in counts
+
+
+# ---- export
+
+
+def test_export_has_every_table_with_its_own_columns(call: Any, filled: Path) -> None:
+    for table in tables.TABLES:
+        told = call("export", table.name, "-w", filled, "-o", "csv")
+        assert told.status == 0, told.err
+        assert told.out.splitlines()[0].split(",") == [column.name for column in table.columns]
+
+
+def test_export_picks_group_and_time(call: Any, filled: Path) -> None:
+    rows = [json.loads(line) for line in call("export", "rebalance", "-w", filled, "-g", "orders").out.splitlines()]
+    assert rows
+    assert {row["group_id"] for row in rows} == {"orders"}
+    last = max(row["started_at_ms"] or row["assigned_at_ms"] for row in rows)
+    later = call("export", "rebalance", "-w", filled, "-g", "orders", "--from", str(last)).out.splitlines()
+    assert len(later) == 1
+    before = call("export", "rebalance", "-w", filled, "-g", "orders", "--to", str(last)).out.splitlines()
+    assert len(before) == len(rows) - 1
+
+
+def test_export_of_movements_takes_the_time_of_their_rebalance(call: Any, filled: Path) -> None:
+    rows = [json.loads(line) for line in call("export", "movement", "-w", filled, "-g", "orders").out.splitlines()]
+    assert rows
+    none = call("export", "movement", "-w", filled, "-g", "orders", "--to", "2026-01-01")
+    assert none.out == ""
+    assert "No row" in none.err
+
+
+def test_export_to_parquet_keeps_types_and_every_character(filled: Path, tmp_path: Path) -> None:
+    target = tmp_path / "groups.parquet"
+    with target.open("wb") as file:
+        subprocess.run(
+            [sys.executable, "-m", "rebalance_audit.cli", "export", "group", "-w", str(filled), "-o", "parquet"],
+            cwd=ROOT, stdout=file, check=True,
+        )  # fmt: skip
+    found = pq.read_table(target)
+    assert found.schema.equals(Warehouse.open(filled).schema("gold.group"))
+    assert gold_rows.HOSTILE_GROUP in found.column("group_id").to_pylist()
+
+
+def test_hostile_text_stays_on_its_line_in_jsonl_and_csv(call: Any, filled: Path) -> None:
+    lines = call("export", "group", "-w", filled).out.splitlines()
+    assert gold_rows.HOSTILE_GROUP in [json.loads(line)["group_id"] for line in lines]
+    told = call("export", "group", "-w", filled, "-o", "csv").out
+    rows = list(csv.DictReader(io.StringIO(told)))
+    assert len(rows) == len(lines) == len(told.splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\\t=1"),
+        ("\r=1", "'\\r=1"),
+        ("a=1", "a=1"),
+        (-1, -1),
+        (-0.5, -0.5),
+        (None, None),
+        (True, "true"),
+        ("a\nb\x1b[2J\u202e", "a\\nb\\u001b[2J\\u202e"),
+        (["-x"], '["-x"]'),
+        (b"\x00\xff", "00ff"),
+    ],
+)
+def test_no_cell_is_a_formula_or_a_control_character(value: Any, cell: Any) -> None:
+    assert csv_cell(value) == cell
+
+
+def test_a_terminal_obeys_nothing_that_is_printed() -> None:
+    assert visible("a\x1b]0;x\x07\x9b2J\u202eb") == "a\\u001b]0;x\\u0007\\u009b2J\\u202eb"
+
+
+def test_a_table_that_is_not_there_is_a_usage_error_that_names_the_others(call: Any, filled: Path) -> None:
+    told = call("export", "rebalances", "-w", filled)
+    assert_one_sentence(told, status=2)
+    assert "gold.rebalance" in told.err
+
+
+@pytest.mark.parametrize("table", tables.TABLES, ids=lambda t: t.name)
+def test_every_selection_a_table_allows_is_valid_sql(table: tables.Table, filled: Path) -> None:
+    opened = Warehouse.open(filled)
+    for wishes in ({"group": "x"}, {"cluster_id": "x"}, {"from_ms": 1, "to_ms": 2}):
+        try:
+            sql, params = selection(table, **wishes)  # type: ignore[arg-type]
+        except options.UsageError:
+            continue
+        assert opened.query(sql, params).num_rows == 0
+
+
+def test_short_names_mean_gold_first() -> None:
+    assert known_table("rebalance").name == "gold.rebalance"
+    assert known_table("undecoded").name == "silver.undecoded"
+    assert known_table("record").name == "bronze.record"
+
+
+# ---- check, report, alert
+
+
+def test_check_ends_with_3_when_a_finding_is_grave_enough(call: Any, filled: Path) -> None:
+    told = call("check", "-w", filled, "--fail-on", "critical", "-o", "jsonl")
+    assert told.status == 3
+    found = [json.loads(line) for line in told.out.splitlines()]
+    assert {row["severity"] for row in found} == {"critical"}
+    assert {row["status"] for row in found} == {"open"}
+    more = call("check", "-w", filled, "--fail-on", "info", "-o", "jsonl")
+    assert len(more.out.splitlines()) > len(found)
+
+
+def test_check_ends_with_0_when_there_is_none(call: Any, filled: Path) -> None:
+    told = call("check", "-w", filled, "-g", "nobody", "-o", "json")
+    assert (told.status, json.loads(told.out)) == (0, [])
+
+
+@pytest.mark.parametrize("verb", ["check", "report", "export"])
+def test_nothing_published_and_nothing_found_look_different(call: Any, tmp_path: Path, verb: str) -> None:
+    Warehouse.open(tmp_path / "w", create=True)
+    told = call(verb, *(["rebalance"] if verb == "export" else []), "-w", tmp_path / "w")
+    assert_one_sentence(told)
+    assert "rebalance-audit run" in told.err
+
+
+@pytest.mark.parametrize("verb", ["check", "report", "export", "run", "serve", "ui", "alert"])
+def test_a_warehouse_that_is_not_there_is_said_and_not_made(call: Any, tmp_path: Path, verb: str) -> None:
+    extra = {"export": ["rebalance"], "alert": ["--to", "json://localhost"]}.get(verb, [])
+    told = call(verb, *extra, "-w", tmp_path / "nothing")
+    assert_one_sentence(told)
+    assert "There is no warehouse" in told.err
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "import"])
+def test_a_warehouse_of_a_newer_version_is_left_alone(call: Any, tmp_path: Path, verb: str) -> None:
+    stated = json.dumps({"schema_version": tables.SCHEMA_VERSION + 1})
+    (tmp_path / "warehouse.json").write_text(stated)
+    told = call(verb, *([EAGER] if verb == "import" else []), "-w", tmp_path)
+    assert_one_sentence(told)
+    assert "newer version" in told.err
+    assert [path.name for path in tmp_path.iterdir()] == ["warehouse.json"]
+    assert (tmp_path / "warehouse.json").read_text() == stated
+
+
+def test_a_report_is_text_json_or_one_html_file(call: Any, filled: Path) -> None:
+    assert "resource-seconds lost" in " ".join(call("report", "-w", filled).out.split())
+    assert json.loads(call("report", "-w", filled, "-o", "json").out)["group_count"] > 1
+    page = call("report", "-w", filled, "-o", "html").out
+    assert page.startswith("<!doctype html>")
+    assert "<script" not in page
+
+
+def test_a_dry_run_shows_alerts_and_remembers_nothing(call: Any, filled: Path) -> None:
+    for _ in range(2):
+        told = call("alert", "-w", filled, "--to", "https://127.0.0.1:1/hook?token=secret", "--dry-run")
+        assert told.status == 0
+        assert "RB001" in told.out
+        assert "secret" not in told.out + told.err
+    assert not (filled / "notes" / "alerts.json").exists()
+
+
+def test_a_target_that_does_not_answer_is_an_error_and_tried_again(call: Any, filled: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    for _ in range(2):
+        told = call("alert", "-w", filled, "--to", "http://127.0.0.1:1/hook", "--state", state)
+        assert told.status == 1
+        assert "kept for the next time" in told.err
+
+
+# ---- import
+
+
+def test_importing_twice_lands_nothing_new(call: Any, tmp_path: Path) -> None:
+    first = call("import", EAGER, "-w", tmp_path / "w")
+    assert first.status == 0
+    assert first.out == ""
+    assert "Landed 103 records" in first.err
+    landed = Warehouse.open(tmp_path / "w").landed("record")
+    again = call("import", EAGER, "-w", tmp_path / "w")
+    assert again.status == 0
+    assert "Landed 0 records" in again.err
+    assert Warehouse.open(tmp_path / "w").landed("record") == landed
+
+
+def test_a_folder_that_is_not_empty_is_not_made_a_warehouse(call: Any, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("mine")
+    told = call("import", EAGER, "-w", tmp_path)
+    assert_one_sentence(told)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_nothing_to_collect_from_is_said(call: Any, tmp_path: Path) -> None:
+    assert_one_sentence(call("collect", "-w", tmp_path / "w"))
+
+
+# ---- serve, ui
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("verb", ["serve", "ui"])
+def test_a_port_that_is_taken_is_said(call: Any, filled: Path, taken_port: int, verb: str) -> None:
+    told = call(verb, "-w", filled, "--port", str(taken_port))
+    assert_one_sentence(told)
+    assert str(taken_port) in told.err
+    assert "--port" in told.err
+
+
+def test_the_app_answers_on_loopback_and_ends_with_us(filled: Path) -> None:
+    app = start_app(str(filled), 0)
+    try:
+        assert app.address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(app.address, timeout=10) as answer:
+            assert answer.status == 200
+    finally:
+        app.stop()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(app.address, timeout=2)
+
+
+# ---- values
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("90s", 90_000), ("1h", 3_600_000), ("1.5d", 129_600_000), ("250ms", 250), ("2w", 1_209_600_000)]
+)
+def test_durations_are_read(text: str, ms: int) -> None:
+    assert options.duration_ms(text) == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-11-21T14:00", 1_795_269_600_000),
+        ("2026-11-21T14:00:00Z", 1_795_269_600_000),
+        ("2026-11-21T15:00:00.250+01:00", 1_795_269_600_250),
+        ("1795269600000", 1_795_269_600_000),
+        ("-1h", 1_795_266_000_000),
+    ],
+)
+def test_instants_are_read_as_utc(text: str, ms: int) -> None:
+    assert options.instant_ms(text, now_ms=1_795_269_600_000) == ms
+
+
+def test_log_folders_are_a_nodes_own_or_one_per_node(tmp_path: Path) -> None:
+    for node in ("broker-1", "broker-2"):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "server.log").write_text("")
+    (tmp_path / "unrelated").mkdir()
+    assert options.log_folders([str(tmp_path)]) == [(n, tmp_path / n) for n in ("broker-1", "broker-2")]
+    assert options.log_folders([str(tmp_path / "broker-1")]) == [("broker-1", tmp_path / "broker-1")]
+    assert options.log_folders([f"kafka-7={tmp_path / 'broker-2'}"]) == [("kafka-7", tmp_path / "broker-2")]
+
+
+def test_connect_topics_are_named_with_their_kind() -> None:
+    assert options.connect_topics(["a=config", "connect-status"]) == {"a": "config", "connect-status": "status"}
+    assert options.connect_topics(None) is None
+    with pytest.raises(options.UsageError, match="say which it is"):
+        options.connect_topics(["things"])
+
+
+def test_a_recorded_cluster_has_a_readable_name() -> None:
+    assert cluster_name(EAGER) == "eager_join_leave_kill-4.3.0"
+
+
+@pytest.mark.spark
+def test_the_demo_shows_every_recorded_cluster(tmp_path: Path) -> None:
+    """As `make demo` runs it, without the app at its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rebalance_audit.cli", "demo", "--no-serve", "-w", str(tmp_path / "w")],
+        cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_COLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Worst groups" in done.stdout
+    captures = sorted(path.parent for path in GOLDEN.glob("*/*/meta.json"))
+    opened = Warehouse.open(tmp_path / "w")
+    found = opened.query("SELECT DISTINCT cluster_id FROM gold.rebalance ORDER BY 1").column(0).to_pylist()
+    assert found == sorted(cluster_name(capture) for capture in captures)
+    for capture in captures:
+        for group, told in json.loads((capture / "truth" / "scenario.json").read_text())["groups"].items():
+            rows = opened.query(
+                "SELECT coalesce(generation_id, group_epoch) AS number, kind, outcome FROM gold.rebalance "
+                "WHERE cluster_id = ? AND group_id = ? ORDER BY number, rewrite_seq",
+                [cluster_name(capture), group],
+            ).to_pylist()
+            expected = [{name: row[name] for name in ("number", "kind", "outcome")} for row in told["rebalances"]]
+            assert rows == expected, f"{capture.name} {group}"
+
+
+@pytest.mark.spark
+def test_watch_follows_logs_publishes_and_ends_in_order(tmp_path: Path) -> None:
+    """Without a broker: logs alone tell rebalances, too."""
+    logs, place = tmp_path / "broker-1", tmp_path / "w"
+    logs.mkdir()
+    (logs / "server.log").write_bytes(gzip.decompress((EAGER / "logs" / "broker-1" / "server.log.gz").read_bytes()))
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "rebalance_audit.cli", "watch", "-w", str(place), "--logs", str(logs), "--cluster-id",
+         "recorded", "--every", "1s"],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        give_up_at = time.monotonic() + 300
+        found: list[Any] = []
+        while not found and time.monotonic() < give_up_at and watching.poll() is None:
+            time.sleep(1)
+            if (place / "warehouse.json").exists():
+                sql = "SELECT generation_id, trigger FROM gold.rebalance WHERE group_id = 'orders-app' ORDER BY 1"
+                found = Warehouse.open(place).query(sql).to_pylist()
+    finally:
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=120)
+    truth = json.loads((EAGER / "truth" / "scenario.json").read_text())["groups"]["orders-app"]["rebalances"]
+    assert [(r["generation_id"], r["trigger"]) for r in found] == [(t["number"], t["trigger"]) for t in truth], said
+    assert watching.returncode == 0, said
+    assert "Traceback" not in said
+    assert not (place / "lease.json").exists()
+
+
+def test_rows_written_for_tests_have_all_columns() -> None:
+    """`rows_to_table` fills what a row lacks, so the warehouse above is of the real schema."""
+    assert rows_to_table("gold.group", [{}]).schema.names == [c.name for c in tables.GOLD_GROUP.columns]

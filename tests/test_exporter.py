@@ -1,0 +1,179 @@
+"""Prometheus metrics: what a scrape sees of a published warehouse."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rebalance_audit import exporter
+from rebalance_audit.exporter import METRICS, OTHERS, Exporter
+from rebalance_audit.warehouse import Warehouse, rows_to_table
+from tests.app import gold_rows
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    return gold_rows.write(tmp_path_factory.mktemp("filled") / "w", many=5)
+
+
+def scraped(told: Exporter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    from prometheus_client import generate_latest
+
+    families = text_string_to_metric_families(generate_latest(told.registry).decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def labels(**named: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(named.items()))
+
+
+@pytest.fixture(scope="module")
+def seen(filled: Warehouse) -> dict[Any, float]:
+    told = Exporter(filled)
+    told.refresh()
+    return scraped(told)
+
+
+def test_rebalances_are_counted_by_group_and_trigger(seen: dict[Any, float]) -> None:
+    found = {
+        dict(key)["trigger"]: value
+        for (name, key), value in seen.items()
+        if name == "rebalance_audit_rebalances_total" and dict(key)["group"] == "checkout"
+    }
+    # gold_rows.checkout(): 31 rounds, the first three of them a deploy.
+    assert sum(found.values()) == 31
+    assert found["member_poll_timeout"] == 28
+
+
+def test_open_findings_are_told_by_rule_and_storms_by_group(seen: dict[Any, float]) -> None:
+    cluster = gold_rows.CLUSTER
+    assert seen["rebalance_audit_finding_open", labels(cluster=cluster, rule="RB001", severity="critical")] == 1
+    assert seen["rebalance_audit_storm_active", labels(cluster=cluster, group="checkout")] == 1
+    assert seen["rebalance_audit_storm_active", labels(cluster=cluster, group="orders")] == 0
+
+
+def test_hostile_names_are_labels_and_nothing_more(seen: dict[Any, float]) -> None:
+    groups = {dict(key).get("group") for _, key in seen}
+    assert gold_rows.HOSTILE_GROUP in groups
+
+
+def test_every_metric_has_the_prefix_and_no_label_names_a_member(seen: dict[Any, float]) -> None:
+    assert all(name.startswith("rebalance_audit_") for name, _ in seen)
+    named = {label for _, key in seen for label, _ in key}
+    assert named <= {
+        "cluster",
+        "group",
+        "trigger",
+        "rule",
+        "severity",
+        "quantile",
+        "le",
+        "reason",
+        "table",
+        "check",
+        "version",
+    }
+
+
+def test_the_histogram_counts_every_measured_pause(seen: dict[Any, float], filled: Warehouse) -> None:
+    counted = sum(v for (name, _), v in seen.items() if name == "rebalance_audit_rebalance_pause_seconds_count")
+    (expected,) = (
+        filled.query("SELECT count(*) FROM gold.rebalance WHERE pause_estimate_ms IS NOT NULL").column(0).to_pylist()
+    )
+    assert counted == expected > 0
+    last = sum(
+        v
+        for (name, key), v in seen.items()
+        if name == "rebalance_audit_rebalance_pause_seconds_bucket" and dict(key)["le"] == "+Inf"
+    )
+    assert last == counted
+
+
+def test_groups_beyond_the_limit_are_summed_up(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "MAX_GROUPS", 1)
+    told = Exporter(filled)
+    told.refresh()
+    found = scraped(told)
+    total = sum(v for (name, _), v in found.items() if name == "rebalance_audit_rebalances_total")
+    groups = {dict(key)["group"] for name, key in found if name == "rebalance_audit_rebalances_total"}
+    assert OTHERS in groups
+    assert len(groups) <= 3  # one per cluster, and the others
+    (expected,) = filled.query("SELECT count(*) FROM gold.rebalance WHERE kind = 'rebalance'").column(0).to_pylist()
+    assert total == expected
+
+
+def test_a_new_publication_is_seen_at_the_next_refresh(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    told = Exporter(warehouse)
+    told.refresh()
+    assert scraped(told)["rebalance_audit_up", ()] == 1
+    finding = {
+        "cluster_id": "c", "finding_id": "f", "rule_id": "RB007", "severity": "warning", "subject_type": "group",
+        "subject": "g", "status": "open", "first_seen_at_ms": 1, "last_seen_at_ms": 2, "title": "t", "evidence": ["r"],
+    }  # fmt: skip
+    warehouse.append("gold.finding", rows_to_table("gold.finding", [finding]))
+    told.refresh()
+    open_finding = ("rebalance_audit_finding_open", labels(cluster="c", rule="RB007", severity="warning"))
+    assert open_finding not in scraped(told)
+    warehouse.publish({"gold.finding": warehouse.version("gold.finding") or 0})
+    told.refresh()
+    assert scraped(told)[open_finding] == 1
+
+
+def test_a_warehouse_that_goes_away_is_told_and_the_last_numbers_stay(tmp_path: Path) -> None:
+    place = tmp_path / "w"
+    told = Exporter(gold_rows.write(place, many=1))
+    told.refresh()
+    before = scraped(told)
+    (place / "published.json").unlink()
+    (place / "published.json").mkdir()
+    told.refresh()
+    after = scraped(told)
+    assert after["rebalance_audit_up", ()] == 0
+    key = next(key for key in before if key[0] == "rebalance_audit_rebalances_total")
+    assert after[key] == before[key]
+
+
+def test_a_check_counts_as_failed_by_its_last_run_only() -> None:
+    verdict = {"table_name": "gold.rebalance", "check_name": "names its evidence"}
+    runs = [
+        {**verdict, "batch_id": "publish:finding@9-10", "success": True},
+        {**verdict, "batch_id": "publish:finding@2-9", "success": False},
+    ]
+    assert exporter._last_verdicts(runs) == {("gold.rebalance", "names its evidence"): False}
+    by_hand = {**verdict, "batch_id": "check:gold.rebalance@3", "success": False}
+    assert exporter._last_verdicts([*runs, by_hand]) == {("gold.rebalance", "names its evidence"): True}
+
+
+def test_the_page_is_served_on_loopback(filled: Warehouse) -> None:
+    told = Exporter(filled)
+    told.refresh()
+    port = told.listen("127.0.0.1", 0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            page = answer.read().decode()
+    finally:
+        told.close()
+    for name in METRICS:
+        assert f"# HELP rebalance_audit_{name}" in page, name
+
+
+def test_every_metric_of_the_alert_rules_is_served() -> None:
+    rules = (ROOT / "infra" / "prometheus" / "rules.yml").read_text()
+    recorded = set(re.findall(r"record: \w+:(rebalance_audit_\w+):", rules))
+    expressions = " ".join(re.findall(r"expr: (?:>-\n\s+)?(.+)", rules))
+    used = set(re.findall(r"rebalance_audit_\w+", expressions)) - recorded
+    served = {f"rebalance_audit_{name}" for name in METRICS} | {f"rebalance_audit_{name}_total" for name in METRICS}
+    assert used
+    assert used <= served
