@@ -35,6 +35,7 @@ from app.answers import (
     Trigger,
     Undecoded,
 )
+from rebalance_audit.domain.verdicts import last_verdicts
 from rebalance_audit.warehouse import Warehouse, WarehouseError
 
 __all__ = ["Reader", "WarehouseError"]
@@ -484,14 +485,8 @@ class Reader:
 
     def checks(self) -> list[Check]:
         """The newest verdict of each check; failed ones first."""
-        rows = self.rows(
-            """
-            SELECT batch_id, table_name, check_name, is_fatal, success, checked_count, unexpected_count, examples
-            FROM gold.check QUALIFY row_number() OVER (PARTITION BY table_name, check_name ORDER BY batch_id DESC) = 1
-            ORDER BY success, is_fatal DESC, table_name, check_name
-            """
-        )
-        return [_made(Check, row) for row in rows]
+        rows = last_verdicts(self.rows("SELECT * FROM gold.check"))
+        return [_made(Check, row) for row in sorted(rows, key=lambda row: (row["success"], not row["is_fatal"]))]
 
 
 def _frozen(value: Any) -> Any:

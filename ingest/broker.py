@@ -142,9 +142,7 @@ class Cluster:
         return {name: kind for name, kind in kinds.items() if kind in ("status", "config")}
 
     def _refused(self, error: KafkaException) -> Misconfigured:
-        return Misconfigured(
-            f"The client settings are refused: {self._text(error)}; check -X and the command config."
-        )
+        return Misconfigured(f"The client settings are refused: {self._text(error)}; check -X and the command config.")
 
     def _no_answer(self, error: KafkaException) -> Retryable | Misconfigured:
         self._admin.poll(0)

@@ -224,5 +224,3 @@ def _fingerprint(replicas: list[Replica]) -> str:
             except OSError as error:
                 digest.update(repr(error).encode())
     return digest.hexdigest()[:32]
-
-

@@ -187,7 +187,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Misconfigured(f"{path} is not readable as JSON ({error}); mend it or take it away.") from error
     if not isinstance(meta, dict):
-        raise Misconfigured(f"{path} is not a JSON object; it should look like {{\"cluster_id\": …}}.")
+        raise Misconfigured(f'{path} is not a JSON object; it should look like {{"cluster_id": …}}.')
     for name in ("cluster_id", "kafka_version", "log_time_zone"):
         if not isinstance(meta.get(name), str | None):
             raise Misconfigured(f"{path}: {name} is not a text.")

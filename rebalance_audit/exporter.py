@@ -5,7 +5,6 @@ Counters count what is in evidence, so a recomputed warehouse may lower them; Pr
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from rebalance_audit import __version__
+from rebalance_audit.domain.verdicts import last_verdicts
 from rebalance_audit.warehouse import Warehouse, WarehouseError
 
 PREFIX = "rebalance_audit"
@@ -269,25 +269,13 @@ def _trust_metrics(warehouse: Warehouse) -> Iterator[Metric]:
     yield undecoded
     failed = _gauge("check_failed", ["table", "check"])
     verdicts = _rows(warehouse, "SELECT batch_id, table_name, check_name, success FROM gold.check")
-    for (table, check), is_failed in sorted(_last_verdicts(verdicts).items()):
+    failures: dict[tuple[str, str], bool] = {}
+    for verdict in last_verdicts(verdicts):
+        key = (verdict["table_name"], verdict["check_name"])
+        failures[key] = failures.get(key, False) or not verdict["success"]
+    for (table, check), is_failed in failures.items():
         failed.add_metric([table, check], float(is_failed))
     yield failed
-
-
-def _last_verdicts(verdicts: Sequence[Row]) -> dict[tuple[str, str], bool]:
-    """Whether each check failed when it was run last; by stages and by hand, each for itself."""
-    last: dict[tuple[str, str, str], tuple[list[int], bool]] = {}
-    for row in verdicts:
-        # A batch is named by the versions of its inputs, which only rise.
-        ran_by, _, versions = row["batch_id"].partition(":")
-        order = [int(number) for number in re.findall(r"\d+", versions)]
-        key = (row["table_name"], row["check_name"], ran_by)
-        if key not in last or order >= last[key][0]:
-            last[key] = (order, not row["success"])
-    failed: dict[tuple[str, str], bool] = {}
-    for (table, check, _), (_, is_failed) in last.items():
-        failed[table, check] = failed.get((table, check), False) or is_failed
-    return failed
 
 
 def _gauge(name: str, labels: list[str]) -> GaugeMetricFamily:

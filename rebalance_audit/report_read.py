@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rebalance_audit.domain.verdicts import last_verdicts
+
 GROUPS_SHOWN = 50
 REBALANCES_SHOWN = 25
 """Per group: the dearest and the latest are among the newest often enough; `explain` has all."""
@@ -185,10 +187,7 @@ def read_report(
             )
         ),
         failed_checks=tuple(
-            asked.rows(
-                "SELECT table_name, check_name, is_fatal, unexpected_count, checked_count FROM gold.check "
-                "WHERE NOT success AND batch_id = (SELECT max(batch_id) FROM gold.check) ORDER BY 1, 2"
-            )
+            dict(row) for row in last_verdicts(asked.rows("SELECT * FROM gold.check")) if not row["success"]
         ),
         unknown_cause_count=total["unknown_cause_count"],
         incomplete_count=total["incomplete_count"],

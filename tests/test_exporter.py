@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalance_audit import exporter
+from rebalance_audit.domain.verdicts import last_verdicts
 from rebalance_audit.exporter import METRICS, OTHERS, Exporter
 from rebalance_audit.warehouse import Warehouse, rows_to_table
 from tests.app import gold_rows
@@ -151,9 +152,9 @@ def test_a_check_counts_as_failed_by_its_last_run_only() -> None:
         {**verdict, "batch_id": "publish:finding@9-10", "success": True},
         {**verdict, "batch_id": "publish:finding@2-9", "success": False},
     ]
-    assert exporter._last_verdicts(runs) == {("gold.rebalance", "names its evidence"): False}
+    assert [v["success"] for v in last_verdicts(runs)] == [True]
     by_hand = {**verdict, "batch_id": "check:gold.rebalance@3", "success": False}
-    assert exporter._last_verdicts([*runs, by_hand]) == {("gold.rebalance", "names its evidence"): True}
+    assert [v["success"] for v in last_verdicts([*runs, by_hand])] == [False, True]
 
 
 def test_the_page_is_served_on_loopback(filled: Warehouse) -> None:

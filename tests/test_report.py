@@ -217,8 +217,9 @@ def test_a_failed_data_check_and_unknown_causes_are_told(tmp_path: Path) -> None
         "batch_id": "7", "table_name": "gold.rebalance", "check_name": "pause bounds in order", "is_fatal": False,
         "success": False, "checked_count": 90, "unexpected_count": 2,
     }  # fmt: skip
-    old = {**check, "batch_id": "6", "check_name": "repaired since"}
-    text = report_text(read_report(_published(tmp_path, [story], checks=[old, check])))
+    old = {**check, "batch_id": "publish:rebalance@9", "check_name": "repaired since"}
+    repaired = {**old, "batch_id": "publish:rebalance@10", "success": True}
+    text = report_text(read_report(_published(tmp_path, [story], checks=[old, repaired, check])))
     assert "Data check failed: gold.rebalance: pause bounds in order (2 of 90 rows)" in text
     assert "repaired since" not in text
     assert "The cause of 1 rebalance is not known: no log line tells it." in text

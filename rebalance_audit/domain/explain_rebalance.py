@@ -273,7 +273,7 @@ def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
     if kind == "assigned":
         return "first assignment"
     if worst.pause_estimate_ms is None:
-        return "given on later" if kind == "revoked" else "pause not known"
+        return "without an owner then" if kind == "revoked" else "pause not known"
     overlaps = [m.overlap_ms for m in movements if m.overlap_ms]
     if overlaps and worst.pause_estimate_ms <= 0:
         return f"two owners at once for {exact(max(overlaps))}"

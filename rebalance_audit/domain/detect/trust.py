@@ -143,7 +143,8 @@ def copy_conflict_findings(rows: Iterable[CopyConflict]) -> list[Finding]:
 def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[Finding]:
     """TR001: compaction, rotation, retention, damage or a stopped collector took something.
 
-    Silent for compaction before the first reading: a topic that cleans itself is no fault.
+    Silent for compaction before the first reading: a topic that cleans itself is no fault. Info for what was left
+    out on purpose.
     """
     found: list[Finding] = []
     for row in sorted(rows, key=lambda r: (r.cluster_id, r.source, r.from_position, r.problem_code)):
@@ -157,7 +158,7 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
                 cluster_id=row.cluster_id,
                 finding_id=finding_id(row.cluster_id, "TR001", row.source, f"{row.problem_code} {row.from_position}"),
                 rule_id="TR001",
-                severity="warning",
+                severity="info" if row.problem_code == "skipped" else "warning",
                 subject_type="source",
                 subject=row.source,
                 status="open",
@@ -166,8 +167,7 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
                 title=f"{shown(row.source)} was not seen from {row.from_position} to {end}: {shown(row.problem, 160)}",
                 numbers=as_json({"from_position": row.from_position, "to_position": row.to_position}),
                 advice="Give the missing file or let the collector run without a break; rebalances in the gap are "
-                "marked as "
-                "incomplete.",
+                "marked as incomplete.",
                 evidence=(f"{row.source}@{row.from_position}",),
             )
         )
