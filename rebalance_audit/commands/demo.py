@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 
 from rebalance_audit.commands import options
-from rebalance_audit.commands.collect import collect_settings, land_folder, tell_import, until_stopped
+from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
 from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.pipeline import follow, run_stages, start_spark, tell_outcome
@@ -63,7 +63,7 @@ def _recorded(warehouse: str | None, port: int, *, no_serve: bool, quiet: bool) 
     for capture in captures:
         note(f"{cluster_name(capture)}: {_description(capture)}", quiet=quiet)
         folder = open_folder(capture, cluster_id=cluster_name(capture))
-        tell_import(land_folder(folder, warehouse, quiet=quiet), quiet=quiet)
+        land_folder(folder, warehouse, quiet=quiet)
     opened = Warehouse.open(warehouse)
     outcome = run_stages(opened, quiet=quiet)
     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
