@@ -6,8 +6,8 @@ Times are the clients' own clock, which in the lab is the brokers' clock, too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,71 @@ class TruePause:
 
 
 def client_events(capture: Path) -> list[dict[str, Any]]:
+    """In time order; `client` is the client id, which a scenario may choose to differ from the client's name."""
+    id_of = {c["client"]: _client_id(c) for c in scenario(capture)["clients"]}
     lines = (capture / "truth" / "clients.jsonl").read_text().splitlines()
-    return sorted((json.loads(line) for line in lines), key=lambda e: e["at_ms"])
+    events = [json.loads(line) for line in lines]
+    # A group that was deleted begins anew: what it hands out then had no owner before.
+    events += [
+        {"at_ms": action["at_ms"], "client": "administrator", "event": "group_deleted", "group": action["subject"]}
+        for action in scenario(capture)["actions"]
+        if action["action"] == "delete group"
+    ]
+    return sorted(
+        ({**event, "client": id_of.get(event["client"], event["client"])} for event in events), key=lambda e: e["at_ms"]
+    )
+
+
+def group_of_clients(capture: Path) -> dict[str, str]:
+    return {_client_id(c): c["group"] for c in scenario(capture)["clients"]}
+
+
+def _client_id(client: dict[str, Any]) -> str:
+    chosen = str(client.get("client_id", client["client"]))
+    return chosen if client["library"] != "streams" or "Thread" in chosen else f"{chosen}-StreamThread-1-consumer"
 
 
 def scenario(capture: Path) -> dict[str, Any]:
     return json.loads((capture / "truth" / "scenario.json").read_text())  # type: ignore[no-any-return]
+
+
+def as_known(capture: Path, pauses: Iterable[TruePause], steps: Mapping[Place, list[Step]]) -> Known:
+    """The truth in the names the group has: a static member keeps the client id of the one whose place it took."""
+    names = {_client_id(c): c["known_as"] for c in scenario(capture)["clients"] if "known_as" in c}
+    named = [
+        replace(p, from_client=names.get(p.from_client, p.from_client), to_client=names.get(p.to_client, p.to_client))
+        for p in pauses
+    ]
+    return named, {
+        place: [(names.get(a, a) if a is not None else None, names.get(b, b)) for a, b in chain]
+        for place, chain in steps.items()
+    }
+
+
+Step = tuple[str | None, str]
+"""(owner before, owner after) by client id."""
+Place = tuple[str, str]
+"""(group, resource)."""
+Known = tuple[list["TruePause"], dict[Place, list[Step]]]
+
+
+def true_steps(events: Iterable[dict[str, Any]], group_of: dict[str, str]) -> dict[tuple[str, str], list[Step]]:
+    """By (group, resource): every time it was handed out, as the assigned callbacks tell."""
+    steps: dict[Place, list[Step]] = {}
+    last: dict[Place, str] = {}
+    for event in events:
+        if event["event"] == "group_deleted":
+            for place in steps:
+                if place[0] == event["group"]:
+                    last.pop(place, None)
+        if event["event"] != "assigned_end":
+            continue
+        group = event.get("group") or group_of.get(event["client"], "")
+        for resource in event["partitions"]:
+            place = (group, resource)
+            steps.setdefault(place, []).append((last.get(place), event["client"]))
+            last[place] = event["client"]
+    return steps
 
 
 def true_pauses(events: Iterable[dict[str, Any]], group_of: dict[str, str]) -> list[TruePause]:
@@ -73,6 +132,8 @@ def true_pauses(events: Iterable[dict[str, Any]], group_of: dict[str, str]) -> l
                         )
                     else:
                         stopped[(group, partition)] = (client, event["at_ms"])
+            case "group_deleted":
+                stopped = {key: value for key, value in stopped.items() if key[0] != group}
             case "killed" | "frozen":
                 for key in mine:
                     stopped[key] = (client, event["at_ms"])
@@ -115,21 +176,17 @@ class Score:
 def score_pauses(rebalances: Sequence[Rebalance], truth: Sequence[TruePause]) -> Score:
     """Compare measured rebalances of all groups with the clients' hand-overs."""
     score = Score()
-    movements = [
-        (r, m)
-        for r in rebalances
-        for m in r.movements
-        if m.kind in ("moved", "returned") and r.assigned_at_ms is not None
-    ]
+    movements: dict[tuple[str, str, str | None], list[tuple[int, Movement]]] = {}
+    for r in rebalances:
+        for m in r.movements:
+            resumed_at_ms = _resumed_at_ms(r, m)
+            if m.kind in ("moved", "returned") and resumed_at_ms is not None:
+                movements.setdefault((r.group_id, m.resource, m.to_client_id), []).append((resumed_at_ms, m))
     for pause in truth:
         score.pauses += 1
-        near = [
-            (r, m)
-            for r, m in movements
-            if r.group_id == pause.group_id and m.resource == pause.resource and m.to_client_id == pause.to_client
-        ]
-        best = min(near, key=lambda rm: abs((rm[0].assigned_at_ms or 0) - pause.resumed_at_ms), default=None)
-        if best is None or abs((best[0].assigned_at_ms or 0) - pause.resumed_at_ms) > 5_000:
+        near = movements.get((pause.group_id, pause.resource, pause.to_client), [])
+        best = min(near, key=lambda found: abs(found[0] - pause.resumed_at_ms), default=None)
+        if best is None or abs(best[0] - pause.resumed_at_ms) > 5_000:
             score.unmatched.append(pause)
             continue
         movement = best[1]
@@ -148,3 +205,10 @@ def score_pauses(rebalances: Sequence[Rebalance], truth: Sequence[TruePause]) ->
         else:
             score.unbounded += 1
     return score
+
+
+def _resumed_at_ms(rebalance: Rebalance, movement: Movement) -> int | None:
+    estimates = [m for m in movement.resume_marks if m.bound == "estimate"]
+    if estimates:
+        return min(estimates, key=lambda m: m.rank).at_ms
+    return rebalance.assigned_at_ms

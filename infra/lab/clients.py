@@ -25,11 +25,17 @@ JAVA_ASSIGNORS = {
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
     "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    "slow range": "SlowRangeAssignor",
 }
+
+JAVA_PROGRAMS = {"java": "TruthConsumer", "share": "TruthShareConsumer", "streams": "TruthStreams"}
 
 
 class Client:
-    """One consumer process. `name` is its client id, and its name in the truth."""
+    """One consumer process. `name` is its name in the truth, and its client id unless the settings have another.
+
+    `library`: `java`, `librdkafka`, `share` (a Java share consumer) or `streams` (a Streams instance of one thread).
+    """
 
     def __init__(
         self, cluster: Cluster, name: str, group: str, topics: Sequence[str], *, library: str, settings: Settings
@@ -40,7 +46,6 @@ class Client:
         self.library = library
         self.settings = dict(settings)
         self._cluster = cluster
-        self._truth_file = cluster.folder / "truth" / f"{name}.jsonl"
         settings_file = f"etc/{name}.properties"
         everything = {
             "bootstrap.servers": cluster.bootstrap,
@@ -48,12 +53,19 @@ class Client:
             "client.id": name,
             "auto.offset.reset": "earliest",
         } | self.settings
+        if library == "streams":
+            everything["application.id"] = everything.pop("group.id")
+        if library == "share":
+            del everything["auto.offset.reset"]
+        self.client_id = str(everything["client.id"])
+        """As the group knows it."""
+        if library == "streams":
+            self.client_id += "-StreamThread-1-consumer"
         (cluster.folder / settings_file).write_text(configs.render_properties(everything))
         arguments = [settings_file, ",".join(topics), f"truth/{name}.jsonl"]
-        if library == "java":
-            command = cluster.java(
-                name, configs.single_log_layout("client.log"), SMALL_HEAP, "TruthConsumer", *arguments
-            )
+        if library in JAVA_PROGRAMS:
+            layout = configs.single_log_layout("client.log")
+            command = cluster.java(name, layout, SMALL_HEAP, JAVA_PROGRAMS[library], *arguments)
         else:
             command = [sys.executable, str(Path(__file__).with_name("librdkafka_consumer.py")), *arguments]
         self._process = Process(name, command, folder=cluster.folder, output=cluster.folder / f"output/{name}.txt")
@@ -93,8 +105,8 @@ class Client:
 
 
 def java_settings(assignor: str, **more: str | int) -> dict[str, str | int]:
-    """A Java consumer of the classic protocol with a ten-second session."""
-    return _classic_settings(JAVA_ASSIGNORS[assignor], more)
+    """A Java consumer of the classic protocol with a ten-second session. `assignor`: one, or several with commas."""
+    return _classic_settings(",".join(JAVA_ASSIGNORS[name] for name in assignor.split(",")), more)
 
 
 def librdkafka_settings(assignor: str, **more: str | int) -> dict[str, str | int]:
@@ -104,6 +116,18 @@ def librdkafka_settings(assignor: str, **more: str | int) -> dict[str, str | int
 def kip848_settings(**more: str | int) -> dict[str, str | int]:
     """Session and heartbeat are the broker's settings there."""
     settings: dict[str, str | int] = {"group.protocol": "consumer"}
+    return settings | _dotted(more)
+
+
+def streams_settings(**more: str | int) -> dict[str, str | int]:
+    """A Streams instance of the classic protocol with a ten-second session and no state on disk."""
+    settings: dict[str, str | int] = {
+        "num.stream.threads": 1,
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 3000,
+        "commit.interval.ms": 5000,
+        "state.dir": "data/streams",
+    }
     return settings | _dotted(more)
 
 
@@ -137,6 +161,10 @@ class SteadyProducer:
     def start(self) -> None:
         self._thread.start()
 
+    def add(self, topic: str, numbers: Iterable[int]) -> None:
+        """Partitions that came later."""
+        self._targets += [(topic, number) for number in numbers]
+
     def stop(self) -> None:
         self._ending.set()
         self._thread.join(10)
@@ -148,7 +176,7 @@ class SteadyProducer:
             topic, partition = self._targets[count % len(self._targets)]
             # A full buffer means the broker is away for a while: keep what fits and go on.
             with contextlib.suppress(BufferError):
-                self._producer.produce(topic, value=f"{topic} {count}", partition=partition)
+                self._producer.produce(topic, key=f"{count}", value=f"{topic} {count}", partition=partition)
             self._producer.poll(0)
             count += 1
 
@@ -170,6 +198,40 @@ def create_topics(bootstrap: str, partitions: dict[str, int], replicas: int = 1)
         ),
         timeout_s=30,
     )
+
+
+def add_partitions(bootstrap: str, topic: str, total: int) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewPartitions
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_partitions([NewPartitions(topic, total)]).values():
+        future.result(30)
+
+
+def coordinator_of(bootstrap: str, group: str) -> int:
+    """The broker that coordinates the group now."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return int(admin.describe_consumer_groups([group], request_timeout=20)[group].result(30).coordinator.id)
+
+
+def delete_group(bootstrap: str, group: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_consumer_groups([group], request_timeout=20)[group].result(30)
+
+
+def prefer_first_replicas(bootstrap: str, topic: str) -> None:
+    """Elect the preferred leader of every partition."""
+    from confluent_kafka import ElectionType, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    numbers = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, n) for n in numbers]).result(30)
 
 
 def put_connector(worker_url: str, name: str, *, tasks: int, topic: str, **options: str | int) -> None:
@@ -214,7 +276,7 @@ def _whole_lines(file: Path) -> Iterable[str]:
 
 GAINS = {"assigned_end", "task_start_end", "connector_start"}
 LOSSES = {"revoked_end", "lost_end", "task_stop_begin", "connector_stop"}
-ENDS = {"started", "closed", "killed", "worker_stopped", "worker_started"}
+ENDS = {"started", "closed", "killed", "frozen", "worker_stopped", "worker_started"}
 
 
 def holdings(events: Iterable[Event]) -> dict[str, set[str]]:

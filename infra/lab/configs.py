@@ -14,8 +14,9 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def render_properties(settings: Settings) -> str:
-    """Java-style properties; backslashes doubled, as Properties.load undoes that."""
-    return "".join(f"{name}={str(value).replace(chr(92), chr(92) * 2)}\n" for name, value in settings.items())
+    """Java-style properties; backslashes doubled and newlines escaped, as Properties.load undoes that."""
+    escapes = str.maketrans({"\\": "\\\\", "\n": "\\n"})
+    return "".join(f"{name}={str(value).translate(escapes)}\n" for name, value in settings.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .clients import (
     Client,
     Event,
     SteadyProducer,
+    add_partitions,
+    coordinator_of,
     create_topics,
+    delete_group,
     holdings,
     java_settings,
     librdkafka_settings,
+    prefer_first_replicas,
     put_connector,
     read_events,
     write_event,
@@ -44,12 +48,28 @@ class Driver:
         self._partitions: dict[str, int] = {}
         self._present: dict[str, list[str]] = {}
         self._producer: SteadyProducer | None = None
+        self._known_as: dict[str, str] = {}
 
     # Topics and producing
 
     def topics(self, **partitions: int) -> None:
-        create_topics(self.cluster.bootstrap, partitions)
+        create_topics(self.cluster.bootstrap, partitions, replicas=min(3, len(self.cluster.node_folders)))
         self._partitions |= partitions
+
+    def later_topic(self, name: str, partitions: int) -> None:
+        """Created while groups run, and produced to."""
+        self._note("create topic", name)
+        create_topics(self.cluster.bootstrap, {name: partitions}, replicas=min(3, len(self.cluster.node_folders)))
+        self._partitions[name] = partitions
+        if self._producer is not None:
+            self._producer.add(name, range(partitions))
+
+    def more_partitions(self, topic: str, total: int) -> None:
+        self._note("add partitions", topic, total=total)
+        add_partitions(self.cluster.bootstrap, topic, total)
+        if self._producer is not None:
+            self._producer.add(topic, range(self._partitions[topic], total))
+        self._partitions[topic] = total
 
     def produce(self) -> None:
         """Steadily, to every topic created so far."""
@@ -75,8 +95,8 @@ class Driver:
     ) -> None:
         """Start a consumer; without `settings` a classic one of the group's assignor."""
         if settings is None:
-            make = java_settings if library == "java" else librdkafka_settings
-            settings = make(self.groups[group]["assignor"], **options)
+            make = librdkafka_settings if library == "librdkafka" else java_settings
+            settings = make(str(options.pop("assignor", self.groups[group]["assignor"])), **options)
         client = Client(self.cluster, name, group, topics, library=library, settings=settings)
         self.clients[name] = client
         self._present[group].append(name)
@@ -99,6 +119,75 @@ class Driver:
         write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
         self._note("kill", name, at_ms=at_ms)
 
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: it neither works nor sends heartbeats, and does not know."""
+        client = self.clients[name]
+        self._present[client.group].remove(name)
+        at_ms = now_ms()
+        client.freeze()
+        write_event(self._truth / "driver.jsonl", name, "frozen", at_ms)
+        self._note("freeze", name, at_ms=at_ms)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT; it finds itself put out and joins again."""
+        client = self.clients[name]
+        self._present[client.group].append(name)
+        self._note("thaw", name)
+        client.thaw()
+
+    def fails(self, name: str, *, timeout_s: float = 60) -> None:
+        """Wait until a client ends by itself, as one that is fenced does."""
+        self._present[self.clients[name].group].remove(name)
+        self._wait(f"{name} failed", lambda: self._has(name, "failed"), timeout_s)
+
+    def subscribe(self, name: str, topics: Sequence[str]) -> None:
+        self.tell(name, f"subscribe {','.join(topics)}")
+        self.clients[name].topics = list(topics)
+
+    def wait_for(self, name: str, event: str, *, timeout_s: float = 60) -> None:
+        """Wait until the client has written this since the last action."""
+        since_ms = self.actions[-1]["at_ms"]
+        self._wait(f"{name} wrote {event}", lambda: self._has(name, event, since_ms), timeout_s)
+
+    def _has(self, name: str, event: str, since_ms: int = 0) -> bool:
+        events = read_events(self._truth)
+        return any(e["client"] == name and e["event"] == event and e["at_ms"] >= since_ms for e in events)
+
+    def delete_group(self, group: str) -> None:
+        self._note("delete group", group)
+        delete_group(self.cluster.bootstrap, group)
+
+    # Brokers
+
+    def coordinator_killed(self, group: str) -> int:
+        broker = coordinator_of(self.cluster.bootstrap, group)
+        self._note("kill broker", f"broker-{broker}")
+        self.cluster.kill_broker(broker)
+        return broker
+
+    def coordinator_moved(self, group: str) -> None:
+        """A clean restart of the coordinator: it hands its groups over, and gets them back as preferred leader."""
+        broker = coordinator_of(self.cluster.bootstrap, group)
+        self._note("stop broker", f"broker-{broker}")
+        self.cluster.stop_broker(broker)
+        self.rest(5)
+        self.broker_returns(broker)
+        prefer_first_replicas(self.cluster.bootstrap, "__consumer_offsets")
+        self._note("elect preferred leaders", "__consumer_offsets")
+
+    def broker_returns(self, broker: int) -> None:
+        self._note("start broker", f"broker-{broker}")
+        self.cluster.start_broker(broker)
+
+    def broker_restarts(self, broker: int) -> None:
+        self._note("stop broker", f"broker-{broker}")
+        self.cluster.stop_broker(broker)
+        self.broker_returns(broker)
+
+    def known_as(self, name: str, client_id: str) -> None:
+        """The group goes on calling it by another client id than its own."""
+        self._known_as[name] = client_id
+
     def tell(self, name: str, command: str) -> None:
         self._note(command, name)
         self.clients[name].tell(command)
@@ -113,13 +202,17 @@ class Driver:
         kind: str = "rebalance",
         outcome: str = "completed",
         note: str | None = None,
+        number: int | None = None,
+        **facts: object,
     ) -> None:
         """The next rebalance of the group. `by`: the members that caused it, none if it came from outside;
-        `members`: those that take part, if not all present."""
+        `members`: those that take part, if not all present; `number`: where it does not follow the one before;
+        `facts`: `mode` where it is not the group's, `or_trigger` where either may be told."""
         rebalances = self.groups[group]["rebalances"]
-        number = self.groups[group]["first_number"]
-        if rebalances:
-            number = rebalances[-1]["number"] + (1 if kind == "rebalance" else 0)
+        if number is None:
+            number = self.groups[group]["first_number"]
+            if rebalances:
+                number = rebalances[-1]["number"] + (1 if kind == "rebalance" else 0)
         row = {
             "number": number,
             "kind": kind,
@@ -129,13 +222,26 @@ class Driver:
             "members": list(members if members is not None else self._present[group]),
             "after_action": len(self.actions) - 1,
         }
-        rebalances.append(row | ({"note": note} if note else {}))
+        rebalances.append(row | facts | ({"note": note} if note else {}))
+
+    def expect_if_seen(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
+        """A rebalance that may or may not come: it did if the clients were assigned its generation."""
+        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        seen = generations_assigned(read_events(self._truth), group)
+        if number in seen:
+            self.expect(group, trigger, by, note="as the clients saw it", **facts)
+        return number in seen
 
     def settle(self, group: str, *, quiet_s: float = QUIET_S, timeout_s: float = 120) -> None:
         """Wait until the members present hold every partition once, and nothing has moved for a while."""
         names = set(self._present[group])
-        topics = {topic for name in names for topic in self.clients[name].topics}
-        wanted = {f"{topic}-{number}" for topic in topics for number in range(self._partitions[topic])}
+        topics = {topic for name in names for topic in self._subscribed(name)}
+        wanted = {
+            f"0_{number}" if self.clients[name].library == "streams" else f"{topic}-{number}"
+            for name in names
+            for topic in topics
+            for number in range(self._partitions[topic])
+        }
 
         def is_settled() -> bool:
             for name in names:
@@ -145,6 +251,12 @@ class Driver:
             return held.keys() == names and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
 
         self._wait(f"group {group} of {', '.join(sorted(names))} settled", is_settled, timeout_s)
+
+    def _subscribed(self, name: str) -> list[str]:
+        first = self.clients[name].topics[0]
+        if not first.startswith("pattern:"):
+            return self.clients[name].topics
+        return [topic for topic in self._partitions if re.fullmatch(first.removeprefix("pattern:"), topic)]
 
     # Connect
 
@@ -226,6 +338,8 @@ class Driver:
             "clients": [
                 {
                     "client": client.name,
+                    "client_id": client.client_id,
+                    **({"known_as": self._known_as[client.name]} if client.name in self._known_as else {}),
                     "group": client.group,
                     "library": client.library,
                     "topics": client.topics,
@@ -253,9 +367,14 @@ class Driver:
                         for name in self.cluster.worker_urls()
                     }
                 )
-            faults = unexpected_generations(seen, story)
+            silent = {name for name, client in self.clients.items() if client.library == "librdkafka"}
+            faults = unexpected_generations(seen, story, silent)
             if faults:
                 raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
+
+    def declare(self, group: str, **facts: str | int) -> None:
+        """Change what was declared, or add to it."""
+        self.groups[group] |= facts
 
     def _declare(self, group: str, **facts: str) -> None:
         self.groups[group] = dict(facts) | {"rebalances": []}
@@ -288,16 +407,23 @@ def generations_joined(connect_logs: Mapping[str, str]) -> dict[int, set[str]]:
     return seen
 
 
-def unexpected_generations(seen: Mapping[int, set[str]], story: dict[str, Any]) -> list[str]:
+def unexpected_generations(
+    seen: Mapping[int, set[str]], story: dict[str, Any], silent: Collection[str] = ()
+) -> list[str]:
     """Where the generations that members saw contradict the expected rebalances of a classic group.
 
-    A member may miss a generation: its SyncGroup fails when a follow-up has begun already.
+    `silent` members do not tell their generations. A member may miss a generation: its SyncGroup fails when a
+    follow-up has begun already.
     """
-    wanted = {row["number"]: set(row["members"]) for row in story["rebalances"] if row["outcome"] == "completed"}
+    wanted: dict[int, set[str]] = {}
+    for row in story["rebalances"]:
+        if row["outcome"] == "completed":
+            wanted.setdefault(row["number"], set()).update(row["members"])
     return [
         f"generation {number} was seen by {sorted(seen.get(number, ()))}, expected {sorted(wanted.get(number, ()))}"
         for number in sorted(seen.keys() | wanted.keys())
-        if number not in seen or not seen[number] <= wanted.get(number, set())
+        if (number not in seen and not wanted[number] <= set(silent))
+        or not seen.get(number, set()) <= wanted.get(number, set())
     ]
 
 

@@ -2,14 +2,16 @@
 
     python librdkafka_consumer.py consumer.properties topic,topic truth.jsonl
 
-Commands on standard input: `close`, `stall MS`, `delay MS`, `subscribe a,b`, `unsubscribe`; end of input closes too.
-librdkafka does not tell its generation, so that is missing from the events.
+Commands on standard input: `close`, `stall MS`, `delay MS`, `revoke_delay MS`, `subscribe a,b`, `unsubscribe`; end of
+input closes too. librdkafka does not tell its generation, so that is missing from the events.
+With `lab.output.topic` it commits only in transactions, one a second, and aborts every third.
 """
 
 from __future__ import annotations
 
 import json
 import queue
+import re
 import signal
 import sys
 import threading
@@ -18,20 +20,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 
 class TruthConsumer:
     """One consumer, its truth file and its commands; all work happens in the thread that calls `run`."""
 
-    def __init__(self, settings: dict[str, str], truth: IO[str]) -> None:
-        self._client = settings["client.id"]
+    def __init__(self, settings: dict[str, str], truth: IO[str], name: str) -> None:
+        self._client = name
         self._group = settings["group.id"]
         self._truth = truth
+        output_topic = settings.pop("lab.output.topic", None)
+        self._transactions = Transactions(settings, output_topic) if output_topic else None
         self._consumer = Consumer(settings)
         self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._awaiting_first_record: set[str] = set()
         self._delay_s = 0.0
+        self._revoke_delay_s = 0.0
         self._closing = False
 
     def run(self, topics: Sequence[str]) -> None:
@@ -44,6 +49,8 @@ class TruthConsumer:
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 self._process(message)
+            if self._transactions is not None:
+                self._transactions.commit_now_and_then(self._consumer)
         self._write("close_start")
         self._consumer.close()
         self._write("closed")
@@ -73,6 +80,8 @@ class TruthConsumer:
                     self._write("stall_end")
                 case "delay":
                     self._delay_s = int(rest) / 1000
+                case "revoke_delay":
+                    self._revoke_delay_s = int(rest) / 1000
                 case "subscribe":
                     self._subscribe(rest.split(","))
                 case "unsubscribe":
@@ -96,6 +105,7 @@ class TruthConsumer:
             self._awaiting_first_record.update(names)
         else:
             self._awaiting_first_record.difference_update(names)
+            time.sleep(self._revoke_delay_s)
         self._write(f"{what}_end", partitions=names, **self._membership())
 
     def _membership(self) -> dict[str, str | None]:
@@ -112,15 +122,52 @@ class TruthConsumer:
         self._commands.put("close")
 
 
+class Transactions:
+    """Sends a record and the consumer's positions in one transaction a second; every third is aborted."""
+
+    def __init__(self, settings: dict[str, str], topic: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": settings["bootstrap.servers"],
+                "transactional.id": settings["client.id"],
+                "log_level": 0,
+            }
+        )
+        self._producer.init_transactions(30)
+        self._topic = topic
+        self._count = 0
+        self._last_s = 0.0
+
+    def commit_now_and_then(self, consumer: Consumer) -> None:
+        owned = consumer.assignment()
+        if not owned or time.monotonic() - self._last_s < 1:
+            return
+        positions = [each for each in consumer.position(owned) if each.offset >= 0]
+        if not positions:
+            return
+        self._producer.begin_transaction()
+        self._producer.produce(self._topic, value=f"transaction {self._count}")
+        self._producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 30)
+        if self._count % 3 == 2:
+            self._producer.abort_transaction(30)
+        else:
+            self._producer.commit_transaction(30)
+        self._count += 1
+        self._last_s = time.monotonic()
+
+
 def read_properties(text: str) -> dict[str, str]:
     """The plain subset that the lab itself writes: `name=value` lines with doubled backslashes."""
     pairs = (line.partition("=") for line in text.splitlines() if line)
-    return {name: value.replace("\\\\", "\\") for name, _, value in pairs}
+    return {
+        name: re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value) for name, _, value in pairs
+    }
 
 
 def main(settings_file: str, topics: str, truth_file: str) -> None:
     with Path(truth_file).open("a") as truth:
-        TruthConsumer(read_properties(Path(settings_file).read_text()), truth).run(topics.split(","))
+        settings = read_properties(Path(settings_file).read_text())
+        TruthConsumer(settings, truth, Path(truth_file).stem).run(topics.split(","))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,9 @@ class Scenario:
 
     name: str
     script: Script
+    brokers: int = 1
+    controllers_apart: int = 0
+    zookeeper: bool | None = None
     connect_workers: int = 0
     broker_properties: Settings = field(default_factory=dict)
     worker_properties: Settings = field(default_factory=dict)
@@ -41,6 +44,9 @@ SCENARIOS: dict[str, Scenario] = {}
 
 def scenario(
     *,
+    brokers: int = 1,
+    controllers_apart: int = 0,
+    zookeeper: bool | None = None,
     connect_workers: int = 0,
     broker_properties: Mapping[str, str | int] | None = None,
     worker_properties: Mapping[str, str | int] | None = None,
@@ -50,6 +56,9 @@ def scenario(
         SCENARIOS[script.__name__] = Scenario(
             name=script.__name__,
             script=script,
+            brokers=brokers,
+            controllers_apart=controllers_apart,
+            zookeeper=zookeeper,
             connect_workers=connect_workers,
             broker_properties=broker_properties or {},
             worker_properties=worker_properties or {},
@@ -69,6 +78,9 @@ def capture(name: str, *, version: str, output: Path, command: str, say: Callabl
         raise LabError(f"Scenario {name} needs Kafka {chosen.since} or later, not {version}.")
     cluster = Cluster(
         version=version,
+        brokers=chosen.brokers,
+        controllers_apart=chosen.controllers_apart,
+        zookeeper=chosen.zookeeper,
         connect_workers=chosen.connect_workers,
         broker_properties=chosen.broker_properties,
         worker_properties=chosen.worker_properties,
@@ -277,3 +289,7 @@ def rolling_deploy(driver: Driver) -> None:
         driver.join(name, group, ["deploys"])
         driver.expect(group, "member_joined", [name])
         driver.settle(group)
+
+
+# Registered where they are written
+from . import broker_scenarios, classic_scenarios, modern_scenarios, reassignment_scenarios  # noqa: E402, F401

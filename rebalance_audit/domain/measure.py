@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rebalance_audit.domain.model import EvidenceTier, Mark, Movement, Rebalance
 
-TIER_ORDER = {tier: rank for rank, tier in enumerate(EvidenceTier)}
+TIER_ORDER = {tier.value: rank for rank, tier in enumerate(EvidenceTier)}
 OVERLAP_SLACK_MS = 100
 """A negative bound smaller than the slack of its marks is rounding, not an overlap."""
 _PAUSING = frozenset({"moved", "returned", "restarted"})
@@ -30,7 +30,8 @@ class _Instant:
 
 def measure(rebalance: Rebalance) -> Rebalance:
     """The same rebalance with the numbers of its movements and its own filled in."""
-    movements = tuple(_measured(m) for m in rebalance.movements)
+    known: dict[int, _Instant] = {}
+    movements = tuple(_measured(m, known) for m in rebalance.movements)
     pausing = [m for m in movements if m.pause_estimate_ms is not None]
     counts = {
         kind: sum(m.kind == kind for m in movements)
@@ -55,19 +56,19 @@ def measure(rebalance: Rebalance) -> Rebalance:
     )
 
 
-def _measured(movement: Movement) -> Movement:
+def _measured(movement: Movement, known: dict[int, _Instant]) -> Movement:
+    """`known`: instants by the identity of their marks, which resources that go together share."""
     if movement.kind not in _PAUSING:
         return movement
-    stop, resume = _instant(movement.stop_marks), _instant(movement.resume_marks)
-    movement = replace(
-        movement,
-        stopped_at_lower_ms=stop.lower,
-        stopped_at_upper_ms=stop.upper,
-        resumed_at_lower_ms=resume.lower,
-        resumed_at_upper_ms=resume.upper,
-    )
+    stop, resume = _once(movement.stop_marks, known), _once(movement.resume_marks, known)
     if stop.estimate is None or resume.estimate is None:
-        return movement
+        return replace(
+            movement,
+            stopped_at_lower_ms=stop.lower,
+            stopped_at_upper_ms=stop.upper,
+            resumed_at_lower_ms=resume.lower,
+            resumed_at_upper_ms=resume.upper,
+        )
     estimate = resume.estimate - stop.estimate
     lower = None if resume.lower is None or stop.upper is None else resume.lower - stop.upper
     upper = None if resume.upper is None or stop.lower is None else resume.upper - stop.lower
@@ -81,6 +82,10 @@ def _measured(movement: Movement) -> Movement:
     marks = [m for m in (stop.best, resume.best) if m is not None]
     return replace(
         movement,
+        stopped_at_lower_ms=stop.lower,
+        stopped_at_upper_ms=stop.upper,
+        resumed_at_lower_ms=resume.lower,
+        resumed_at_upper_ms=resume.upper,
         pause_lower_ms=lower,
         pause_estimate_ms=estimate,
         pause_upper_ms=upper,
@@ -91,6 +96,13 @@ def _measured(movement: Movement) -> Movement:
         pause_tier=_worst(m.tier for m in marks),
         pause_detail="; ".join(f"{word}: {m.detail}" for word, m in zip(("stopped", "resumed"), marks, strict=False)),
     )
+
+
+def _once(marks: tuple[Mark, ...], known: dict[int, _Instant]) -> _Instant:
+    found = known.get(id(marks))
+    if found is None:
+        found = known[id(marks)] = _instant(marks)
+    return found
 
 
 def _instant(marks: Sequence[Mark]) -> _Instant:
@@ -120,7 +132,7 @@ def _longest(values: Iterable[int | None], *, null_wins: bool = False) -> int | 
 
 
 def _worst(tiers: Iterable[str | None]) -> str | None:
-    return max((t for t in tiers if t is not None), key=lambda t: TIER_ORDER[EvidenceTier(t)], default=None)
+    return max((t for t in tiers if t is not None), key=TIER_ORDER.__getitem__, default=None)
 
 
 def _seconds(values: Iterable[int | None], is_known: bool) -> float | None:

@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -9,17 +10,18 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -30,8 +32,10 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * <pre>java TruthConsumer consumer.properties topic,topic truth.jsonl</pre>
  *
  * Group, assignor, protocol and timeouts are Kafka's own options in the properties file; client.id names the client in
- * the truth file. Commands on standard input: {@code close}, {@code stall MS} (no poll for that long), {@code delay MS}
- * (per record), {@code subscribe a,b}, {@code unsubscribe}, {@code enforce}. End of input closes too.
+ * the truth file unless that file has another name. {@code pattern:REGEX} in place of the topics subscribes to a pattern.
+ * Commands on standard input: {@code close}, {@code stall MS} (no poll for that long), {@code delay MS} (per record),
+ * {@code revoke_delay MS} (inside the revoked callback), {@code commit MS} (by hand, so often, never when letting go),
+ * {@code subscribe a,b}, {@code unsubscribe}, {@code enforce}. End of input closes too.
  */
 public final class TruthConsumer implements ConsumerRebalanceListener {
     private final Truth truth;
@@ -39,10 +43,13 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
     private final Queue<String> commands = new ConcurrentLinkedQueue<>();
     private final Set<TopicPartition> awaitingFirstRecord = new HashSet<>();
     private long delayMs = 0;
+    private long revokeDelayMs = 0;
+    private long commitEveryMs = 0;
+    private long committedAtMs = 0;
     private boolean closing = false;
 
     private TruthConsumer(Properties settings, String truthFile) throws IOException {
-        truth = new Truth(truthFile, settings.getProperty("client.id"));
+        truth = new Truth(truthFile, new File(truthFile).getName().replaceFirst("\\.jsonl$", ""));
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -58,23 +65,39 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
         // A SIGTERM, as a deployment sends it, is a close.
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> client.closeAndWaitFor(main)));
-        client.run(Arrays.asList(arguments[1].split(",")));
+        client.run(arguments[1]);
     }
 
-    private void run(List<String> topics) {
-        truth.write("started", Map.of("topics", topics));
-        consumer.subscribe(topics, this);
+    private void run(String topics) {
+        truth.write("started", Map.of("topics", Arrays.asList(topics.split(","))));
+        subscribe(topics);
         while (!closing) {
             obey();
             try {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) process(record);
+                commitByHand();
             } catch (WakeupException e) {
+                closing = true;
+            } catch (KafkaException e) {
+                // Fenced, say: a consumer cannot go on after that.
+                truth.write("failed", Map.of("error", e.getClass().getSimpleName()));
                 closing = true;
             }
         }
         truth.write("close_start", Map.of());
         consumer.close();
         truth.write("closed", Map.of());
+    }
+
+    private void subscribe(String topics) {
+        if (topics.startsWith("pattern:")) consumer.subscribe(Pattern.compile(topics.substring(8)), this);
+        else consumer.subscribe(Arrays.asList(topics.split(",")), this);
+    }
+
+    private void commitByHand() {
+        if (commitEveryMs == 0 || System.currentTimeMillis() - committedAtMs < commitEveryMs) return;
+        consumer.commitSync();
+        committedAtMs = System.currentTimeMillis();
     }
 
     private void process(ConsumerRecord<byte[], byte[]> record) {
@@ -90,7 +113,9 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
                 case "close" -> closing = true;
                 case "stall" -> stall(Long.parseLong(words[1]));
                 case "delay" -> delayMs = Long.parseLong(words[1]);
-                case "subscribe" -> consumer.subscribe(Arrays.asList(words[1].split(",")), this);
+                case "revoke_delay" -> revokeDelayMs = Long.parseLong(words[1]);
+                case "commit" -> commitEveryMs = Long.parseLong(words[1]);
+                case "subscribe" -> subscribe(words[1]);
                 case "unsubscribe" -> consumer.unsubscribe();
                 case "enforce" -> consumer.enforceRebalance();
                 default -> truth.write("unknown_command", Map.of("command", line));
@@ -108,6 +133,7 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         write("revoked_start", partitions);
         awaitingFirstRecord.removeAll(partitions);
+        if (revokeDelayMs > 0) sleep(revokeDelayMs);
         write("revoked_end", partitions);
     }
 

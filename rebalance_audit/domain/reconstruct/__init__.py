@@ -2,31 +2,85 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rebalance_audit.domain.model import GroupEvidence, Rebalance
 
+from .attempts import line_order
 from .classic import reconstruct_classic
 from .connect import is_connect_group, reconstruct_connect
-from .modern import reconstruct_modern
-from .reconstruction import Reconstruction
+from .modern import GROUP_TYPES, reconstruct_modern
+from .modern_lines import epochs_told
+from .reconstruction import Contradiction, Reconstruction, of_line
 
-__all__ = ["Reconstruction", "reconstruct"]
+__all__ = ["Contradiction", "Reconstruction", "reconstruct"]
+
+EPOCH_RECORDS = frozenset(f"{prefix}Metadata" for prefix in GROUP_TYPES)
 
 
 def reconstruct(evidence: GroupEvidence) -> Reconstruction:
     """Each event of the evidence belongs to one rebalance or to none; commits alone make no rebalance."""
+    evidence = in_order(evidence)
     if is_connect_group(evidence):
         return reconstruct_connect(evidence)
-    classic, modern = reconstruct_classic(evidence), reconstruct_modern(evidence)
+    if not evidence.records and not evidence.group_id.isprintable():
+        # A name with line breaks tears its lines apart: what is known of it from lines alone is what a client made up.
+        detail = "the group's name holds control characters, and no record speaks of it"
+        return Reconstruction(rebalances=(), contradictions=tuple(of_line(line, detail) for line in evidence.lines))
+    classic, contradictions = reconstruct_classic(evidence)
+    modern, more = reconstruct_modern(evidence)
+    contradictions = sorted(contradictions + more, key=lambda c: (c.at_ms or 0, c.evidence))
+    told = epochs_told(evidence, frozenset(_number(r) for r in modern if r.outcome != "missing"))
+    modern += told
     if not modern:
-        return Reconstruction(rebalances=tuple(classic))
+        return Reconstruction(rebalances=tuple(classic), contradictions=tuple(contradictions))
+    if not classic and not told:
+        return Reconstruction(rebalances=tuple(modern), contradictions=tuple(contradictions))
     # A converted group goes on counting: numbers one side lacks are the other side's.
     numbers = {r.group_epoch for r in modern if r.outcome != "missing"} | {
         r.generation_id for r in classic if r.outcome != "missing"
     }
     rows = [r for r in (*classic, *modern) if r.outcome != "missing" or _number(r) not in numbers]
-    rows.sort(key=lambda r: (_number(r), r.group_epoch is not None, r.rewrite_seq))
-    return Reconstruction(rebalances=tuple(rows))
+    places = _places(evidence)
+    rows.sort(
+        key=lambda r: (
+            _number(r),
+            places.get((r.group_epoch is not None, _number(r)), 1 << 62),
+            r.rewrite_seq,
+            r.ended_at_ms or 0,
+        )
+    )
+    return Reconstruction(rebalances=tuple(rows), contradictions=tuple(contradictions))
+
+
+def in_order(evidence: GroupEvidence) -> GroupEvidence:
+    """The same evidence, each piece once, in the order of the log it stands in."""
+    records = {r.ref: r for r in sorted(evidence.records, key=lambda r: (r.topic, r.partition, r.offset, r.at_ms))}
+    lines = {line.ref: line for line in sorted(evidence.lines, key=line_order)}
+    marks = sorted(set(evidence.marks), key=lambda m: (m.topic, m.partition, m.first_offset, m.last_offset))
+    return replace(
+        evidence,
+        records=tuple(records.values()),
+        lines=tuple(lines.values()),
+        marks=tuple(marks),
+        statuses=tuple({r.ref: r for r in evidence.statuses}.values()),
+        configs=tuple({r.ref: r for r in evidence.configs}.values()),
+    )
 
 
 def _number(rebalance: Rebalance) -> int:
     return (rebalance.generation_id if rebalance.generation_id is not None else rebalance.group_epoch) or 0
+
+
+def _places(evidence: GroupEvidence) -> dict[tuple[bool, int], int]:
+    """Offset of the record of each (is an epoch, number): a conversion gives both sides the same number."""
+    places: dict[tuple[bool, int], int] = {}
+    for record in evidence.records:
+        name, value = record.record.name, record.record.value
+        if value is None:
+            continue
+        if name == "GroupMetadata":
+            places.setdefault((False, value.generation), record.offset)
+        elif name in EPOCH_RECORDS:
+            places.setdefault((True, value.epoch), record.offset)
+    return places

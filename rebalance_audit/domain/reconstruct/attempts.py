@@ -7,16 +7,27 @@ Source: formats.md A.7, D.2, D.3 (GroupCoordinator.scala, GroupMetadataManager.j
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind
 from rebalance_audit.domain.records import GroupMetadataValue
+
+from .reconstruction import Contradiction, of_line
 
 LINE_TO_RECORD_MS = 600_000
 """A line and a record of one number belong together within this time; clocks apart by more are a TR003."""
 MISSING_ROWS_PER_GAP = 100
 """A gap longer than this is told by one row, not by millions."""
+
+_LOOK_BACK = 20
+"""An assignment arrives while its generation is among the last."""
+_DOWNGRADE = "Downgrade group "
+
+_ONE_OPERATION_MS = 200
+"""Lines that one request caused."""
 
 _CLOSING = (LogKind.STABILIZED, LogKind.EMPTIED)
 _MEMBER_KINDS = frozenset(
@@ -25,6 +36,7 @@ _MEMBER_KINDS = frozenset(
         LogKind.LEADER_REPLACED,
         LogKind.MEMBER_JOINED,
         LogKind.MEMBER_LEFT,
+        LogKind.MODERN_MEMBER_LEFT,
         LogKind.MEMBER_FAILED,
         LogKind.MEMBER_FENCED,
         LogKind.STATIC_MEMBER_REPLACED,
@@ -47,6 +59,10 @@ class Attempt:
     received: LogEvent | None = None
     emptied: LogEvent | None = None
     failure: LogEvent | None = None
+    replaced: LogEvent | None = None
+    """Of a rewrite: the line by which a static member came back."""
+    converted: LogEvent | None = None
+    """A consumer group became classic with this number: the `Preparing` line of the next one says so."""
     during: list[LogEvent] = field(default_factory=list)
     """Member lines from the end of the join phase before to the end of this one."""
     missing_to: int | None = None
@@ -60,7 +76,15 @@ class Attempt:
 
     @property
     def lines(self) -> list[LogEvent]:
-        named = (self.preparing, self.stabilized, self.received, self.emptied, self.failure)
+        named = (
+            self.preparing,
+            self.stabilized,
+            self.received,
+            self.emptied,
+            self.failure,
+            self.replaced,
+            self.converted,
+        )
         return [line for line in named if line is not None]
 
     @property
@@ -78,26 +102,33 @@ class Attempt:
             return "missing"
         if self.value is not None:
             return "completed" if self.value.members else "emptied"
-        if self.received is not None:
+        if self.received is not None or self.rewrite_seq or self.converted is not None:
             return "completed"
         if self.emptied is not None:
             return "emptied"
         return "open"
 
 
-def classic_attempts(records: Iterable[GroupRecord], lines: Iterable[LogEvent]) -> tuple[list[Attempt], list[LogEvent]]:
-    """All attempts in order, and the lines that contradict the records and were not believed."""
-    spine = _from_records(records)
+def classic_attempts(
+    records: Iterable[GroupRecord], lines: Iterable[LogEvent]
+) -> tuple[list[Attempt], list[Contradiction]]:
+    """All attempts in order, and what contradicts the rest and was not believed."""
+    spine, contradicting = _from_records(records)
     told = _from_lines(lines)
-    contradicting = _join(spine, told)
+    contradicting += _join(spine, told)
     attempts = sorted(spine + [a for a in told if a.record is None], key=_order)
     attempts = _with_missing(attempts)
     _number_uses(attempts)
     return attempts, contradicting
 
 
-def _from_records(records: Iterable[GroupRecord]) -> list[Attempt]:
-    """One attempt per classic record in offset order; none for tombstones and for the record of a new group."""
+def _from_records(records: Iterable[GroupRecord]) -> tuple[list[Attempt], list[Contradiction]]:
+    """One attempt per classic record in offset order; none for tombstones and for the record of a new group.
+
+    A number that goes back without a deletion in between is a contradiction: two logs of one partition, or a
+    truncation. What stands later in the partition counts on from there.
+    """
+    contradicting: list[Contradiction] = []
     ordered = sorted(records, key=lambda r: (r.topic, r.partition, r.offset))
     attempts: list[Attempt] = []
     incarnation = 0
@@ -118,51 +149,101 @@ def _from_records(records: Iterable[GroupRecord]) -> list[Attempt]:
             if value.generation == last.number and not was_deleted and value.members and before and before.members:
                 attempt.rewrite_seq = last.rewrite_seq + 1
             else:
+                if not was_deleted:
+                    detail = f"generation {value.generation} stands after {last.number}, and nothing deleted the group"
+                    refs = (last.record.ref, record.ref) if last.record is not None else (record.ref,)
+                    contradicting.append(Contradiction(at_ms=record.at_ms, detail=detail, evidence=refs))
                 incarnation += 1
                 attempt.incarnation = incarnation
         attempts.append(attempt)
         last, was_deleted = attempt, False
-    return attempts
+    return attempts, contradicting
+
+
+class _Teller:
+    """Attempts as lines tell them: one per `Preparing` line, or per closing line whose `Preparing` was not seen."""
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self._running: Attempt | None = None
+        self._incarnation = 0
+        self._waiting: list[LogEvent] = []
+
+    def hear(self, line: LogEvent) -> None:
+        number = line.fields.get("generation_id")
+        running = self._running
+        if line.kind is LogKind.PREPARING and isinstance(number, int):
+            self._prepare(line, number)
+        elif line.kind in _CLOSING and isinstance(number, int):
+            self._close(line, number)
+        elif line.kind is LogKind.ASSIGNMENT_RECEIVED and isinstance(number, int):
+            owner = next(
+                (a for a in reversed(self.attempts[-_LOOK_BACK:]) if a.number == number and not a.rewrite_seq), None
+            )
+            (owner or self._begin(number)).received = line
+        elif line.kind is LogKind.NO_MEMBER_REJOINED and running is not None:
+            running.failure, self._running = line, None
+        elif line.kind is LogKind.PERSIST_FAILED and self.attempts:
+            self.attempts[-1].failure = line
+        elif line.kind is LogKind.STATIC_MEMBER_REPLACED and running is None and self.attempts:
+            last = self.attempts[-1]
+            self._begin(last.number, rewrite_seq=last.rewrite_seq + 1, replaced=line)
+        elif line.kind in _MEMBER_KINDS:
+            (self._waiting if running is None else running.during).append(line)
+
+    def _begin(
+        self,
+        number: int,
+        *,
+        rewrite_seq: int = 0,
+        preparing: LogEvent | None = None,
+        replaced: LogEvent | None = None,
+        converted: LogEvent | None = None,
+    ) -> Attempt:
+        attempt = Attempt(
+            number=number,
+            incarnation=self._incarnation,
+            rewrite_seq=rewrite_seq,
+            preparing=preparing,
+            replaced=replaced,
+            converted=converted,
+        )
+        self.attempts.append(attempt)
+        return attempt
+
+    def _prepare(self, line: LogEvent, number: int) -> None:
+        last = self.attempts[-1] if self.attempts else None
+        if last is not None and last.replaced is not None and _is_near(last.replaced, line):
+            # It came back with another subscription or protocol: a rebalance, not a rewrite.
+            self._waiting.insert(0, last.replaced)
+            self.attempts.pop()
+        if str(line.fields.get("reason", "")).startswith(_DOWNGRADE):
+            self._begin(number, converted=line)
+        if number == 0 and self.attempts and self.attempts[-1].number > 1:
+            self._incarnation += 1  # deleted meanwhile, and begun anew
+        self._running = self._begin(number + 1, preparing=line)
+        self._running.during, self._waiting = self._waiting, []
+
+    def _close(self, line: LogEvent, number: int) -> None:
+        running = self._running
+        if running is None or running.number != number:
+            running = self._begin(number)
+            running.during, self._waiting = self._waiting, []
+        if line.kind is LogKind.STABILIZED:
+            running.stabilized = line
+        else:
+            running.emptied = line
+        self._running = None
 
 
 def _from_lines(lines: Iterable[LogEvent]) -> list[Attempt]:
-    """One attempt per `Preparing` line, or per closing line whose `Preparing` was not seen."""
-    attempts: list[Attempt] = []
-    running: Attempt | None = None
-    waiting: list[LogEvent] = []
-    for line in sorted((x for x in lines if x.at_ms is not None), key=_line_order):
-        number = line.fields.get("generation_id")
-        if line.kind is LogKind.PREPARING and isinstance(number, int):
-            running = Attempt(number=number + 1, preparing=line, during=waiting)
-            waiting = []
-            attempts.append(running)
-        elif line.kind in _CLOSING and isinstance(number, int):
-            if running is None or running.number != number:
-                running = Attempt(number=number, during=waiting)
-                waiting = []
-                attempts.append(running)
-            if line.kind is LogKind.STABILIZED:
-                running.stabilized = line
-            else:
-                running.emptied = line
-            running = None
-        elif line.kind is LogKind.ASSIGNMENT_RECEIVED and isinstance(number, int):
-            owner = next((a for a in reversed(attempts) if a.number == number), None)
-            if owner is None:
-                owner = Attempt(number=number)
-                attempts.append(owner)
-            owner.received = line
-        elif line.kind is LogKind.NO_MEMBER_REJOINED and running is not None:
-            running.failure = line
-            running = None
-        elif line.kind is LogKind.PERSIST_FAILED and attempts:
-            attempts[-1].failure = line
-        elif line.kind in _MEMBER_KINDS:
-            (waiting if running is None else running.during).append(line)
-    return attempts
+    teller = _Teller()
+    for line in sorted((x for x in lines if x.at_ms is not None), key=line_order):
+        teller.hear(line)
+    return teller.attempts
 
 
-def _join(spine: list[Attempt], told: list[Attempt]) -> list[LogEvent]:
+def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
     """Give each told attempt to the record of its number nearest in time; `told` ones so given get that record.
 
     Returns the lines of attempts that cannot be true beside the records: a number that the records had left
@@ -173,7 +254,10 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[LogEvent]:
         if attempt.rewrite_seq == 0:
             by_number.setdefault(attempt.number, []).append(attempt)
     # The last of several tries at one number is the one that got the record.
+    _join_rewrites(spine, told)
     for line_attempt in reversed(told):
+        if line_attempt.rewrite_seq:
+            continue
         candidates = [a for a in by_number.get(line_attempt.number, []) if not a.lines]
         best = min(candidates, key=lambda a: _apart_ms(a, line_attempt), default=None)
         if best is None or _apart_ms(best, line_attempt) > LINE_TO_RECORD_MS:
@@ -181,25 +265,59 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[LogEvent]:
         best.preparing, best.stabilized = line_attempt.preparing, line_attempt.stabilized
         best.received, best.emptied = line_attempt.received, line_attempt.emptied
         best.failure, best.during = line_attempt.failure, line_attempt.during
+        best.converted = line_attempt.converted
         line_attempt.record = best.record
-    contradicting: list[LogEvent] = []
     if not spine:
-        return contradicting
-    for line_attempt in [a for a in told if a.record is None]:
-        at_ms = line_attempt.known_at_ms or 0
-        before = [a for a in spine if (a.known_at_ms or 0) <= at_ms]
-        after = [a for a in spine if (a.known_at_ms or 0) > at_ms]
-        line_attempt.incarnation = before[-1].incarnation if before else spine[0].incarnation
-        same = [a.number for a in before if a.incarnation == line_attempt.incarnation]
-        left_behind = bool(same) and line_attempt.number < max(same)
+        return []
+    contradicting: list[Contradiction] = []
+    times = [a.known_at_ms or 0 for a in spine]
+    highest = list(accumulate(((a.incarnation, a.number) for a in spine), max))
+    kept: list[Attempt] = []
+    for line_attempt in told:
+        if line_attempt.record is not None:
+            kept.append(line_attempt)
+            continue
+        # Records stand in the order of their offsets; where their clocks go back, the line is placed among neighbours.
+        at = bisect_right(times, line_attempt.known_at_ms or 0)
+        line_attempt.incarnation = spine[at - 1].incarnation if at else spine[0].incarnation
+        following = spine[at] if at < len(spine) else None
+        left_behind = bool(at) and highest[at - 1] > (line_attempt.incarnation, line_attempt.number)
         not_reached = (
-            bool(after) and after[0].incarnation == line_attempt.incarnation and (line_attempt.number > after[0].number)
+            following is not None
+            and following.incarnation == line_attempt.incarnation
+            and line_attempt.number > following.number
         )
-        forged = bool(after) and any(line.could_be_forged for line in line_attempt.lines)
+        forged = following is not None and any(line.could_be_forged for line in line_attempt.lines)
         if left_behind or not_reached or forged:
-            contradicting += line_attempt.lines
-            told.remove(line_attempt)
+            detail = f"it speaks of generation {line_attempt.number}, which the records had " + (
+                "left behind then" if left_behind else "not reached then" if not_reached else "no room for"
+            )
+            contradicting += [of_line(line, detail) for line in line_attempt.lines]
+        else:
+            kept.append(line_attempt)
+    told[:] = kept
     return contradicting
+
+
+def _join_rewrites(spine: list[Attempt], told: list[Attempt]) -> None:
+    """Where there are records, a line alone makes no rewrite: the member may have gone again before it was written."""
+    by_number: dict[int, list[Attempt]] = {}
+    for attempt in spine:
+        if attempt.rewrite_seq:
+            by_number.setdefault(attempt.number, []).append(attempt)
+    for line_attempt in told:
+        if not line_attempt.rewrite_seq:
+            continue
+        candidates = [a for a in by_number.get(line_attempt.number, ()) if a.replaced is None]
+        best = min(candidates, key=lambda a: _apart_ms(a, line_attempt), default=None)
+        if best is not None and _apart_ms(best, line_attempt) <= LINE_TO_RECORD_MS:
+            best.replaced = line_attempt.replaced
+    if spine:
+        told[:] = [a for a in told if not a.rewrite_seq]
+
+
+def _is_near(one: LogEvent, other: LogEvent) -> bool:
+    return abs((one.at_ms or 0) - (other.at_ms or 0)) <= _ONE_OPERATION_MS
 
 
 def _apart_ms(one: Attempt, other: Attempt) -> int:
@@ -242,7 +360,7 @@ def _order(attempt: Attempt) -> tuple[int, int, int, int]:
     )
 
 
-def _line_order(line: LogEvent) -> tuple[int, str, str]:
+def line_order(line: LogEvent) -> tuple[int, str, str]:
     # Within one file the byte decides; refs end in it, so pad the number.
     head, _, byte = line.ref.rpartition("@")
     return (line.at_ms or 0, head, byte.rjust(20, "0"))

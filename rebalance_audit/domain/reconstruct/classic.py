@@ -6,27 +6,38 @@ one round before it is handed on. Source: KIP-429, KIP-345, formats.md G.2; time
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, Mark, Member, Movement, Rebalance, Trigger
-from rebalance_audit.domain.protocols import consumer_protocol
+from rebalance_audit.domain.model import (
+    EvidenceTier,
+    GroupEvidence,
+    LogEvent,
+    LogKind,
+    Member,
+    Movement,
+    Rebalance,
+    Trigger,
+)
 from rebalance_audit.domain.records import MemberMetadata
-from rebalance_audit.domain.wire import DecodeError
 
 from .attempts import Attempt, classic_attempts
+from .avoidable import mark_avoidable
 from .clients import ClientLines
 from .commits import Commits, Resource
-from .departures import infer_departure, logged_departure
+from .conversions import Downgrade, downgrades
+from .departures import arrivals, infer_departure
 from .frame import frame
-from .pauses import Stretch, resume_marks, stop_marks
+from .hand_overs import REJOIN_WITHIN, HandOvers
+from .members import Parsed, mode_of, names, parse, settle_modes
+from .pauses import LINE_SLACK_MS, RECENT_COMMIT_MS
+from .reconstruction import Contradiction
+from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, planned_rejoin, tasks_of
 from .triggers import DEPARTURES, EXPECTED, logged_triggers, recorded_triggers
 
-REJOIN_WITHIN = 3
-"""A member put out for not polling is looked for in so many attempts after it lost its partitions."""
-EAGER_ASSIGNORS = frozenset({"range", "roundrobin", "sticky"})
-
-
+UUID_LENGTH = 36
+WITHOUT_REASON = frozenset({"", "left the group"})
+"""Details of a leave whose client gave no reason."""
 SAID_WITHOUT_REASON = frozenset({"leader_rejoined", "subscription_changed", "unknown"})
 """What a re-join is called when the client does not say why."""
 
@@ -40,33 +51,17 @@ class Holding:
     revoked_in: str | None = None
     """The rebalance that took it away without giving it on."""
     revoked_index: int | None = None
+    given: Attempt | None = None
+    """What gave it, where that is no attempt of the classic group: a consumer group that was converted."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
-    """A member of one record with its embedded bytes read; None where they could not be."""
-
-    member: MemberMetadata
-    topics: tuple[str, ...] | None
-    owned: frozenset[Resource]
-    assigned: frozenset[Resource] | None
-
-
-def resource_name(resource: Resource) -> str:
-    return f"{resource[0]}-{resource[1]}"
-
-
-def names(resources: Iterable[Resource]) -> tuple[str, ...]:
-    return tuple(resource_name(r) for r in sorted(resources))
-
-
-def reconstruct_classic(evidence: GroupEvidence) -> list[Rebalance]:
-    """All rebalances of the group, in order. Lines that contradict the records are left out."""
+def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
+    """All rebalances of the group, in order, and what was not believed."""
     classic = [r for r in evidence.records if r.record.name == "GroupMetadata"]
-    attempts, _ = classic_attempts(classic, evidence.lines)
+    attempts, contradictions = classic_attempts(classic, evidence.lines)
     fold = _Fold(evidence, attempts)
     rebalances = [fold.step(i) for i in range(len(attempts))]
-    return _settle_modes(rebalances)
+    return settle_modes(rebalances), contradictions
 
 
 class _Fold:
@@ -76,12 +71,24 @@ class _Fold:
         self._evidence = evidence
         self._attempts = attempts
         self._commits = Commits(evidence.marks)
-        self._clients = ClientLines(evidence.lines)
+        self._hand_overs = HandOvers(
+            attempts, self._commits, ClientLines(evidence.lines), self._inferred, self._fell_silent
+        )
         self._holdings: dict[Resource, Holding] = {}
         self._before: dict[str, MemberMetadata] | None = None
         self._held_before: dict[str, frozenset[Resource]] = {}
         self._delivered_index = -1
         self._is_history_known = False
+        self._downgrades = downgrades(evidence)
+        self._converted: Downgrade | None = None
+        """The attempt before was a conversion."""
+        self._instance_ids = frozenset(
+            line.fields["group_instance_id"]
+            for line in evidence.lines
+            if line.fields.get("group_instance_id") is not None
+        )
+        """Of static members, as lines name them; records say so themselves."""
+        self._task_of: dict[Resource, str] = {}
         self._committers: set[str] = set()
         """Client ids seen to commit again and again."""
 
@@ -94,16 +101,30 @@ class _Fold:
         after = {m.member_id: m for m in value.members} if value is not None else None
         self._note_committers(index)
         rebalance = self._with_triggers(rebalance, index, after)
+        if value is None and attempt.converted is not None:
+            return _from_consumer_group(rebalance, EvidenceTier.LOGGED, attempt.converted.ref)
+        if value is None and attempt.rewrite_seq:
+            return _static_return(rebalance, EvidenceTier.LOGGED)
         if value is None or after is None:
             if rebalance.outcome in ("completed", "emptied"):
                 # Known from lines alone: who holds what from here on is not.
                 self._before, self._held_before, self._is_history_known = None, {}, False
                 self._holdings = {}
             return rebalance
-        parsed = {m.member_id: _parse(m) for m in value.members}
+        parsed = {m.member_id: parse(m) for m in value.members}
         if attempt.rewrite_seq:
             return self._rewrite(rebalance, index, parsed)
-        return self._delivered(rebalance, index, parsed)
+        assert attempt.record is not None
+        downgrade = self._downgrades.get(attempt.record.offset)
+        if downgrade is not None:
+            return self._handed_over(rebalance, index, parsed, downgrade)
+        self._converted = None
+        delivered = mark_avoidable(self._delivered(rebalance, index, parsed))
+        if rebalance.assignor == STREAMS_ASSIGNOR:
+            for member in value.members:
+                self._task_of.update(tasks_of(member))
+            delivered = as_tasks(delivered, self._task_of)
+        return delivered
 
     def _starts_fresh(self, index: int) -> bool:
         attempt = self._attempts[index]
@@ -128,7 +149,16 @@ class _Fold:
                 f"generations {attempt.number} to {attempt.missing_to}" if attempt.missing_to > attempt.number else None
             )
             return replace(rebalance, trigger_detail=detail)
-        triggers = [] if attempt.rewrite_seq else logged_triggers(attempt, self._before, after)
+        triggers = [] if attempt.rewrite_seq else logged_triggers(attempt, self._before, after, self._instance_ids)
+        if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is None:
+            # A re-join without a reason is how a rebalance began, not why; only records could tell.
+            first = triggers[0]
+            triggers[0] = replace(
+                first, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
+            )
+        triggers = [self._reasonless(t, index) for t in triggers]
+        if self._converted is not None and after is not None and not attempt.rewrite_seq:
+            triggers = self._departed_before_conversion(attempt, self._converted, after, triggers) + triggers
         if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is not None:
             # Clients before 3.2 and librdkafka send no reason: what the records show says more than the re-join.
             shown = self._without_member_change(rebalance, after)
@@ -175,9 +205,18 @@ class _Fold:
                     )
                 ]
             return []
-        before_topics = {m: _parse(x).topics for m, x in self._before.items()}
-        after_topics = {m: _parse(x).topics for m, x in after.items()}
+        before_topics = {m: parse(x).topics for m, x in self._before.items()}
+        after_topics = {m: parse(x).topics for m, x in after.items()}
         changed = tuple(sorted(m for m in after if before_topics.get(m) != after_topics[m]))
+        grown = self._grown_topics(after)
+        if grown and not changed:
+            return [
+                Trigger(
+                    trigger="topic_metadata_changed",
+                    tier=EvidenceTier.INFERRED,
+                    detail=f"partitions that were not there before: {', '.join(grown)}",
+                )
+            ]
         if changed:
             return [
                 Trigger(
@@ -187,6 +226,10 @@ class _Fold:
                     detail="subscribed topics differ from the record before",
                 )
             ]
+        if rebalance.assignor == STREAMS_ASSIGNOR:
+            planned = planned_rejoin(self._before.values(), rebalance.joined_at_ms)
+            if planned:
+                return planned
         if any(h.revoked_in is not None for h in self._holdings.values()):
             return [
                 Trigger(
@@ -197,9 +240,18 @@ class _Fold:
             ]
         return []
 
+    def _grown_topics(self, after: Mapping[str, MemberMetadata]) -> list[str]:
+        """Topics of which higher partitions are handed out than ever before."""
+        highest: dict[str, int] = {}
+        for topic, partition in self._holdings:
+            highest[topic] = max(partition, highest.get(topic, -1))
+        given = (r for m in after.values() for r in parse(m).assigned or ())
+        return sorted({topic for topic, partition in given if topic in highest and partition > highest[topic]})
+
     def _inferred(self, index: int, member_id: str) -> str:
         """How a member went, from its commits before the record in which it is missing."""
-        assert self._before is not None
+        if self._before is None or member_id not in self._before:
+            return "unknown"
         member = self._before[member_id]
         held = self._held_before.get(member_id, frozenset())
         record = self._attempts[index].record
@@ -215,13 +267,53 @@ class _Fold:
         commits_often = member.client_id in self._committers
         return infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often)
 
+    def _reasonless(self, trigger: Trigger, index: int) -> Trigger:
+        """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good: its commits tell.
+
+        Where it does not commit, its coming back leaves two ways open.
+        """
+        if trigger.trigger != "member_left" or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
+            return trigger
+        member_id, attempt = trigger.members[0], self._attempts[index]
+        at_ms = attempt.preparing.at_ms if attempt.preparing is not None else attempt.known_at_ms
+        silent = self._fell_silent(index, member_id, at_ms or 0)
+        if silent:
+            detail = "it left, and had not committed for its max.poll.interval.ms"
+            return replace(trigger, trigger="member_poll_timeout", tier=EvidenceTier.INFERRED, detail=detail)
+        if silent is None and self._comes_back(member_id, index):
+            detail = "it left without a reason and came back: closed, or put out for not polling"
+            return replace(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
+        return trigger
+
+    def _fell_silent(self, index: int, member_id: str, left_at_ms: int) -> bool | None:
+        """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""
+        member = (self._before or {}).get(member_id)
+        since, record = self._delivered_record_offset(), self._attempts[index].record
+        if member is None or since is None or record is None:
+            return None
+        last = self._commits.last_between(self._held_before.get(member_id, frozenset()), since, record.offset)
+        if member.client_id not in self._committers and (last is None or not self._committers):
+            return None
+        given = self._attempts[self._delivered_index].record
+        alive_at_ms = last[0] if last is not None else given.at_ms if given is not None else left_at_ms
+        return member.rebalance_timeout > 0 and left_at_ms - alive_at_ms >= member.rebalance_timeout
+
+    def _comes_back(self, member_id: str, index: int) -> bool:
+        """Whether the same client joins again in one of the next attempts."""
+        prefix = member_id[:-UUID_LENGTH]
+        return any(
+            joined.startswith(prefix)
+            for attempt in self._attempts[index : index + 1 + REJOIN_WITHIN]
+            for _, joined in arrivals(attempt)
+        )
+
     def _delivered_record_offset(self) -> int | None:
         if self._delivered_index < 0:
             return None
         record = self._attempts[self._delivered_index].record
         return None if record is None else record.offset
 
-    def _rewrite(self, rebalance: Rebalance, index: int, parsed: Mapping[str, _Parsed]) -> Rebalance:
+    def _rewrite(self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed]) -> Rebalance:
         """A static member came back under a new member id: its partitions stood still, nobody else's."""
         before = self._before or {}
         by_instance = {m.group_instance_id: m for m in before.values() if m.group_instance_id is not None}
@@ -236,21 +328,87 @@ class _Fold:
             if old is None:
                 continue
             for resource in sorted(assigned):
-                stretch = self._stretch(old, resource, held, self._delivered_index, index)
-                movements.append(self._movement("returned", resource, old, p.member, stretch, index, parsed))
-        rebalance = replace(
-            rebalance,
-            mode="unknown",
-            trigger="static_member_replaced",
-            trigger_tier="recorded",
-            trigger_detail="a static member came back with a new member id; the generation did not change",
-            expected=True,
-            expected_reason="static membership: the member returned within its session timeout",
-        )
+                movements.append(
+                    self._hand_overs.movement(
+                        "returned",
+                        resource,
+                        index,
+                        old=old,
+                        new=p.member,
+                        held=held,
+                        assigned=assigned,
+                        given_index=self._delivered_index,
+                        fenced=self._fenced(old, self._attempts[index]),
+                        is_hand_over=True,
+                    )
+                )
+        rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
         return self._close(rebalance, index, parsed, members, movements, kept=None)
 
-    def _delivered(self, rebalance: Rebalance, index: int, parsed: Mapping[str, _Parsed]) -> Rebalance:
-        mode = _mode(rebalance, parsed, self._before)
+    def _departed_before_conversion(
+        self, attempt: Attempt, converted: Downgrade, after: Mapping[str, MemberMetadata], known: Sequence[Trigger]
+    ) -> list[Trigger]:
+        """Members that were not taken over: the group became classic because they went."""
+        told = {m for t in known for m in t.members}
+        kept = self._before or {}
+        found = []
+        for member_id, member in sorted(converted.members.items()):
+            if member_id in kept or member_id in after or member_id in told:
+                continue
+            held = [r for r, h in converted.held.items() if h.member.member_id == member_id]
+            last = self._commits.last_between(held, -1, converted.offset)
+            converted_at_ms = self._attempts[self._delivered_index].known_at_ms or 0
+            left = last is not None and converted_at_ms - last[0] < RECENT_COMMIT_MS
+            found.append(
+                Trigger(
+                    trigger="member_left" if left else "unknown",
+                    tier=EvidenceTier.INFERRED if left else EvidenceTier.UNKNOWN,
+                    members=(member_id,),
+                    detail=f"{member.client_id} was not taken over into the classic group",
+                    evidence=(last[1],) if last is not None else (),
+                )
+            )
+        return found
+
+    def _fenced(self, old: MemberMetadata, rewrite: Attempt) -> LogEvent | None:
+        """The line by which the member whose place was taken learned it: so it had been alive."""
+        since_ms = (rewrite.known_at_ms or 0) - LINE_SLACK_MS
+        lines = (
+            line
+            for line in self._evidence.lines
+            if line.kind is LogKind.MEMBER_FENCED
+            and line.fields.get("member_id") == old.member_id
+            and since_ms <= (line.at_ms or 0) <= since_ms + old.session_timeout
+        )
+        return min(lines, key=lambda line: line.at_ms or 0, default=None)
+
+    def _handed_over(
+        self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed], downgrade: Downgrade
+    ) -> Rebalance:
+        """A consumer group became classic with all it had: nothing stops, and who went is seen in the next round."""
+        self._is_history_known = True
+        members = []
+        held_of: dict[str, set[Resource]] = {m: set() for m in downgrade.members}
+        for resource, one in downgrade.held.items():
+            held_of[one.member.member_id].add(resource)
+        for member_id, p in parsed.items():
+            change = "stayed" if member_id in held_of else "joined"
+            members.append(self._member(p, rebalance, change, frozenset(held_of.get(member_id, ()))))
+        for member_id, member in downgrade.members.items():
+            if member_id not in parsed:
+                gone = Parsed(member, None, frozenset(), frozenset())
+                members.append(self._member(gone, rebalance, "left", frozenset(held_of[member_id])))
+        rebalance = _from_consumer_group(rebalance, EvidenceTier.RECORDED, rebalance.evidence[0])
+        rebalance = replace(rebalance, mode=mode_of(rebalance, parsed, None), is_complete_evidence=True)
+        self._holdings = {
+            resource: Holding(one.member, index - 1, given=one.given) for resource, one in downgrade.held.items()
+        }
+        closed = self._close(rebalance, index, parsed, members, (), kept=len(downgrade.held))
+        self._converted = downgrade
+        return closed
+
+    def _delivered(self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed]) -> Rebalance:
+        mode = mode_of(rebalance, parsed, self._before)
         assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
         members, movements, kept = [], [], 0
         for p in parsed.values():
@@ -266,13 +424,13 @@ class _Fold:
         for member_id, member in (self._before or {}).items():
             if member_id not in parsed and not any(self._is_same(member, p.member) for p in parsed.values()):
                 held = self._held_before.get(member_id, frozenset())
-                gone = _Parsed(member, None, frozenset(), frozenset())
+                gone = Parsed(member, None, frozenset(), frozenset())
                 members.append(self._member(gone, rebalance, "left", held))
         for resource, p in sorted(assigned_to.items()):
             holding = self._holdings.get(resource)
             if holding is None:
                 if self._is_history_known:
-                    movements.append(self._movement("assigned", resource, None, p.member, None, index, parsed))
+                    movements.append(self._hand_overs.movement("assigned", resource, index, new=p.member))
                 continue
             same = self._is_same(holding.member, p.member)
             if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
@@ -281,14 +439,25 @@ class _Fold:
             held = self._held_before.get(holding.member.member_id, frozenset({resource}))
             if holding.revoked_in is not None:
                 held = frozenset({resource})
-            stretch = self._stretch(holding.member, resource, held, holding.attempt_index, index, holding.revoked_index)
-            kind = "returned" if same else "moved"
             movements.append(
-                self._movement(kind, resource, holding.member, p.member, stretch, index, parsed, holding.revoked_in)
+                self._hand_overs.movement(
+                    "returned" if same else "moved",
+                    resource,
+                    index,
+                    old=holding.member,
+                    new=p.member,
+                    held=held,
+                    assigned=p.assigned or frozenset(),
+                    given_index=holding.attempt_index,
+                    revoked_index=holding.revoked_index,
+                    given=holding.given,
+                    revoked_in=holding.revoked_in,
+                    is_hand_over=True,
+                )
             )
         for resource, holding in sorted(self._holdings.items()):
             if resource not in assigned_to and holding.revoked_in is None:
-                movements.append(self._movement("revoked", resource, holding.member, None, None, index, parsed))
+                movements.append(self._hand_overs.movement("revoked", resource, index, old=holding.member))
                 self._holdings[resource] = replace(holding, revoked_in=rebalance.rebalance_id, revoked_index=index)
         rebalance = replace(rebalance, mode=mode)
         return self._close(rebalance, index, parsed, members, movements, kept)
@@ -297,7 +466,7 @@ class _Fold:
         self,
         rebalance: Rebalance,
         index: int,
-        parsed: Mapping[str, _Parsed],
+        parsed: Mapping[str, Parsed],
         members: Sequence[Member],
         movements: Sequence[Movement],
         kept: int | None,
@@ -340,7 +509,7 @@ class _Fold:
             return True
         return one.group_instance_id is not None and one.group_instance_id == other.group_instance_id
 
-    def _member(self, p: _Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
+    def _member(self, p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
         assigned = p.assigned
         return Member(
             member_id=p.member.member_id,
@@ -359,133 +528,28 @@ class _Fold:
             evidence=rebalance.evidence[:1],
         )
 
-    def _stretch(
-        self,
-        owner: MemberMetadata,
-        resource: Resource,
-        held: frozenset[Resource],
-        given_index: int,
-        index: int,
-        revoked_index: int | None = None,
-    ) -> Stretch:
-        """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
-        attempts = self._attempts[given_index + 1 : index + 1]
-        departure = None
-        gone_index = next(
-            (i for i in range(given_index + 1, index + 1) if self._is_gone(owner, self._attempts[i])), None
-        )
-        if gone_index is not None:
-            departure = logged_departure(owner, attempts, self._attempts[index + 1 : index + 1 + REJOIN_WITHIN])
-        return Stretch(
-            owner=owner,
-            resource=resource,
-            held=held,
-            given=self._attempts[given_index],
-            attempts=attempts,
-            is_gone=gone_index is not None,
-            gone=self._attempts[gone_index] if gone_index is not None else None,
-            departure=departure,
-            inferred=self._inferred(index, owner.member_id)
-            if gone_index is not None and departure is None and owner.member_id in (self._before or {})
-            else None,
-            revoked=self._attempts[revoked_index] if revoked_index is not None else None,
-        )
 
-    @staticmethod
-    def _is_gone(owner: MemberMetadata, attempt: Attempt) -> bool:
-        value = attempt.value
-        return value is not None and not any(m.member_id == owner.member_id for m in value.members)
-
-    def _movement(
-        self,
-        kind: str,
-        resource: Resource,
-        old: MemberMetadata | None,
-        new: MemberMetadata | None,
-        stretch: Stretch | None,
-        index: int,
-        parsed: Mapping[str, _Parsed],
-        revoked_in: str | None = None,
-    ) -> Movement:
-        attempt = self._attempts[index]
-        stops: tuple[Mark, ...] = ()
-        resumes: tuple[Mark, ...] = ()
-        first_commit = None
-        if attempt.record is not None and new is not None:
-            following = next((a for a in self._attempts[index + 1 :] if a.record is not None), None)
-            until = following.record.offset if following is not None and following.record is not None else 1 << 62
-            first_commit = self._commits.first_between([resource], attempt.record.offset, until)
-            if stretch is not None:
-                assigned = parsed[new.member_id].assigned or frozenset()
-                stops = stop_marks(stretch, self._commits, self._clients)
-                resumes = resume_marks(new, resource, assigned, attempt, following, self._commits, self._clients)
-        refs = [attempt.record.ref] if attempt.record is not None else []
-        refs += [m.ref for m in (*stops, *resumes) if m.ref is not None]
-        return Movement(
-            resource_type="partition",
-            resource=resource_name(resource),
-            topic=resource[0],
-            partition=resource[1],
-            kind=kind,
-            from_member_id=old.member_id if old else None,
-            to_member_id=new.member_id if new else None,
-            from_client_id=old.client_id if old else None,
-            to_client_id=new.client_id if new else None,
-            revoked_in_rebalance_id=revoked_in,
-            stop_marks=stops,
-            resume_marks=resumes,
-            first_commit_at_ms=first_commit[0] if first_commit else None,
-            evidence=tuple(dict.fromkeys(refs)),
-        )
+def _from_consumer_group(rebalance: Rebalance, tier: EvidenceTier, ref: str) -> Rebalance:
+    detail = "the consumer group became a classic group"
+    trigger = Trigger(trigger="group_converted", tier=tier, detail=detail, evidence=(ref,))
+    return replace(
+        rebalance,
+        trigger=trigger.trigger,
+        trigger_tier=trigger.tier,
+        trigger_detail=trigger.detail,
+        triggers=(trigger,),
+        expected=False,
+        expected_reason=None,
+    )
 
 
-def _parse(member: MemberMetadata) -> _Parsed:
-    """The member's embedded bytes; what cannot be read is None, never empty."""
-    topics: tuple[str, ...] | None = None
-    owned: frozenset[Resource] = frozenset()
-    assigned: frozenset[Resource] | None
-    try:
-        subscription = consumer_protocol.decode_subscription(member.subscription)
-        topics, owned = subscription.topics, frozenset(subscription.owned_partitions)
-    except DecodeError:
-        pass
-    try:
-        # Zero length: the leader's SyncGroup did not name this member.
-        assigned = (
-            frozenset(consumer_protocol.decode_assignment(member.assignment).partitions)
-            if member.assignment
-            else frozenset()
-        )
-    except DecodeError:
-        assigned = None
-    return _Parsed(member, topics, owned, assigned)
-
-
-def _mode(rebalance: Rebalance, parsed: Mapping[str, _Parsed], before: Mapping[str, MemberMetadata] | None) -> str:
-    """`unknown` also where a cooperative assignor met only new members: later generations settle it."""
-    if rebalance.assignor in EAGER_ASSIGNORS:
-        return "eager"
-    stayed = [p for m, p in parsed.items() if before is None or m in before]
-    if any(p.owned for p in stayed):
-        return "cooperative"
-    held_something = before is not None and any(_parse(before[p.member.member_id]).assigned for p in stayed)
-    return "eager" if held_something else "unknown"
-
-
-def _settle_modes(rebalances: Sequence[Rebalance]) -> list[Rebalance]:
-    """Where nobody could show a mode, it is what the group showed next with the same assignor, or before."""
-    settled = list(rebalances)
-    for order in (range(len(settled) - 1, -1, -1), range(len(settled))):
-        known: dict[str | None, str] = {}
-        for i in order:
-            rebalance = settled[i]
-            if rebalance.assignor is None:
-                # An empty generation elects nothing; it ends what went before in that group's mode.
-                if rebalance.outcome == "emptied" and i and rebalance.mode == "unknown":
-                    settled[i] = replace(rebalance, mode=settled[i - 1].mode)
-                continue
-            if rebalance.mode != "unknown":
-                known[rebalance.assignor] = rebalance.mode
-            elif rebalance.assignor in known:
-                settled[i] = replace(rebalance, mode=known[rebalance.assignor])
-    return settled
+def _static_return(rebalance: Rebalance, tier: EvidenceTier) -> Rebalance:
+    return replace(
+        rebalance,
+        mode="unknown",
+        trigger="static_member_replaced",
+        trigger_tier=tier,
+        trigger_detail="a static member came back with a new member id; the generation did not change",
+        expected=True,
+        expected_reason="static membership: the member returned within its session timeout",
+    )

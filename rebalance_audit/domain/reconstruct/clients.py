@@ -24,6 +24,10 @@ class ClientLines:
             elif line.kind is LogKind.CLIENT_ASSIGNED:
                 self._starts.setdefault(client_id, []).append(line)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._stops and not self._starts
+
     def stop(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
         """The last line in that time by which the client let go of the partition."""
         return self._find(reversed(self._stops.get(client_id, [])), resource, after_ms, before_ms)

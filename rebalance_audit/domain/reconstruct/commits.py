@@ -6,6 +6,7 @@ generation a commit belongs to; clock order does not (observed.md A.2).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from rebalance_audit.domain.model import CommitMark
@@ -13,32 +14,48 @@ from rebalance_audit.domain.model import CommitMark
 Resource = tuple[str, int]
 
 
+class _Track:
+    """Marks of one partition; they lie one behind the other."""
+
+    __slots__ = ("firsts", "lasts", "marks")
+
+    def __init__(self, marks: list[CommitMark]) -> None:
+        self.marks = marks
+        self.firsts = [m.first_offset for m in marks]
+        self.lasts = [m.last_offset for m in marks]
+
+
 class Commits:
     """Commit marks of one group, by committed partition, in offset order."""
 
     def __init__(self, marks: Iterable[CommitMark]) -> None:
-        self._by_resource: dict[Resource, list[CommitMark]] = {}
+        by_resource: dict[Resource, list[CommitMark]] = {}
         for mark in sorted(marks, key=lambda m: m.first_offset):
-            self._by_resource.setdefault((mark.topic, mark.partition), []).append(mark)
+            by_resource.setdefault((mark.topic, mark.partition), []).append(mark)
+        self._tracks = {resource: _Track(found) for resource, found in by_resource.items()}
 
     def last_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
         """(at_ms, ref) of the last commit of any of the partitions with after < offset < before."""
         best: CommitMark | None = None
+        best_offset = after
         for resource in resources:
-            for mark in reversed(self._by_resource.get(resource, ())):
-                if mark.last_offset < before:
-                    if mark.last_offset > after and (best is None or mark.last_offset > best.last_offset):
-                        best = mark
-                    break
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            at = bisect_left(track.lasts, before) - 1
+            if at >= 0 and track.lasts[at] > best_offset:
+                best, best_offset = track.marks[at], track.lasts[at]
         return None if best is None else (best.last_at_ms, best.last_ref)
 
     def first_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
         """(at_ms, ref) of the first commit of any of the partitions with after < offset < before."""
         best: CommitMark | None = None
+        best_offset = before
         for resource in resources:
-            for mark in self._by_resource.get(resource, ()):
-                if mark.first_offset > after:
-                    if mark.first_offset < before and (best is None or mark.first_offset < best.first_offset):
-                        best = mark
-                    break
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            at = bisect_right(track.firsts, after)
+            if at < len(track.firsts) and track.firsts[at] < best_offset:
+                best, best_offset = track.marks[at], track.firsts[at]
         return None if best is None else (best.first_at_ms, best.first_ref)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
-from rebalance_audit.domain.model import LogKind
+from rebalance_audit.domain.model import LogEvent, LogKind
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
@@ -24,6 +24,8 @@ class Departure:
     rejoined_at_ms: int | None = None
     """A member of the same client id asked to join again at this time."""
     rejoined_ref: str | None = None
+    has_reason: bool = True
+    """False: a LeaveGroup of a client that sends no reasons (before 3.2, librdkafka)."""
 
 
 def logged_departure(
@@ -42,33 +44,35 @@ def logged_departure(
         if line.kind is LogKind.MEMBER_FAILED:
             found = Departure(trigger="member_session_expired", at_ms=line.at_ms, ref=line.ref)
         elif line.kind is LogKind.MEMBER_LEFT:
-            found = Departure(
-                trigger=classify_leave(line.fields.get("client_reason")).trigger, at_ms=line.at_ms, ref=line.ref
-            )
+            told = classify_leave(line.fields.get("client_reason"))
+            found = Departure(trigger=told.trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(told.detail))
         elif line.kind is LogKind.MEMBERS_NOT_REJOINED:
             found = Departure(trigger="member_dropped_at_rebalance_timeout", at_ms=line.at_ms, ref=line.ref)
     if found is None:
         for line in (a.preparing for a in attempts if a.preparing):
-            trigger, members, _ = classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason"))
+            trigger, members, detail = classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason"))
             if member.member_id in members and trigger.startswith("member_") and trigger != "member_joined":
-                found = Departure(trigger=trigger, at_ms=line.at_ms, ref=line.ref)
+                found = Departure(trigger=trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(detail))
                 break
     if found is None or found.at_ms is None:
         return found
-    for line in [*lines, *(line for a in later for line in a.during)]:
-        new_id = line.fields.get("member_id") or ""
-        if (
-            line.kind is LogKind.MEMBER_JOINED
-            and new_id.startswith(f"{member.client_id}-")
-            and (line.at_ms or 0) >= found.at_ms
-        ):
-            return Departure(
-                trigger=found.trigger,
-                at_ms=found.at_ms,
-                ref=found.ref,
-                rejoined_at_ms=line.at_ms,
-                rejoined_ref=line.ref,
-            )
+    for attempt in (*attempts, *later):
+        for line, new_id in arrivals(attempt):
+            if new_id.startswith(f"{member.client_id}-") and (line.at_ms or 0) >= found.at_ms:
+                return replace(found, rejoined_at_ms=line.at_ms, rejoined_ref=line.ref)
+    return found
+
+
+def arrivals(attempt: Attempt) -> list[tuple[LogEvent, str]]:
+    """Lines by which members asked to join, and the ids they were given. Before 3.0 only the `Preparing` line tells."""
+    found = [
+        (line, str(line.fields.get("member_id") or "")) for line in attempt.during if line.kind is LogKind.MEMBER_JOINED
+    ]
+    if attempt.preparing is not None:
+        fields = attempt.preparing.fields
+        trigger, members, _ = classify_reason(fields.get("reason", ""), fields.get("client_reason"))
+        if trigger == "member_joined":
+            found += [(attempt.preparing, member_id) for member_id in members]
     return found
 
 

@@ -17,11 +17,23 @@ def rebalance_id(
     return f"{cluster_id}/{group_id}/{'e' if epoch else ''}{number}{sequence}"
 
 
+_LOOK_BACK = 50
+"""A leader that led so many attempts ago is nobody's predecessor."""
+
+
+def _leader(attempt: Attempt) -> str | None:
+    if attempt.value is not None:
+        return attempt.value.leader
+    leader = attempt.received.fields.get("member_id") if attempt.received is not None else None
+    return leader if isinstance(leader, str) else None
+
+
 def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: int) -> Rebalance:
     """The attempt as a rebalance without members, movements and triggers."""
     attempt = attempts[index]
     value = attempt.value
-    followed = any(a.rewrite_seq == 0 for a in attempts[index + 1 :])
+    # Indices, not slices: a group may have a hundred thousand attempts.
+    followed = any(attempts[i].rewrite_seq == 0 for i in range(index + 1, len(attempts)))
     outcome = attempt.outcome
     if outcome == "open" and followed:
         outcome = "superseded" if attempt.stabilized is not None else "failed"
@@ -34,11 +46,10 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
     assigned_at_ms = delivered_at_ms if outcome == "completed" else None
     times = [t for t in (started_at_ms, joined_at_ms, delivered_at_ms, attempt.known_at_ms) if t is not None]
 
-    before = next((a for a in reversed(attempts[:index]) if a.known_at_ms is not None), None)
-    leader_before = next((a.value.leader for a in reversed(attempts[:index]) if a.value and a.value.members), None)
-    leader = (
-        value.leader if value is not None else attempt.received.fields.get("member_id") if attempt.received else None
-    )
+    earlier = range(index - 1, -1, -1)
+    before = next((attempts[i] for i in earlier if attempts[i].known_at_ms is not None), None)
+    leader_before = next((led for i in earlier[:_LOOK_BACK] if (led := _leader(attempts[i])) is not None), None)
+    leader = _leader(attempt)
     if attempt.rewrite_seq:
         leader_before = None
     members = value.members if value is not None else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from rebalance_audit.domain.model import (
@@ -22,12 +23,17 @@ from rebalance_audit.domain.model import (
     Rebalance,
     Trigger,
 )
+from rebalance_audit.domain.protocols import consumer_protocol
+from rebalance_audit.domain.wire import DecodeError
 
+from .avoidable import mark_avoidable
 from .clients import ClientLines
 from .commits import Commits
+from .eager import EAGER_ASSIGNORS
 from .frame import rebalance_id
 from .modern_marks import modern_resume_marks, modern_stop_marks
 from .modern_triggers import epoch_triggers
+from .reconstruction import Contradiction
 from .triggers import EXPECTED
 
 GROUP_TYPES = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
@@ -53,6 +59,8 @@ class LiveMember:
     held: dict[str, Held] = field(default_factory=dict)
     """Assigned or still to be revoked: it works on both."""
     pending: frozenset[str] = frozenset()
+    told: dict[str, GroupRecord] = field(default_factory=dict)
+    """By resource to be revoked: the record that said so first."""
     member_epoch: int | None = None
     is_stable: bool = False
     current: GroupRecord | None = None
@@ -68,6 +76,12 @@ class Release:
     gone: GroupRecord
     """The first record of the owner without the resource, or its tombstone."""
     line: LogEvent | None = None
+    is_pending: bool = False
+    """`told` named the resource as one to revoke."""
+    revoked_in: str | None = None
+    """The rebalance that left it without an owner: the group was empty then."""
+    rejoined: bool = False
+    """An eager classic member of a consumer group: it gave everything up before the JoinGroup that `gone` answers."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,11 +98,21 @@ class Epoch:
     is_reached: bool = False
     is_emptied: bool = False
     is_left_behind: bool = False
+    use: int = 0
+    """Counts up when numbers start again: the group was deleted and created anew."""
+    record_is_conversion: bool = False
+    """A classic group with members became this epoch."""
     members: dict[str, LiveMember] = field(default_factory=dict)
     """As the epoch ended."""
     before: dict[str, LiveMember] = field(default_factory=dict)
     """As the epoch began, before the changes that caused it."""
     movements: list[Movement] = field(default_factory=list)
+
+
+def is_eager_classic(metadata: Any) -> bool:
+    """Whether a member of a consumer group speaks the classic protocol and offers an eager assignor."""
+    classic = getattr(metadata, "classic_member_metadata", None)
+    return classic is not None and any(p.name in EAGER_ASSIGNORS for p in classic.supported_protocols)
 
 
 def role_of(name: str) -> tuple[str, str] | None:
@@ -108,13 +132,13 @@ def role_of(name: str) -> tuple[str, str] | None:
     return None
 
 
-def reconstruct_modern(evidence: GroupEvidence) -> list[Rebalance]:
-    """All epochs of the group, in order; the classic generations of a converted group are not among them."""
+def reconstruct_modern(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
+    """All epochs of the group, in order, and what was not believed; a converted group's generations are not here."""
     records = [r for r in evidence.records if role_of(r.record.name) is not None or r.record.name == "GroupMetadata"]
     fold = _Fold(evidence)
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
         fold.see(record)
-    return fold.rebalances()
+    return fold.rebalances(), fold.contradictions
 
 
 class _Fold:
@@ -125,6 +149,7 @@ class _Fold:
         self._commits = Commits(evidence.marks)
         self._clients = ClientLines(evidence.lines)
         self._names = dict(evidence.topic_names)
+        self._names |= _only_name_left(evidence, self._names)
         self._group_type = "consumer"
         self._live: dict[str, LiveMember] = {}
         self._released: dict[str, Release] = {}
@@ -132,12 +157,17 @@ class _Fold:
         self._changes: list[GroupRecord] = []
         self._before: dict[str, LiveMember] = {}
         self._is_history_known = False
-        self._boundaries = sorted(r.offset for r in evidence.records)
+        self.contradictions: list[Contradiction] = []
+        self._was_deleted = False
+        self._uses: dict[int, int] = {}
+        """How often an epoch's number came again."""
+        self._inherited: dict[str, str] = {}
+        """By resource: the member of the classic group that held it when the group was converted."""
 
     def see(self, record: GroupRecord) -> None:
         role = role_of(record.record.name)
         if role is None:
-            self._changes.append(record)  # a tombstone of the classic group, or its return: a conversion
+            self._see_classic(record)
             return
         self._group_type, kind = role
         if kind == "topics":
@@ -157,19 +187,77 @@ class _Fold:
             self._see_current(record)
         self._settle(record)
 
-    def _see_epoch(self, record: GroupRecord) -> None:
+    def _see_classic(self, record: GroupRecord) -> None:
+        """The classic group before a conversion, its tombstone when it is converted, or its return."""
         value = record.record.value
         if value is None:
             self._changes.append(record)
             return
+        self._inherited = {}
+        for member in value.members:
+            try:
+                given = consumer_protocol.decode_assignment(member.assignment).partitions if member.assignment else ()
+            except DecodeError:
+                continue
+            for topic, partition in given:
+                self._inherited[f"{topic}-{partition}"] = member.member_id
+        self._changes, self._before, self._live, self._released = [], {}, {}, {}
+
+    def _see_epoch(self, record: GroupRecord) -> None:
+        value = record.record.value
+        if value is None:
+            self._changes.append(record)
+            self._was_deleted = True
+            return
+        last = self._epochs[-1] if self._epochs else None
+        if last is not None and value.epoch <= last.number:
+            if last.record is not None and not self._was_deleted:
+                detail = f"epoch {value.epoch} stands after {last.number}, and nothing deleted the group"
+                refs = (last.record.ref, record.ref)
+                self.contradictions.append(Contradiction(at_ms=record.at_ms, detail=detail, evidence=refs))
+            self._uses[value.epoch] = self._uses.get(value.epoch, 0) + 1
+        self._was_deleted = False
         if not self._epochs and not self._is_history_known:
             self._is_history_known = value.epoch <= 2 or any(r.record.name == "GroupMetadata" for r in self._changes)
         self._epochs.append(
             Epoch(
-                number=value.epoch, record=record, changes=self._changes, before=self._before, is_emptied=not self._live
+                number=value.epoch,
+                record=record,
+                changes=self._changes,
+                before=self._before,
+                is_emptied=not self._live,
+                record_is_conversion=bool(self._inherited),
+                use=self._uses.get(value.epoch, 0),
             )
         )
         self._changes, self._before = [], _copy(self._live)
+        if not self._live:
+            self._leave_without_owner(self._epochs[-1])
+
+    def _leave_without_owner(self, epoch: Epoch) -> None:
+        """The last member went: what it held is nobody's from here on."""
+        revoked_in = self._id_of(epoch)
+        for name, release in sorted(self._released.items()):
+            held = release.member.held.get(name)
+            if release.revoked_in is not None or held is None:
+                continue
+            metadata = release.member.metadata
+            epoch.movements.append(
+                Movement(
+                    resource_type="stream_task" if held.topic is None else "partition",
+                    resource=name,
+                    topic=held.topic,
+                    partition=held.partition,
+                    kind="revoked",
+                    from_member_id=release.member.member_id,
+                    from_client_id=metadata.client_id if metadata else None,
+                    evidence=(release.gone.ref,),
+                )
+            )
+            self._released[name] = replace(release, revoked_in=revoked_in)
+
+    def _id_of(self, epoch: Epoch) -> str:
+        return rebalance_id(self._evidence.cluster_id, self._evidence.group_id, epoch.number, use=epoch.use, epoch=True)
 
     def _see_member(self, record: GroupRecord) -> None:
         member_id, value = record.record.key.member_id, record.record.value
@@ -211,10 +299,23 @@ class _Fold:
         held, pending = self._holdings(value)
         for resource in member.held.keys() - held.keys():
             if resource not in self._released:
-                self._released[resource] = Release(member=_copy_one(member), told=member.current, gone=record)
+                told = member.told.get(resource)
+                self._released[resource] = Release(
+                    member=_copy_one(member), told=told or member.current, gone=record, is_pending=told is not None
+                )
+        if (
+            is_eager_classic(member.metadata)
+            and member.current is not None
+            and value.member_epoch != member.member_epoch
+        ):
+            # It speaks the eager classic protocol: it gave everything up before it re-joined.
+            for resource in held.keys() & member.held.keys():
+                self._released[resource] = Release(member=_copy_one(member), told=None, gone=record, rejoined=True)
+                self._gain(member, held[resource], record)
         for resource in sorted(held.keys() - member.held.keys() - pending):
             self._gain(member, held[resource], record)
         member.held, member.pending = held, pending
+        member.told = {resource: member.told.get(resource, record) for resource in pending}
         member.member_epoch, member.current = value.member_epoch, record
         member.is_stable = not pending and getattr(value, "state", None) in (None, STABLE_STATES[self._group_type])
 
@@ -252,6 +353,8 @@ class _Fold:
             epoch = self._epochs[-1] if self._epochs else None
         if epoch is None:
             return
+        if self._inherited.pop(held.resource, None) == member.member_id:
+            return
         release = self._released.pop(held.resource, None) if self._group_type != "share" else None
         if release is None and not self._is_history_known:
             return
@@ -281,6 +384,7 @@ class _Fold:
                 to_member_id=member.member_id,
                 from_client_id=old.metadata.client_id if old and old.metadata else None,
                 to_client_id=member.metadata.client_id if member.metadata else None,
+                revoked_in_rebalance_id=release.revoked_in if release else None,
                 stop_marks=stops,
                 resume_marks=resumes,
                 first_commit_at_ms=first_commit[0] if first_commit else None,
@@ -293,7 +397,8 @@ class _Fold:
         if not self._epochs:
             return
         epoch = self._epochs[-1]
-        if not epoch.is_left_behind and not epoch.is_reached:
+        # A member that joins an empty group is written before the epoch it begins.
+        if not epoch.is_left_behind and not epoch.is_reached and not epoch.is_emptied:
             epoch.members = _copy(self._live)
             epoch.is_emptied = not self._live
             epoch.is_reached = (
@@ -309,21 +414,22 @@ class _Fold:
 
     def rebalances(self) -> list[Rebalance]:
         result: list[Rebalance] = []
+        taken = {self._id_of(epoch) for epoch in self._epochs}
         for index, epoch in enumerate(self._epochs):
             previous = self._epochs[index - 1] if index else None
             if previous is not None:
-                result += self._missing(previous.number, epoch.number)
-            result.append(self._row(index, epoch))
+                result += self._missing(previous.number, epoch.number, taken)
+            result.append(mark_avoidable(self._row(index, epoch)))
         return result
 
-    def _missing(self, before: int, number: int) -> list[Rebalance]:
+    def _missing(self, before: int, number: int, taken: set[str]) -> list[Rebalance]:
         if number <= before + 1:
             return []
         rows = [(n, n) for n in range(before + 1, number)] if number - before <= 100 else [(before + 1, number - 1)]
         return [
             Rebalance(
                 cluster_id=self._evidence.cluster_id,
-                rebalance_id=rebalance_id(self._evidence.cluster_id, self._evidence.group_id, first, epoch=True),
+                rebalance_id=self._free_id(first, taken),
                 group_id=self._evidence.group_id,
                 group_epoch=first,
                 group_type=self._group_type,
@@ -334,6 +440,14 @@ class _Fold:
             )
             for first, last in rows
         ]
+
+    def _free_id(self, number: int, taken: set[str]) -> str:
+        """The number may have been used before the group was deleted."""
+        cluster_id, group_id = self._evidence.cluster_id, self._evidence.group_id
+        ids = (rebalance_id(cluster_id, group_id, number, use=use, epoch=True) for use in count())
+        found = next(one for one in ids if one not in taken)
+        taken.add(found)
+        return found
 
     def _row(self, index: int, epoch: Epoch) -> Rebalance:
         evidence = self._evidence
@@ -366,7 +480,7 @@ class _Fold:
         moved = {m.resource for m in epoch.movements}
         return Rebalance(
             cluster_id=evidence.cluster_id,
-            rebalance_id=rebalance_id(evidence.cluster_id, evidence.group_id, epoch.number, epoch=True),
+            rebalance_id=self._id_of(epoch),
             group_id=evidence.group_id,
             group_epoch=epoch.number,
             group_type=self._group_type,
@@ -427,6 +541,22 @@ class _Fold:
                 added=tuple(sorted(after - before)),
                 evidence=(member.current.ref,) if member.current is not None else (),
             )
+
+
+def _only_name_left(evidence: GroupEvidence, known: Mapping[str, str]) -> dict[str, str]:
+    """4.1 tells topics by id alone: where one id is assigned and one subscribed topic is left, they are the same."""
+    ids: set[str] = set()
+    names: set[str] = set()
+    for record in evidence.records:
+        value = record.record.value
+        for entries in ("assigned_partitions", "partitions_pending_revocation", "topic_partitions"):
+            ids.update(entry.topic_id for entry in getattr(value, entries, ()) or () if hasattr(entry, "topic_id"))
+        for topic in getattr(value, "topics", ()) or ():
+            if getattr(topic, "topic_name", None):
+                known = {**known, topic.topic_id: topic.topic_name}
+        names.update(getattr(value, "subscribed_topic_names", ()) or ())
+    unnamed, left = ids - known.keys(), names - set(known.values())
+    return {unnamed.pop(): left.pop()} if len(unnamed) == len(left) == 1 else {}
 
 
 def _last_of_each(movements: Sequence[Movement]) -> tuple[Movement, ...]:

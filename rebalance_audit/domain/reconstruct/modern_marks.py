@@ -9,7 +9,7 @@ from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogKind, Mar
 
 from .clients import ClientLines
 from .commits import Commits, Resource
-from .pauses import COMMIT_SLACK_MS, LINE_SLACK_MS
+from .pauses import ASSIGNED_CALLBACK_MS, COMMIT_SLACK_MS, LINE_SLACK_MS, own_start_marks, own_stop_marks
 
 if TYPE_CHECKING:
     from .modern import LiveMember, Release
@@ -35,11 +35,22 @@ def modern_stop_marks(
     marks.append(
         _mark("upper", release.gone.at_ms + LINE_SLACK_MS, "its record no longer holds the resource", release.gone.ref)
     )
-    if release.told is not None and release.told.record.value is not None and _is_pending(release):
+    if release.told is not None and resource is not None and release.is_pending:
+        # A consumer of this protocol commits before its callback, and again on its timer while the callback runs: only
+        # the first commit tells when it let go.
+        commit = commits.first_between([resource], release.told.offset, release.gone.offset)
+        if commit is not None:
+            marks.append(_mark("estimate", commit[0], "its commit when told to revoke", commit[1], rank=2))
+            commit = None
+    if release.told is not None and release.is_pending:
         marks.append(_mark("lower", release.told.at_ms - LINE_SLACK_MS, "it was told to revoke", release.told.ref))
         marks.append(_mark("estimate", release.told.at_ms, "it was told to revoke", release.told.ref, rank=3))
     elif current is not None and release.told is None:
         marks.append(_mark("lower", current.at_ms - LINE_SLACK_MS, "it held the resource then", current.ref))
+    if release.rejoined and commit is None:
+        marks.append(
+            _mark("estimate", release.gone.at_ms - 10, "it had given all up to re-join", release.gone.ref, rank=3)
+        )
     is_expired = False
     if release.line is not None and release.line.kind is LogKind.MEMBER_FENCED:
         is_expired = classify_fence(str(release.line.fields.get("reason") or "")).trigger == "member_session_expired"
@@ -53,33 +64,24 @@ def modern_stop_marks(
     if resource is not None and metadata is not None and current is not None:
         line = clients.stop(metadata.client_id, resource, (given_at_ms or 0) - 60_000, release.gone.at_ms + 1_000)
         if line is not None and line.at_ms is not None:
-            marks.append(
-                Mark(
-                    bound="estimate",
-                    at_ms=line.at_ms,
-                    tier=EvidenceTier.LOGGED,
-                    rank=1,
-                    detail="the client's own log",
-                    ref=line.ref,
-                )
-            )
+            marks += own_stop_marks(line)
     return tuple(marks)
-
-
-def _is_pending(release: Release) -> bool:
-    return bool(release.member.pending)
 
 
 def modern_resume_marks(
     member: LiveMember, record: GroupRecord, resource: Resource | None, commits: Commits, clients: ClientLines
 ) -> tuple[Mark, ...]:
     """When the new owner's callback returned: about when its record first held the resource."""
+    is_classic = getattr(member.metadata, "classic_member_metadata", None) is not None
+    # A classic member is told by the answer to its SyncGroup, as ever.
+    before_ms = 0 if is_classic else CALLBACK_BEFORE_RECORD_MS
+    after_ms, median = (ASSIGNED_CALLBACK_MS, 7) if is_classic else (CURRENT_TO_CALLBACK_MS, 99)
     marks = [
-        _mark("lower", record.at_ms - CALLBACK_BEFORE_RECORD_MS, "its record first holds the resource", record.ref),
+        _mark("lower", record.at_ms - before_ms, "its record first holds the resource", record.ref),
         _mark(
             "estimate",
-            record.at_ms + CURRENT_TO_CALLBACK_MS,
-            "the assigned callback follows this record by 99 ms in the median",
+            record.at_ms + after_ms,
+            f"the assigned callback follows this record by {median} ms in the median",
             record.ref,
             rank=3,
         ),
@@ -92,16 +94,7 @@ def modern_resume_marks(
             member.metadata.client_id, resource, record.at_ms - CALLBACK_BEFORE_RECORD_MS, record.at_ms + 10_000
         )
         if line is not None and line.at_ms is not None:
-            marks.append(
-                Mark(
-                    bound="estimate",
-                    at_ms=line.at_ms,
-                    tier=EvidenceTier.LOGGED,
-                    rank=1,
-                    detail="the client's own log",
-                    ref=line.ref,
-                )
-            )
+            marks += own_start_marks(line)
     return tuple(marks)
 
 

@@ -84,6 +84,9 @@ def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, gr
             )
         )
     found = converted + departures + arrivals + changes
+    if converted and not epoch.record_is_conversion:
+        # An empty classic group gave way: its first member is the cause.
+        found = departures + arrivals + changes + converted
     if not found and is_topology_new:
         found.append(
             Trigger(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalance_audit.domain.model import EvidenceTier, Mark
-from rebalance_audit.domain.records import MemberMetadata
+from rebalance_audit.domain.model import EvidenceTier, LogEvent, Mark
+from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
 from .attempts import Attempt
 from .clients import ClientLines
@@ -20,6 +20,10 @@ COMMIT_SLACK_MS = 50
 """librdkafka commits up to 11 ms after its revoked callback, Java up to some ms before it."""
 LINE_SLACK_MS = 10
 """Between what a line tells and its time stamp."""
+OWN_CALLBACK_MS = 100
+"""Between a client's line and its callback on a loaded machine."""
+LAST_SIGN_MS = 500
+"""A session that expires so close to its timeout after a commit had that commit as its last sign of life."""
 EXPIRY_SLACK_MS = 1_500
 """How late a broker under load may notice an expired session."""
 ASSIGNED_CALLBACK_MS = 8
@@ -50,29 +54,33 @@ class Stretch:
     """How it went by its silence, where no line tells."""
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""
+    fenced: LogEvent | None = None
+    """A static member whose place another process took while it worked: the line that told it."""
 
 
-def stop_marks(stretch: Stretch, commits: Commits, clients: ClientLines) -> tuple[Mark, ...]:
-    """When the old owner let go of the partition."""
-    marks = list(_stop_bounds(stretch, commits))
+def stop_line(stretch: Stretch, resource: Resource, clients: ClientLines) -> list[Mark]:
+    """The old owner's own word on when it let go of the partition."""
+    if clients.is_empty:
+        return []
     given_at_ms = stretch.given.known_at_ms or 0
     until_ms = max((a.known_at_ms or 0) for a in stretch.attempts) + HEARTBEAT_MS
-    line = clients.stop(stretch.owner.client_id, stretch.resource, given_at_ms, until_ms)
-    if line is not None and line.at_ms is not None:
-        marks.append(
-            Mark(
-                bound="estimate",
-                at_ms=line.at_ms,
-                tier=EvidenceTier.LOGGED,
-                rank=1,
-                detail="the client's own log",
-                ref=line.ref,
-            )
-        )
-    return tuple(marks)
+    line = clients.stop(stretch.owner.client_id, resource, given_at_ms, until_ms)
+    return [] if line is None else own_stop_marks(line)
 
 
-def _stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
+def own_stop_marks(line: LogEvent) -> list[Mark]:
+    """A client writes its line on entry of the callback (KIP-848: when it begins to revoke, before the callback)."""
+    assert line.at_ms is not None
+    detail = "the client's own log"
+    marks = [_mark("estimate", line.at_ms, EvidenceTier.LOGGED, detail, line.ref, rank=1)]
+    marks.append(_mark("lower", line.at_ms - LINE_SLACK_MS, EvidenceTier.LOGGED, detail, line.ref))
+    if line.fields.get("stage") != "begin":
+        marks.append(_mark("upper", line.at_ms + OWN_CALLBACK_MS, EvidenceTier.LOGGED, detail, line.ref))
+    return marks
+
+
+def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
+    """When the old owner let go, by what the coordinator wrote down. The same for all it gave up together."""
     since = stretch.given.record.offset if stretch.given.record else -1
     last = stretch.attempts[-1]
     until = last.record.offset if last.record else 1 << 62
@@ -92,6 +100,8 @@ def _stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
         marks.append(
             _mark("lower", commit[0] - COMMIT_SLACK_MS, EvidenceTier.RECORDED, "the owner's last commit", commit[1])
         )
+    if last.rewrite_seq:
+        return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
         return marks + _departed(stretch, commit)
     if stretch.revoked is not None:
@@ -102,8 +112,6 @@ def _stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     """The owner stayed and gave up everything before it re-joined: after it was told, before the join phase ended."""
     first = next((a for a in stretch.attempts if a.missing_to is None and not a.rewrite_seq), stretch.attempts[-1])
-    if stretch.attempts[-1].rewrite_seq:
-        return _returned_static(stretch, commit)
     marks: list[Mark] = []
     joined_at_ms, joined_ref = _joined(stretch.attempts)
     if joined_at_ms is not None:
@@ -128,6 +136,9 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
         is_recent = commit[0] >= joined_at_ms - RECENT_COMMIT_MS
         if told_at_ms is not None and not started_it:
             is_recent = commit[0] >= told_at_ms - COMMIT_SLACK_MS
+        elif any(a.missing_to is not None for a in stretch.attempts):
+            # It may have given up for a generation that never came to be, and had nothing to commit since.
+            is_recent = True
         if is_recent:
             marks.append(
                 _mark(
@@ -140,7 +151,12 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
                 )
             )
     if joined_at_ms is not None:
-        at_ms = joined_at_ms if told_at_ms is None else (told_at_ms + joined_at_ms) // 2
+        at_ms = joined_at_ms
+        if told_at_ms is not None:
+            # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
+            # and the others, on average, in its middle.
+            count = max(_survivor_count(stretch), 1)
+            at_ms = told_at_ms + (joined_at_ms - told_at_ms) * (count + 1) // (2 * count)
         marks.append(
             _mark(
                 "estimate",
@@ -154,25 +170,42 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     return marks
 
 
+def _survivor_count(stretch: Stretch) -> int:
+    """How many members were there before and after."""
+    before, after = stretch.given.value, stretch.attempts[-1].value
+    if not isinstance(before, GroupMetadataValue) or after is None:
+        return 1
+    return len({m.member_id for m in before.members} & {m.member_id for m in after.members})
+
+
 def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
-    """A static member came back under a new member id: it had stopped some time before its record was rewritten."""
+    """A static member came back under a new member id: it had stopped some time before its record was rewritten.
+
+    Or another process took its group.instance.id while it worked: then it goes on until its next heartbeat.
+    """
     rewrite = stretch.attempts[-1]
     assert rewrite.record is not None
-    marks = [
-        _mark(
-            "upper",
-            rewrite.record.at_ms + LINE_SLACK_MS,
-            EvidenceTier.RECORDED,
-            "it had stopped before it came back",
-            rewrite.record.ref,
-        )
-    ]
+    if stretch.fenced is not None and stretch.fenced.at_ms is not None:
+        at_ms, ref = stretch.fenced.at_ms, stretch.fenced.ref
+        detail = "another process had taken its group.instance.id; it learned it then"
+        return [
+            _mark("lower", at_ms - LINE_SLACK_MS, EvidenceTier.LOGGED, detail, ref),
+            _mark("estimate", at_ms, EvidenceTier.LOGGED, detail, ref, rank=3),
+        ]
+    if rewrite.replaced is not None:
+        until_ms, detail = rewrite.record.at_ms, "it had stopped before it came back"
+    else:
+        until_ms = rewrite.record.at_ms + HEARTBEAT_MS
+        detail = "it came back, or another process took its place: no log tells whether it was fenced"
+    marks = [_mark("upper", until_ms + LINE_SLACK_MS, EvidenceTier.RECORDED, detail, rewrite.record.ref)]
     if commit is not None:
         marks.append(
             _mark(
                 "estimate", commit[0], EvidenceTier.RECORDED, "its last commit before it came back", commit[1], rank=2
             )
         )
+    else:
+        marks.append(_mark("estimate", rewrite.record.at_ms, EvidenceTier.INFERRED, detail, rewrite.record.ref, rank=5))
     return marks
 
 
@@ -293,6 +326,9 @@ def _departed(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
             died_ms = at_ms - session_ms + HEARTBEAT_MS // 2
             if commit is not None:
                 died_ms = max(died_ms, commit[0])
+            if commit is not None and _closes_silently(stretch) and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
+                detail = "its last commit, and no heartbeat after it: closed without leaving"
+                marks.append(_mark("estimate", commit[0], EvidenceTier.RECORDED, detail, commit[1], rank=2))
             marks.append(
                 _mark(
                     "estimate",
@@ -377,16 +413,21 @@ def _departed(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     return marks
 
 
-def resume_marks(
+def _closes_silently(stretch: Stretch) -> bool:
+    """Static members and Streams do not leave when they are closed."""
+    value = stretch.gone.value if stretch.gone is not None else None
+    given = stretch.given.value if isinstance(stretch.given.value, GroupMetadataValue) else value
+    return stretch.owner.group_instance_id is not None or (given is not None and given.protocol == "stream")
+
+
+def resume_bounds(
     owner: MemberMetadata,
-    resource: Resource,
     assigned: frozenset[Resource],
     attempt: Attempt,
     following: Attempt | None,
     commits: Commits,
-    clients: ClientLines,
 ) -> tuple[Mark, ...]:
-    """When the new owner's assigned callback returned."""
+    """When the new owner's assigned callback returned, by what the coordinator wrote down."""
     record = attempt.record
     if record is None:
         return ()
@@ -423,11 +464,28 @@ def resume_marks(
                     joined_ref,
                 )
             )
-    until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else 1 << 62
-    line = clients.start(owner.client_id, resource, record.at_ms, until_ms)
-    if line is not None and line.at_ms is not None:
-        marks.append(_mark("estimate", line.at_ms, EvidenceTier.LOGGED, "the client's own log", line.ref, rank=1))
     return tuple(marks)
+
+
+def resume_line(
+    owner: MemberMetadata, resource: Resource, attempt: Attempt, following: Attempt | None, clients: ClientLines
+) -> list[Mark]:
+    """The new owner's own word on when it was given the partition."""
+    if clients.is_empty or attempt.record is None:
+        return []
+    until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else 1 << 62
+    line = clients.start(owner.client_id, resource, attempt.record.at_ms, until_ms)
+    return [] if line is None else own_start_marks(line)
+
+
+def own_start_marks(line: LogEvent) -> list[Mark]:
+    """A client writes its line on entry of the callback; how long that takes is the user's affair."""
+    assert line.at_ms is not None
+    detail = "the client's own log"
+    return [
+        _mark("estimate", line.at_ms, EvidenceTier.LOGGED, detail, line.ref, rank=1),
+        _mark("lower", line.at_ms - LINE_SLACK_MS, EvidenceTier.LOGGED, detail, line.ref),
+    ]
 
 
 def _joined(attempts: Sequence[Attempt]) -> tuple[int | None, str | None]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rebalance_audit.domain.model import ConnectTask, Rebalance
+from rebalance_audit.domain.model import ConnectTask, LogEvent, Rebalance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Evidence that cannot be true beside the rest, and was not believed: what TR004 reports."""
+
+    at_ms: int | None
+    detail: str
+    evidence: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,3 +22,9 @@ class Reconstruction:
 
     rebalances: tuple[Rebalance, ...]
     connect_tasks: tuple[ConnectTask, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+    """In the order of their times."""
+
+
+def of_line(line: LogEvent, detail: str) -> Contradiction:
+    return Contradiction(at_ms=line.at_ms, detail=detail, evidence=(line.ref,))

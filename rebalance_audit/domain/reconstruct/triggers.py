@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
+from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.records import MemberMetadata
 
@@ -36,10 +36,16 @@ EXPECTED = {
 }
 """Triggers that are part of the protocol's normal work, and why."""
 
+_UUID_SUFFIX = 37
+_ONE_BATCH_MS = 1_000
+"""Lines of one operation of the coordinator are no further apart, load included."""
+
 Members = Mapping[str, MemberMetadata]
 
 
-def logged_triggers(attempt: Attempt, before: Members | None, after: Members | None) -> list[Trigger]:
+def logged_triggers(
+    attempt: Attempt, before: Members | None, after: Members | None, instance_ids: frozenset[str] = frozenset()
+) -> list[Trigger]:
     """What log lines tell, the starting one first; departures of members that are still there are not believed."""
     leaves = {m: line for line in attempt.during if line.kind is LogKind.MEMBER_LEFT for m in _member_ids(line)}
     found: list[Trigger] = []
@@ -48,6 +54,8 @@ def logged_triggers(attempt: Attempt, before: Members | None, after: Members | N
         fields = line.fields
         trigger, members, detail = classify_reason(fields.get("reason", ""), fields.get("client_reason"))
         evidence = [line.ref]
+        if trigger == "group_converted":
+            found += _who_left_the_consumer_group(attempt)
         if trigger == "member_left":
             told = [leaves[m] for m in members if m in leaves]
             if told:
@@ -72,7 +80,32 @@ def logged_triggers(attempt: Attempt, before: Members | None, after: Members | N
                 evidence=(line.ref,),
             )
         )
-    return _merged([t for t in (_believed(t, attempt, before, after) for t in found) if t is not None])
+    return _merged([t for t in (_believed(t, attempt, before, after, instance_ids) for t in found) if t is not None])
+
+
+def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
+    """A consumer group turns classic for a member that went; the `Preparing` line does not say which."""
+    assert attempt.preparing is not None
+    found = []
+    for line in attempt.during:
+        if abs((line.at_ms or 0) - (attempt.preparing.at_ms or 0)) > _ONE_BATCH_MS:
+            continue
+        if line.kind is LogKind.MODERN_MEMBER_LEFT:
+            told = classify_leave(line.fields.get("client_reason"))
+        elif line.kind is LogKind.MEMBER_FENCED:
+            told = classify_fence(str(line.fields.get("reason") or ""))
+        else:
+            continue
+        found.append(
+            Trigger(
+                trigger=told.trigger,
+                tier=EvidenceTier.LOGGED,
+                members=_member_ids(line),
+                detail=told.detail or "left the consumer group",
+                evidence=(line.ref,),
+            )
+        )
+    return found
 
 
 def recorded_triggers(
@@ -145,25 +178,33 @@ def _member_ids(line: LogEvent) -> tuple[str, ...]:
     return (member_id,) if member_id else ()
 
 
-def _believed(trigger: Trigger, attempt: Attempt, before: Members | None, after: Members | None) -> Trigger | None:
+def _believed(
+    trigger: Trigger, attempt: Attempt, before: Members | None, after: Members | None, instance_ids: frozenset[str]
+) -> Trigger | None:
     if after is None or attempt.record is None:
-        return trigger
+        return replace(trigger, trigger=_static(trigger.trigger, trigger.members, before, instance_ids))
     if trigger.trigger in DEPARTURES and trigger.members:
         gone = tuple(m for m in trigger.members if m not in after)
         if not gone:
             return None
-        return replace(trigger, trigger=_static(trigger.trigger, gone, before), members=gone)
+        return replace(trigger, trigger=_static(trigger.trigger, gone, before, instance_ids), members=gone)
     if trigger.trigger == "member_joined" and trigger.members and not any(m in after for m in trigger.members):
         # It asked to join and was not there at the end: it may have gone again, so it is no cause unless it started it.
         return trigger if attempt.preparing is not None and attempt.preparing.ref in trigger.evidence else None
     return trigger
 
 
-def _static(trigger: str, members: tuple[str, ...], before: Members | None) -> str:
+def _static(
+    trigger: str, members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str] = frozenset()
+) -> str:
     """A static member that expires loses the place its group.instance.id had kept for it: a cause of its own."""
-    if trigger != "member_session_expired" or before is None:
+    if trigger != "member_session_expired":
         return trigger
-    is_static = any(before[m].group_instance_id is not None for m in members if m in before)
+    known = before or {}
+    # The id a coordinator gives a static member is its instance id, a dash and a UUID.
+    is_static = any(
+        m[:-_UUID_SUFFIX] in instance_ids or (m in known and known[m].group_instance_id is not None) for m in members
+    )
     return "static_member_expired" if is_static else trigger
 
 

@@ -1,0 +1,59 @@
+"""What happens to groups when their brokers fail, move and restart: mostly nothing, and that must be seen, too."""
+
+from __future__ import annotations
+
+from .driver import Driver
+from .scenarios import scenario
+
+
+def _three_members(driver: Driver, group: str, topic: str) -> None:
+    driver.topics(**{topic: 6})
+    driver.produce()
+    driver.group(group, group_type="classic", mode="eager", assignor="range")
+    for name in ("c1", "c2", "c3"):
+        driver.join(name, group, [topic])
+        driver.expect(group, "member_joined", [name])
+        driver.settle(group)
+
+
+@scenario(brokers=3)
+def coordinator_killed(driver: Driver) -> None:
+    """The coordinator is killed: another broker loads the group, which goes on with its generation. Then c3 leaves."""
+    group = "survivor-app"
+    _three_members(driver, group, "survivor")
+    broker = driver.coordinator_killed(group)
+    driver.rest(20)
+    driver.settle(group)
+    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.leave("c3")
+    driver.expect(group, "member_left", ["c3"])
+    driver.settle(group)
+    driver.broker_returns(broker)
+
+
+@scenario(brokers=3)
+def offsets_leader_moved(driver: Driver) -> None:
+    """The group's partition of __consumer_offsets gets another leader and its first one back. Then c2 leaves."""
+    group = "mover-app"
+    _three_members(driver, group, "mover")
+    driver.coordinator_moved(group)
+    driver.rest(12)
+    driver.settle(group)
+    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.leave("c2")
+    driver.expect(group, "member_left", ["c2"])
+    driver.settle(group)
+
+
+@scenario()
+def broker_restart(driver: Driver) -> None:
+    """The only broker restarts. The leader may believe that its topics changed, and re-join."""
+    group = "patient-app"
+    _three_members(driver, group, "patient")
+    driver.broker_restarts(1)
+    driver.rest(15)
+    driver.settle(group)
+    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.leave("c2")
+    driver.expect(group, "member_left", ["c2"])
+    driver.settle(group)

@@ -1,0 +1,96 @@
+"""Which movements a balanced assignment could have spared: the least that has to move, by each assignor's own balance.
+
+range balances each topic by itself, the others the total. Balanced means that no two members differ by more than one.
+Among all balanced assignments those that let members keep most are the measure; what moved beyond that was avoidable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from rebalance_audit.domain.model import Member, Movement, Rebalance
+
+PER_TOPIC = frozenset({"range"})
+BY_TOTAL = frozenset({"roundrobin", "sticky", "cooperative-sticky", "uniform"})
+
+
+def mark_avoidable(rebalance: Rebalance) -> Rebalance:
+    """`is_avoidable` of each `moved` row. None where balance is not known: own assignors, different subscriptions."""
+    if not any(m.kind == "moved" for m in rebalance.movements):
+        return rebalance
+    members = [m for m in rebalance.members if m.change != "left"]
+    if rebalance.outcome != "completed" or not _is_known(rebalance.assignor, members):
+        return rebalance
+    owner_after = {r: m.member_id for m in members for r in m.assigned or ()}
+    moved = {m.resource: m for m in rebalance.movements if m.kind == "moved"}
+    new = {m.resource for m in rebalance.movements if m.kind == "assigned"}
+    stayed = {m.member_id for m in members}
+    owner_before = {r: owner for r, owner in owner_after.items() if r not in moved and r not in new}
+    owner_before |= {r: m.from_member_id for r, m in moved.items() if m.from_member_id in stayed}
+    verdicts: dict[str, bool | None] = {}
+    for resources, eligible in _units(rebalance.assignor or "", owner_after, members):
+        verdicts |= _judge(resources, eligible, owner_before, owner_after)
+    return replace(rebalance, movements=tuple(_judged(m, verdicts) for m in rebalance.movements))
+
+
+def _judged(movement: Movement, verdicts: Mapping[str, bool | None]) -> Movement:
+    if movement.kind != "moved" or verdicts.get(movement.resource) is None:
+        return movement
+    return replace(movement, is_avoidable=verdicts.get(movement.resource))
+
+
+def _is_known(assignor: str | None, members: Iterable[Member]) -> bool:
+    subscriptions = [m.subscribed_topics for m in members]
+    if assignor in PER_TOPIC:
+        return None not in subscriptions
+    return assignor in BY_TOTAL and None not in subscriptions and len(set(subscriptions)) <= 1
+
+
+def _units(
+    assignor: str, owner_after: Mapping[str, str], members: Iterable[Member]
+) -> list[tuple[list[str], list[str]]]:
+    """What is balanced by itself: (resources, members that may have them)."""
+    if assignor not in PER_TOPIC:
+        return [(sorted(owner_after), [m.member_id for m in members])]
+    by_topic: dict[str, list[str]] = defaultdict(list)
+    for resource in sorted(owner_after):
+        by_topic[resource.rpartition("-")[0]].append(resource)
+    return [
+        (resources, [m.member_id for m in members if topic in (m.subscribed_topics or ())])
+        for topic, resources in by_topic.items()
+    ]
+
+
+def _judge(
+    resources: list[str],
+    eligible: list[str],
+    owner_before: Mapping[str, str | None],
+    owner_after: Mapping[str, str],
+) -> dict[str, bool | None]:
+    lost: dict[str, list[str]] = defaultdict(list)
+    for resource in resources:
+        owner = owner_before.get(resource)
+        if owner is not None and owner != owner_after[resource]:
+            lost[owner].append(resource)
+    everything: dict[str, bool | None] = dict.fromkeys(resources, False)
+    held = Counter(owner for r in resources if (owner := owner_before.get(r)) in eligible)
+    given = Counter(owner_after[r] for r in resources)
+    if not eligible or not set(given) <= set(eligible):
+        return dict.fromkeys(resources)
+    floor, larger = divmod(len(resources), len(eligible))
+    if any(given[m] not in (floor, floor + 1) for m in eligible):
+        return dict.fromkeys(resources)
+    above = [m for m in eligible if held[m] > floor]
+    least = sum(held[m] - floor for m in above) - min(larger, len(above))
+    excess = sum(map(len, lost.values())) - least
+    # A member that gave up one and was given another could have kept the one; beyond that, one that was left with less
+    # than it might have had.
+    swapped = {m: len(lost[m]) - max(0, held[m] - given[m]) for m in lost}
+    for taken in (swapped, {m: len(lost[m]) - swapped[m] for m in lost}):
+        for member in sorted(lost, key=lambda m: (given[m], m)):
+            for _ in range(min(taken[member], max(excess, 0))):
+                everything[lost[member].pop()] = True
+                excess -= 1
+    return everything

@@ -1,0 +1,172 @@
+"""One resource passing from one member to another, or back to the same: the movement and all its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rebalance_audit.domain.model import LogEvent, Mark, Movement
+from rebalance_audit.domain.records import MemberMetadata
+
+from .attempts import Attempt
+from .clients import ClientLines
+from .commits import Commits, Resource
+from .departures import logged_departure
+from .members import resource_name
+from .pauses import Stretch, resume_bounds, resume_line, stop_bounds, stop_line
+
+REJOIN_WITHIN = 3
+"""A member put out for not polling is looked for in so many attempts after it lost its partitions."""
+_NO_END = 1 << 62
+
+
+class HandOvers:
+    """Movements of one rebalance after another. Members give up all they hold at once, so they share their marks."""
+
+    def __init__(
+        self,
+        attempts: Sequence[Attempt],
+        commits: Commits,
+        clients: ClientLines,
+        inferred: Callable[[int, str], str],
+        fell_silent: Callable[[int, str, int], bool | None],
+    ) -> None:
+        self._attempts = attempts
+        self._commits = commits
+        self._clients = clients
+        self._inferred = inferred
+        """How a member went, by its silence: of an attempt's index and a member id."""
+        self._fell_silent = fell_silent
+        """Whether it had stopped polling when it left: of index, member id and the time of its LeaveGroup."""
+        self._index = -1
+        self._stretches: dict[tuple[object, ...], tuple[Stretch, tuple[Mark, ...]]] = {}
+        self._resumes: dict[str, tuple[Mark, ...]] = {}
+
+    def movement(
+        self,
+        kind: str,
+        resource: Resource,
+        index: int,
+        *,
+        old: MemberMetadata | None = None,
+        new: MemberMetadata | None = None,
+        held: frozenset[Resource] = frozenset(),
+        assigned: frozenset[Resource] = frozenset(),
+        given_index: int = -1,
+        revoked_index: int | None = None,
+        given: Attempt | None = None,
+        fenced: LogEvent | None = None,
+        revoked_in: str | None = None,
+        is_hand_over: bool = False,
+    ) -> Movement:
+        """`held`: all the old owner gave up together; `assigned`: all the new one was given."""
+        if index != self._index:
+            self._index, self._stretches, self._resumes = index, {}, {}
+        attempt = self._attempts[index]
+        stops: tuple[Mark, ...] = ()
+        resumes: tuple[Mark, ...] = ()
+        first_commit = None
+        if attempt.record is not None and new is not None:
+            following = self._following(index)
+            until = following.record.offset if following is not None and following.record is not None else _NO_END
+            first_commit = self._commits.first_between([resource], attempt.record.offset, until)
+            if is_hand_over and old is not None:
+                stops = self._stops(old, resource, held, given_index, index, revoked_index, given, fenced)
+                resumes = self._resumed(new, resource, assigned, attempt, following)
+        refs = [attempt.record.ref] if attempt.record is not None else []
+        refs += [m.ref for m in stops if m.ref is not None]
+        refs += [m.ref for m in resumes if m.ref is not None]
+        return Movement(
+            resource_type="partition",
+            resource=resource_name(resource),
+            topic=resource[0],
+            partition=resource[1],
+            kind=kind,
+            from_member_id=old.member_id if old else None,
+            to_member_id=new.member_id if new else None,
+            from_client_id=old.client_id if old else None,
+            to_client_id=new.client_id if new else None,
+            revoked_in_rebalance_id=revoked_in,
+            stop_marks=stops,
+            resume_marks=resumes,
+            first_commit_at_ms=first_commit[0] if first_commit else None,
+            evidence=tuple(dict.fromkeys(refs)),
+        )
+
+    def _following(self, index: int) -> Attempt | None:
+        later = range(index + 1, len(self._attempts))
+        return next((self._attempts[i] for i in later if self._attempts[i].record is not None), None)
+
+    def _stops(
+        self,
+        old: MemberMetadata,
+        resource: Resource,
+        held: frozenset[Resource],
+        given_index: int,
+        index: int,
+        revoked_index: int | None,
+        given: Attempt | None,
+        fenced: LogEvent | None,
+    ) -> tuple[Mark, ...]:
+        alone = resource if revoked_index is not None or given is not None else None
+        key = (old.member_id, given_index, revoked_index, alone, held)
+        known = self._stretches.get(key)
+        if known is None:
+            stretch = self._stretch(old, resource, held, given_index, index, revoked_index)
+            if given is not None:
+                stretch = replace(stretch, given=given)
+            if fenced is not None:
+                stretch = replace(stretch, fenced=fenced)
+            known = self._stretches[key] = stretch, tuple(stop_bounds(stretch, self._commits))
+        own = stop_line(known[0], resource, self._clients)
+        return (*known[1], *own) if own else known[1]
+
+    def _resumed(
+        self,
+        new: MemberMetadata,
+        resource: Resource,
+        assigned: frozenset[Resource],
+        attempt: Attempt,
+        following: Attempt | None,
+    ) -> tuple[Mark, ...]:
+        known = self._resumes.get(new.member_id)
+        if known is None:
+            known = self._resumes[new.member_id] = resume_bounds(new, assigned, attempt, following, self._commits)
+        own = resume_line(new, resource, attempt, following, self._clients)
+        return (*known, *own) if own else known
+
+    def _stretch(
+        self,
+        owner: MemberMetadata,
+        resource: Resource,
+        held: frozenset[Resource],
+        given_index: int,
+        index: int,
+        revoked_index: int | None,
+    ) -> Stretch:
+        """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
+        attempts = self._attempts[given_index + 1 : index + 1]
+        departure = None
+        gone_index = next((i for i in range(given_index + 1, index + 1) if _is_gone(owner, self._attempts[i])), None)
+        if gone_index is not None:
+            departure = logged_departure(owner, attempts, self._attempts[index + 1 : index + 1 + REJOIN_WITHIN])
+        if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
+            if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
+                departure = replace(departure, trigger="member_poll_timeout")
+        return Stretch(
+            owner=owner,
+            resource=resource,
+            held=held,
+            given=self._attempts[given_index],
+            attempts=attempts,
+            is_gone=gone_index is not None,
+            gone=self._attempts[gone_index] if gone_index is not None else None,
+            departure=departure,
+            inferred=self._inferred(index, owner.member_id) if gone_index is not None and departure is None else None,
+            revoked=self._attempts[revoked_index] if revoked_index is not None else None,
+        )
+
+
+def _is_gone(owner: MemberMetadata, attempt: Attempt) -> bool:
+    value = attempt.value
+    return value is not None and not any(m.member_id == owner.member_id for m in value.members)

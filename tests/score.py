@@ -1,0 +1,225 @@
+"""`make score`: every capture reconstructed from all its evidence and from parts of it, against what its clients saw.
+
+    python -m tests.score [--failures] [CAPTURE…]      captures: the golden ones and those below captures/
+
+Evidence: `all` = records and brokers' logs; `+clients` = and the clients' own logs; `records`, `logs` = those alone.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from ingest.evidence import read_evidence
+from ingest.sources import LogFile
+from rebalance_audit.domain.evidence import gather
+from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.model import Rebalance, SourceLine
+from rebalance_audit.domain.reconstruct import reconstruct
+from tests.truth import (
+    Score,
+    Step,
+    as_known,
+    client_events,
+    group_of_clients,
+    scenario,
+    score_pauses,
+    true_pauses,
+    true_steps,
+)
+
+HERE = Path(__file__).parent
+EVIDENCE = ("all", "+clients", "records", "logs")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one capture, or of several."""
+
+    found: int = 0
+    missed: int = 0
+    invented: int = 0
+    steps: int = 0
+    steps_exact: int = 0
+    steps_wrong: int = 0
+    right: int = 0
+    unknown: int = 0
+    wrong: int = 0
+    pauses: Score = field(default_factory=Score)
+    remarks: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Tally) -> Tally:
+        for name in ("found", "missed", "invented", "steps", "steps_exact", "steps_wrong", "right", "unknown", "wrong"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("pauses", "inside", "unbounded", "errors_ms", "widths_ms", "unmatched", "outside"):
+            setattr(self.pauses, name, getattr(self.pauses, name) + getattr(other.pauses, name))
+        return self
+
+
+def rebalances_of(capture: Path, evidence: str) -> dict[str, list[Rebalance]]:
+    """Measured rebalances by group, from one kind of evidence."""
+    source = read_evidence(capture)
+    lines: Iterable[SourceLine] = () if evidence == "records" else source.lines()
+    if evidence == "+clients":
+        lines = [*lines, *_client_lines(capture, source.cluster_id)]
+    gathered = gather(() if evidence == "logs" else source.records(), lines)
+    return {g.group_id: [measure(r) for r in reconstruct(g).rebalances] for g in gathered.groups}
+
+
+def _client_lines(capture: Path, cluster_id: str) -> Iterator[SourceLine]:
+    for path in sorted((capture / "truth" / "client-logs").glob("*/*.log*")):
+        for line in LogFile(path.parent.name, path).lines():
+            yield SourceLine(
+                cluster_id=cluster_id, node=f"client-{path.parent.name}", file_name=line.file_name,
+                file_id=line.file_id, byte=line.byte, text=line.text,
+            )  # fmt: skip
+
+
+def score(capture: Path, evidence: str) -> Tally:
+    found = rebalances_of(capture, evidence)
+    tally = Tally()
+    groups = scenario(capture)["groups"]
+    for group_id, story in groups.items():
+        rows = found.get(group_id, [])
+        _score_rows(tally, group_id, story["rebalances"], rows, records_only=evidence == "records")
+    for group_id in found.keys() - groups.keys():
+        tally.invented += len(found[group_id])
+        tally.remarks += [f"{group_id!r} is not a group of the scenario"] if found[group_id] else []
+    events, group_of = client_events(capture), group_of_clients(capture)
+    watched = [r for g, rows in found.items() if _has_callbacks(groups.get(g, {})) for r in rows]
+    pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
+    _score_steps(tally, steps, steps_of(watched))
+    tally.pauses = score_pauses(watched, pauses)
+    tally.remarks += [
+        f"{p.resource} {p.from_client}→{p.to_client} stood still {p.pause_ms} ms, told "
+        f"[{m.pause_lower_ms} {m.pause_estimate_ms} {m.pause_upper_ms}] {m.pause_detail}"
+        for p, m, _ in tally.pauses.outside
+    ]
+    if evidence != "logs":
+        tally.remarks += [
+            f"{p.resource} {p.from_client}→{p.to_client}: a pause of {p.pause_ms} ms untold"
+            for p in tally.pauses.unmatched
+        ]
+    return tally
+
+
+def _has_callbacks(story: dict[str, Any]) -> bool:
+    """Share consumers are not told what they are given; Connect's tasks have tests of their own."""
+    return story.get("group_type") != "share" and story.get("protocol_type") != "connect"
+
+
+def _score_rows(
+    tally: Tally, group_id: str, expected: Sequence[dict[str, Any]], rows: Sequence[Rebalance], *, records_only: bool
+) -> None:
+    # A generation that never got a record is a number missing to who sees records alone.
+    without = {"superseded": "missing"} if records_only and expected and expected[0].get("number") == 1 else {}
+    wanted = [(x["number"], x["kind"], without.get(x["outcome"], x["outcome"])) for x in expected]
+    told = [(r.generation_id if r.generation_id is not None else r.group_epoch, r.kind, r.outcome) for r in rows]
+    matches = SequenceMatcher(None, wanted, told, autojunk=False).get_matching_blocks()
+    pairs = [(a + i, b + i) for a, b, size in matches for i in range(size)]
+    tally.found += len(pairs)
+    tally.missed += len(wanted) - len(pairs)
+    tally.invented += len(told) - len(pairs)
+    name = group_id[:24].replace("\n", "⏎")
+    tally.remarks += [f"{name}: missed {wanted[i]}" for i in range(len(wanted)) if i not in {a for a, _ in pairs}]
+    tally.remarks += [
+        f"{name}: invented {told[i]} {rows[i].trigger}" for i in range(len(told)) if i not in {b for _, b in pairs}
+    ]
+    for a, b in pairs:
+        right = {expected[a]["trigger"], expected[a].get("or_trigger")}
+        if rows[b].trigger in right:
+            tally.right += 1
+        elif rows[b].trigger == "unknown":
+            tally.unknown += 1
+            tally.remarks.append(f"{name} {told[b][0]}: unknown, was {expected[a]['trigger']}")
+        else:
+            tally.wrong += 1
+            tally.remarks.append(f"{name} {told[b][0]}: {rows[b].trigger}, was {expected[a]['trigger']}")
+
+
+def steps_of(rebalances: Iterable[Rebalance]) -> dict[tuple[str, str], list[Step]]:
+    """By (group, resource): every time a rebalance says it was handed out."""
+    steps: dict[tuple[str, str], list[Step]] = {}
+    for rebalance in rebalances:
+        for movement in rebalance.movements:
+            if movement.kind in ("assigned", "moved", "returned") and movement.to_client_id is not None:
+                key = (rebalance.group_id, movement.resource)
+                steps.setdefault(key, []).append((movement.from_client_id, movement.to_client_id))
+    return steps
+
+
+def _score_steps(
+    tally: Tally, truth: dict[tuple[str, str], list[Step]], told: dict[tuple[str, str], list[Step]]
+) -> None:
+    for key in truth.keys() | told.keys():
+        wanted, found = truth.get(key, []), told.get(key, [])
+        exact = sum(block.size for block in SequenceMatcher(None, wanted, found, autojunk=False).get_matching_blocks())
+        tally.steps += len(wanted)
+        tally.steps_exact += exact
+        tally.steps_wrong += len(found) - exact
+        if found and wanted != found:
+            tally.remarks.append(f"{key[1]} was handed out {_chain(wanted)}, told {_chain(found)}")
+
+
+def _chain(steps: Sequence[Step]) -> str:
+    return " ".join(f"{a or '·'}→{b}" for a, b in steps) or "never"
+
+
+HEADER = (
+    "| capture | evidence | generations found, missed, invented | movements exact, of, wrong "
+    "| trigger right, unknown, wrong | pauses inside, told, of | error median, p95 ms | width median ms | open |\n"
+    "|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def line(name: str, evidence: str, t: Tally) -> str:
+    p = t.pauses
+    told = p.pauses - len(p.unmatched)
+    errors, widths = sorted(p.errors_ms), p.widths_ms
+    error = f"{statistics.median(errors):.0f}, {errors[int(0.95 * (len(errors) - 1))]}" if errors else "–"
+    width = f"{statistics.median(widths):.0f}" if widths else "–"
+    cells = (
+        name, evidence, f"{t.found}, {t.missed}, {t.invented}", f"{t.steps_exact}, {t.steps}, {t.steps_wrong}",
+        f"{t.right}, {t.unknown}, {t.wrong}", f"{p.inside}, {told}, {p.pauses}", error, width, str(p.unbounded),
+    )  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def captures_below(folder: Path) -> list[Path]:
+    found = sorted(path.parent.parent for path in folder.glob("**/truth/scenario.json"))
+    # Reassignments have no groups to score.
+    return [capture for capture in found if scenario(capture).get("groups")]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit 1 if a generation is missed or invented, a cause or a movement wrong, or a pause outside its bounds."""
+    is_talkative = "--failures" in arguments
+    named = [Path(a) for a in arguments if not a.startswith("-")]
+    # A golden capture may have been kept from captures/: it counts once.
+    everything = [*captures_below(HERE / "golden"), *captures_below(HERE.parent / "captures")]
+    captures = named or list({(c / "meta.json").read_text(): c for c in reversed(everything)}.values())[::-1]
+    totals = {evidence: Tally() for evidence in EVIDENCE}
+    print(HEADER)
+    for capture in captures:
+        name = f"{capture.parent.name} {capture.name}"
+        for evidence in EVIDENCE:
+            tally = score(capture, evidence)
+            totals[evidence] += tally
+            print(line(name, evidence, tally), flush=True)
+            if is_talkative:
+                for remark in tally.remarks:
+                    print(f"    {remark}")
+    for evidence, tally in totals.items():
+        print(line(f"**{len(captures)} captures**", evidence, tally))
+    with_logs = totals["all"]
+    faults = sum(t.invented + t.wrong + t.steps_wrong + len(t.pauses.outside) for t in totals.values())
+    return 1 if with_logs.missed or faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
