@@ -6,7 +6,7 @@ Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -526,8 +526,17 @@ _NESTED: dict[str, dict[str, type]] = {
 
 
 def to_row(thing: Rebalance | Movement | Member | ConnectTask | Finding) -> dict[str, Any]:
-    """The thing as a table row: plain dicts and lists, enums as text."""
-    return asdict(thing)
+    """The thing as a table row: plain dicts, tuples and texts."""
+    return _row(thing)
+
+
+def _row(thing: Any) -> dict[str, Any]:
+    # dataclasses.asdict copies every value by recursion; here only the few nested columns hold dataclasses.
+    kind = type(thing)
+    row = {name: getattr(thing, name) for name in kind.__dataclass_fields__}
+    for name in _NESTED.get(kind.__name__, ()):
+        row[name] = tuple(_row(item) for item in row[name])
+    return row
 
 
 def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
