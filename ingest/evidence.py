@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.batches import KEY, VALUE, Row
 from ingest.folders import EvidenceFolder, PartitionFiles, open_folder
+from ingest.metadata import METADATA_FOLDER, MetadataLog, metadata_files, metadata_runs
 from ingest.readings import LogText, RecordRun, SourceReading
-from ingest.replicas import Replica
 from ingest.segments import CHUNK_BYTES
 from ingest.sources import LogFile, read_partition, source_record
+from rebalance_audit.domain.metadata import SourceMetadata
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ class Evidence:
         return list(self._readings.values())
 
     def records(self, wants: Callable[[str, bytes | None], bool] | None = None) -> Iterator[SourceRecord]:
-        """By topic, partition and offset. `wants(topic, key)` saves the making of records nobody will look at."""
+        """The metadata log, then by topic, partition and offset. `wants(topic, key)` saves the making of records nobody
+        will look at."""
         self._readings |= {reading.source: reading for reading in self.folder.unread}
+        yield from self.metadata()
         for files in self.folder.partitions:
             reading = SourceReading(source=f"record:{files.topic}-{files.partition}", kind="record")
             self._readings[reading.source] = reading
@@ -53,6 +56,13 @@ class Evidence:
                 for row in rows:
                     if wants is None or wants(files.topic, row[KEY]):
                         yield source_record(self.cluster_id, files.topic, files.partition, row)
+
+    def metadata(self) -> Iterator[SourceMetadata]:
+        """In the order of the log, snapshots where they stand in it."""
+        if self.folder.metadata:
+            log = MetadataLog(self.cluster_id, self.folder.metadata)
+            self._readings[log.reading.source] = log.reading
+            yield from log.records()
 
     def lines(self) -> Iterator[SourceLine]:
         """By node, file and byte."""
@@ -126,6 +136,11 @@ class _Import:
         total, done = self.folder.total_bytes, 0
         for reading in self.folder.unread:
             self._finish(reading)
+        if self.folder.metadata:
+            self._metadata()
+            files_read = [path for folder in self.folder.metadata.values() for path in metadata_files(folder)]
+            done += sum(path.stat().st_size for path in files_read if path.exists())
+            self.progress(done, total, METADATA_FOLDER)
         for files in self.folder.partitions:
             name = f"{files.topic}-{files.partition}"
             for read_bytes in self._partition(files, name):
@@ -142,8 +157,25 @@ class _Import:
             line_count=self.line_count, skipped_count=self.skipped_count, problems=tuple(self.problems),
         )  # fmt: skip
 
+    def _metadata(self) -> None:
+        fingerprint = _fingerprint([(node, metadata_files(at)) for node, at in sorted(self.folder.metadata.items())])
+        imported = self.positions.setdefault("partitions", {}).setdefault(METADATA_FOLDER, [])
+        if fingerprint in imported:
+            self.skipped_count += 1
+            return
+        log = MetadataLog(self.folder.cluster_id, self.folder.metadata)
+        for run in metadata_runs(log):
+            self.runs.append(run)
+            self.record_count += len(run.rows)
+            self.pending_rows += len(run.rows)
+            self.pending_bytes += sum(len(row[VALUE] or b"") for row in run.rows)
+            if self.pending_rows >= FLUSH_ROWS or self.pending_bytes >= FLUSH_BYTES:
+                self._flush()
+        imported.append(fingerprint)
+        self._finish(log.reading)
+
     def _partition(self, files: PartitionFiles, name: str) -> Iterator[int]:
-        fingerprint = _fingerprint(files.replicas)
+        fingerprint = _fingerprint([(replica.node, replica.segments) for replica in files.replicas])
         imported = self.positions.setdefault("partitions", {}).setdefault(name, [])
         if fingerprint in imported:
             self.skipped_count += 1
@@ -211,12 +243,12 @@ class _Import:
         self.pending_rows = self.pending_bytes = 0
 
 
-def _fingerprint(replicas: list[Replica]) -> str:
+def _fingerprint(replicas: Sequence[tuple[str, Sequence[Path]]]) -> str:
     """Changes with any byte, name or node of the partition's files."""
     digest = hashlib.sha256()
-    for replica in replicas:
-        digest.update(repr((replica.node, [path.name for path in replica.segments])).encode())
-        for path in replica.segments:
+    for node, paths in replicas:
+        digest.update(repr((node, [path.name for path in paths])).encode())
+        for path in paths:
             try:
                 with path.open("rb") as file:
                     while chunk := file.read(CHUNK_BYTES):

@@ -14,13 +14,14 @@ from typing import Any
 
 from ingest.batches import KEY
 from ingest.errors import Misconfigured, Problem
+from ingest.metadata import metadata_files, metadata_folders
 from ingest.readings import SourceReading
 from ingest.replicas import Replica, file_bytes, segments_in
 from ingest.segments import read_segment
 from rebalance_audit.domain.connect_topics import internal_topic_kind
+from rebalance_audit.domain.metadata import METADATA_TOPIC
 
 OFFSETS_TOPIC = "__consumer_offsets"
-METADATA_TOPIC = "__cluster_metadata"
 SAMPLED_KEYS = 50
 _PARTITION_FOLDER = re.compile(r"(.+)-(\d+)")
 _CONNECT_SETTINGS = {"status.storage.topic": "status", "config.storage.topic": "config"}
@@ -47,13 +48,17 @@ class EvidenceFolder:
     partitions: list[PartitionFiles] = field(default_factory=list)
     log_files: list[tuple[str, Path]] = field(default_factory=list)
     """(node, file)."""
+    metadata: dict[str, Path] = field(default_factory=dict)
+    """Node -> its folder of the metadata log."""
     unread: list[SourceReading] = field(default_factory=list)
     """What was found and is not read at all, and why."""
 
     @property
     def total_bytes(self) -> int:
         segments = (path for p in self.partitions for replica in p.replicas for path in replica.segments)
-        return sum(file_bytes(path) for path in itertools.chain(segments, (path for _, path in self.log_files)))
+        logs = (path for _, path in self.log_files)
+        metadata = (path for folder in self.metadata.values() for path in metadata_files(folder))
+        return sum(file_bytes(path) for path in itertools.chain(segments, logs, metadata))
 
 
 def open_folder(folder: str | Path, *, cluster_id: str | None = None) -> EvidenceFolder:
@@ -104,6 +109,7 @@ def _collect(
         cluster_id=_cluster_id(data, meta, default_cluster_id),
         kafka_version=meta.get("kafka_version"),
         log_time_zone=meta.get("log_time_zone"),
+        metadata=metadata_folders(data),
     )
     topics: dict[str, dict[int, list[Replica]]] = defaultdict(lambda: defaultdict(list))
     for node, folder in sorted(data.items()):
@@ -114,8 +120,6 @@ def _collect(
     named = _named_topics(meta)
     for topic, partitions in sorted(topics.items()):
         if topic == METADATA_TOPIC:
-            sentence = f"{METADATA_TOPIC} is there and is not read yet: reassignments are missing from the answers."
-            found.unread.append(_unread(topic, sentence))
             continue
         kind = named.get(topic) or _kind(topic, partitions.values())
         if kind is None:

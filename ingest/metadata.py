@@ -19,6 +19,7 @@ from rebalance_audit.domain.metadata import METADATA_TOPIC, SourceMetadata, bron
 
 METADATA_FOLDER = f"{METADATA_TOPIC}-0"
 _CHECKPOINT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.gz)?")
+_READ_NAME = re.compile(r"\d{20}(-\d{10}\.checkpoint|\.log)(\.gz)?")
 _FOOTER_TYPE = 4
 
 
@@ -131,6 +132,11 @@ class MetadataLog:
 def metadata_folders(data: Mapping[str, Path]) -> dict[str, Path]:
     """Node -> folder of its metadata log, of those that have one. `data`: node -> its data folder."""
     return {node: folder / METADATA_FOLDER for node, folder in data.items() if (folder / METADATA_FOLDER).is_dir()}
+
+
+def metadata_files(folder: Path) -> list[Path]:
+    """Segments and checkpoints, by name."""
+    return sorted(path for path in folder.iterdir() if path.is_file() and _READ_NAME.fullmatch(path.name))
 
 
 def metadata_of_folder(folder: str | Path, cluster_id: str) -> MetadataLog:

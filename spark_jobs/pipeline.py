@@ -1,6 +1,6 @@
 """The way of the data through the tables, readable without starting Spark.
 
-landing ─ bronze ─ decode ─ reconstruct ─ measure ─ detect ─ publish ─ readers
+landing ─ bronze ─ decode ─ reconstruct ─ measure ─ reassign ─ detect ─ publish ─ readers
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         name="reconstruct",
         module="spark_jobs.stage_reconstruct",
-        reads=("silver.group_event", "silver.commit_mark", "bronze.source"),
+        reads=("silver.group_event", "silver.commit_mark", "bronze.source", "bronze.record"),
         writes=("silver.rebalance", "silver.connect_task"),
         law="any order of arrival and any cut into batches give the same rows",
     ),
@@ -56,16 +56,42 @@ STAGES: tuple[Stage, ...] = (
         law="one row per rebalance; what cannot be known is null with a reason, never 0",
     ),
     Stage(
+        name="reassign",
+        module="spark_jobs.stage_reassign",
+        reads=("bronze.record", "bronze.log_line", "silver.group_event", "bronze.source"),
+        writes=(
+            "silver.reassignment",
+            "silver.reassignment_step",
+            "silver.leader_election",
+            "silver.reassignment_finding",
+        ),
+        law="a cluster's history is made from all of its metadata log and controller lines, in any order of arrival",
+    ),
+    Stage(
         name="detect",
         module="spark_jobs.stage_detect",
-        reads=("silver.measured_rebalance", "silver.connect_task", "silver.undecoded", "bronze.record"),
+        reads=(
+            "silver.measured_rebalance",
+            "silver.connect_task",
+            "silver.undecoded",
+            "silver.reassignment_finding",
+            "bronze.record",
+        ),
         writes=("silver.finding",),
         law="a finding names evidence; the same input gives the same finding id",
     ),
     Stage(
         name="publish",
         module="spark_jobs.stage_publish",
-        reads=("silver.measured_rebalance", "silver.connect_task", "silver.finding", "bronze.source"),
+        reads=(
+            "silver.measured_rebalance",
+            "silver.connect_task",
+            "silver.finding",
+            "silver.reassignment",
+            "silver.reassignment_step",
+            "silver.leader_election",
+            "bronze.source",
+        ),
         writes=(
             "gold.rebalance",
             "gold.rebalance_member",
@@ -74,6 +100,9 @@ STAGES: tuple[Stage, ...] = (
             "gold.finding",
             "gold.group",
             "gold.coverage",
+            "gold.reassignment",
+            "gold.reassignment_step",
+            "gold.leader_election",
         ),
         law="publishing twice changes nothing",
     ),

@@ -23,6 +23,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import decode_source, source_kind
 from rebalance_audit.domain.evidence import Undecoded, line_row, record_row, undecoded
 from rebalance_audit.domain.log_lines import parse_lines
+from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse import WarehouseError, arrow_schema, rows_to_table
@@ -151,6 +152,10 @@ def _decoded_records(records: DataFrame) -> DataFrame:
             refusals: list[dict[str, Any]] = []
             for row in batch.to_pylist():
                 copy = row.pop("copy")
+                if is_metadata_topic(row["topic"]):  # read as a whole by the stage reassign
+                    books.note(row["cluster_id"], "metadata", "in_count")
+                    books.note(row["cluster_id"], "metadata", "skipped_count")
+                    continue
                 row["is_control"], row["is_transactional"] = bool(row["is_control"]), bool(row["is_transactional"])
                 source = SourceRecord(**row)
                 kind = source_kind(source)

@@ -1,4 +1,4 @@
-"""detect: silver.measured_rebalance, silver.connect_task, silver.undecoded, bronze -> silver.finding.
+"""detect: silver.measured_rebalance, .connect_task, .undecoded, .reassignment_finding, bronze -> silver.finding.
 
 Rows in:  the whole measured history of each group with anything new, or with something still open.
 Rows out: one per finding, in place of that group's findings before.
@@ -37,7 +37,8 @@ from spark_jobs.stage import Batch, Run, next_batch, row_count
 
 NAME = "detect"
 REBALANCES, TASKS, OUTPUT = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
-INPUTS = (REBALANCES, TASKS, "silver.undecoded", "bronze.record", "bronze.source")
+REASSIGNMENTS = "silver.reassignment_finding"
+INPUTS = (REBALANCES, TASKS, REASSIGNMENTS, "silver.undecoded", "bronze.record", "bronze.source")
 GROUP = ["cluster_id", "group_id"]
 
 
@@ -47,8 +48,13 @@ def run(context: Run) -> bool:
         return False
     seen = seen_until_ms(context.warehouse)
     about_evidence = [to_row(finding) | {"group_id": None} for finding in _evidence_findings(context, batch, seen)]
+    about_evidence += context.warehouse.read(REASSIGNMENTS, version=batch.until[REASSIGNMENTS]).to_pylist()
+    changed = context.warehouse.changed_keys(
+        REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
+    )
     groups = _groups(context, batch)
-    clusters = pa.array(sorted({*seen, *(row["cluster_id"] for row in about_evidence)}), pa.string())
+    told = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
+    clusters = pa.array(sorted({*seen, *told}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
     keys = pa.concat_tables([groups, without_group])
     found = context.frame(OUTPUT, rows_to_table(OUTPUT, about_evidence))

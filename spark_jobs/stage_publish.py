@@ -30,7 +30,14 @@ from spark_jobs.stage import Run, row_count
 
 NAME = "publish"
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
-INPUTS = (REBALANCES, TASKS, FINDINGS, "bronze.source", "silver.group_event")
+REASSIGNMENTS = {
+    "reassignment": ["cluster_id", "reassignment_id"],
+    "reassignment_step": ["cluster_id", "reassignment_id"],
+    "leader_election": ["cluster_id", "topic"],
+}
+INPUTS = (
+    REBALANCES, TASKS, FINDINGS, "bronze.source", "silver.group_event", *(f"silver.{noun}" for noun in REASSIGNMENTS)
+)  # fmt: skip
 GROUP = ["cluster_id", "group_id"]
 _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
 
@@ -86,7 +93,12 @@ def _wanted(context: Run, before: Mapping[str, int], consumed: Mapping[str, int]
         "gold.finding": Wanted(_null_safe(silver(FINDINGS), finding_groups, GROUP), GROUP, finding_scope),
         "gold.group": Wanted(_group_rows(context, silver(REBALANCES), silver(FINDINGS), team), GROUP, None),
         "gold.coverage": Wanted(_coverage(context, consumed), ["cluster_id", "source"], None),
-    }
+    } | {
+        f"gold.{noun}": Wanted(
+            context.warehouse.read(f"silver.{noun}", version=consumed[f"silver.{noun}"]), key, None
+        )
+        for noun, key in REASSIGNMENTS.items()
+    }  # fmt: skip
 
 
 def _null_safe(rows: DataFrame, keys: DataFrame, columns: list[str]) -> DataFrame:

@@ -22,6 +22,7 @@ from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse import arrow_schema
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
 from spark_jobs.grouped import Rows, each_group, struct_of
+from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.stage import Batch, Run, next_batch, row_count
 
 NAME = "reconstruct"
@@ -64,7 +65,8 @@ Names = dict[str, list[list[str]]]
 
 
 def _topic_names(context: Run, batch: Batch) -> Names:
-    """As any group's commits tell them: records of KIP-848, share and streams groups name topics by id alone."""
+    """As any group's commits and the metadata log tell them: records of KIP-848, share and streams groups name topics
+    by id alone."""
     marks = context.warehouse.read(
         "silver.commit_mark",
         ["cluster_id", "topic_id", "topic"],
@@ -74,6 +76,9 @@ def _topic_names(context: Run, batch: Batch) -> Names:
     found: Names = {}
     for row in marks.group_by(marks.schema.names).aggregate([]).to_pylist():
         found.setdefault(row["cluster_id"], []).append([row["topic_id"], row["topic"]])
+    for cluster_id, topic_id, topic in logged_topic_names(context.warehouse):
+        if [topic_id, topic] not in found.setdefault(cluster_id, []):
+            found[cluster_id].append([topic_id, topic])
     return {cluster_id: sorted(names) for cluster_id, names in sorted(found.items())}
 
 

@@ -30,6 +30,7 @@ from rebalance_audit.commands.serve import start_app
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import Warehouse, rows_to_table
 from tests.app import gold_rows
+from tests.ingest.test_metadata import a_story, batches, folder, log_name
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -120,6 +121,9 @@ def test_version_is_told(call: Any) -> None:
         ["explode"],
         ["explain"],
         ["explain", "g"],
+        ["explain", "--evidence", str(EAGER)],
+        ["explain", "g", "--reassignment", "orders-0", "--evidence", str(EAGER)],
+        ["explain", "--reassignment", "orders-0", "-b", "localhost:1"],
         ["explain", "g", "-b", "localhost:1", "--evidence", "."],
         ["explain", "g", "--evidence", str(EAGER), "--last", "soon"],
         ["explain", "g", "--data-dir", str(EAGER)],
@@ -217,6 +221,33 @@ def test_explain_finds_a_connect_group_and_its_tasks(call: Any) -> None:
     told = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost")
     assert told.status == 0
     assert "Connect's scheduled delay ended" in told.out
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """Evidence of one reassignment: the metadata log of one controller."""
+    return folder(tmp_path / "moved", "controller-100", {log_name(0): batches(a_story().sources)})
+
+
+def test_explain_tells_what_became_of_a_reassignment(call: Any, moved: Path) -> None:
+    told = call("explain", "--reassignment", "orders-0", "--evidence", moved, "-q")
+    assert told.status == 0, told.err
+    assert told.out.startswith("orders-0 [1,0,2] → [2,3,5] completed")
+    assert call("explain", "--reassignment", "orders", "--evidence", moved, "-q").out == told.out
+    (found,) = json.loads(
+        call("explain", "--reassignment", "orders", "--evidence", moved, "-o", "json").out
+    )["reassignments"]  # fmt: skip
+    assert (found["outcome"], found["started_at_ms"], found["ended_at_ms"]) == ("completed", 10_000, 20_000)
+    assert found["steps"][0]["phase"] == "before"
+
+
+def test_an_unknown_reassignment_is_answered_with_the_ones_that_are_there(call: Any, moved: Path) -> None:
+    told = call("explain", "--reassignment", "order-0", "--evidence", moved)
+    assert_one_sentence(told)
+    assert "Did you mean: orders-0?" in told.err
+    told = call("explain", "--reassignment", "orders", "--evidence", EAGER)
+    assert_one_sentence(told)
+    assert "nor of any other partition" in told.err
 
 
 def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
@@ -449,7 +480,7 @@ def test_importing_twice_lands_nothing_new(call: Any, tmp_path: Path) -> None:
     first = call("import", EAGER, "-w", tmp_path / "w")
     assert first.status == 0
     assert first.out == ""
-    assert "Landed 103 records" in first.err
+    assert "Landed 281 records" in first.err  # as batch headers count: 103 of groups, 178 of metadata
     landed = Warehouse.open(tmp_path / "w").landed("record")
     again = call("import", EAGER, "-w", tmp_path / "w")
     assert again.status == 0

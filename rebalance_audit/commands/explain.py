@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalance_audit.commands import options
+from rebalance_audit.commands import explain_reassignment, options
 from rebalance_audit.commands.collect import LogTimeZone
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
@@ -28,7 +28,17 @@ SHOWN_PROBLEMS = 6
 
 
 def explain(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id, or a Connect cluster's group.id.")],
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="The group id, or a Connect cluster's group.id.")
+    ] = None,
+    reassignment: Annotated[
+        str | None,
+        typer.Option(
+            "--reassignment",
+            metavar="TOPIC[-PARTITION]",
+            help="Instead of a group: what became of a partition's moves.",
+        ),
+    ] = None,
     bootstrap: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     overrides: options.Overrides = None,
@@ -50,7 +60,7 @@ def explain(
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:
-    """Why one group rebalanced, what moved, for how long, how sure.
+    """Why one group rebalanced, or a partition was reassigned; what moved, for how long, how sure.
 
     Reads an evidence folder, a data directory or a running cluster; needs no warehouse and no Spark.
     """
@@ -60,9 +70,24 @@ def explain(
     places = [bool(bootstrap), evidence is not None, data_dir is not None]
     if sum(places) != 1 and not (sum(places) == 0 and logs):
         raise UsageError("Say where to look, in one way: -b HOST:PORT, --evidence DIR, or --data-dir D --node N.")
+    if (group is None) == (reassignment is None):
+        raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION].")
     last_ms = None if last is None else options.duration_ms(last)
     folders = options.log_folders(logs)
     kinds = options.connect_topics(topics)
+    if group is None:
+        if bootstrap:
+            raise UsageError("Reassignments are told from files: --evidence DIR, or --data-dir D --node N.")
+        folder = open_evidence(evidence, data_dir, node, folders, None, log_time_zone, kinds)
+        with meter("explain", quiet=quiet, unit="items") as tell:
+            history = explain_reassignment.history_of(folder, tell)
+        found = explain_reassignment.chosen(history, reassignment or "")
+        if last_ms is not None and history.seen_until_ms is not None:
+            since_ms = history.seen_until_ms - last_ms
+            found = [r for r in found if r.ended_at_ms is None or r.ended_at_ms >= since_ms]
+        found = found[-latest:] if latest is not None else found
+        explain_reassignment.write(history, found if oldest_first else found[::-1], output)
+        return
     with meter("explain", quiet=quiet, unit="items") as tell:
         if bootstrap:
             config = options.client_config(bootstrap, command_config, overrides)
@@ -161,6 +186,8 @@ def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
 
 def _deleted(sources: Iterable[SourceReading]) -> Iterable[str]:
     for source in sources:
+        if source.source.startswith("record:__cluster_metadata-"):
+            continue  # its checkpoints stand for what it does not hold any more
         if source.kind == "record" and (source.from_position or 0) > 0:
             yield f"{source.source.removeprefix('record:')} before offset {source.from_position} (deleted or not given)"
 

@@ -19,6 +19,7 @@ from rebalance_audit.domain.commit_marks import CommitFolder
 from rebalance_audit.domain.connect_topics import ConnectConfig, ConnectStatus
 from rebalance_audit.domain.decode import OFFSETS_TOPIC, Commit, decode_source, detail
 from rebalance_audit.domain.log_lines import parse_line, parse_lines
+from rebalance_audit.domain.metadata import is_metadata_topic, named_topic
 from rebalance_audit.domain.model import (
     CommitMark,
     ConnectRecord,
@@ -129,7 +130,7 @@ def group_evidence(
 ) -> GroupEvidence:
     """All that is known about one group, from its own events and those routed to it, in any order.
 
-    `topic_names`: what other groups' commits tell; a share group has none of its own.
+    `topic_names`: what other groups' commits and the metadata log tell; a share group has none of its own.
     """
     marks = list(marks)
     names = {*topic_names, *((m.topic_id, m.topic) for m in marks if m.topic_id is not None)}
@@ -217,7 +218,7 @@ def gather(
     commits = CommitFolder()
     topic_names: set[tuple[str, str]] = set()
     cluster_id = ""
-    for source in records:
+    for source in _besides_metadata(records, topic_names):
         cluster_id = source.cluster_id
         if source.is_control and source.topic == OFFSETS_TOPIC:
             commits.marker(source)
@@ -268,6 +269,15 @@ def clocks_of(
     pairs: Mapping[str, Iterable[tuple[int, int]]], nodes: Iterable[str], zones: Mapping[str, str]
 ) -> dict[str, NodeClock]:
     return {node: infer_utc_offset_ms(pairs.get(node, ()), zones.get(node)) for node in sorted(nodes)}
+
+
+def _besides_metadata(records: Iterable[SourceRecord], names: set[tuple[str, str]]) -> Iterator[SourceRecord]:
+    """Records of groups and Connect; of the metadata log only the names it gives to topics are taken."""
+    for source in records:
+        if not is_metadata_topic(source.topic):
+            yield source
+        elif (named := named_topic(source)) is not None:
+            names.add(named)
 
 
 def _noting(lines: Iterable[SourceLine], seen: dict[str, str]) -> Iterator[SourceLine]:

@@ -412,8 +412,8 @@ GOLD_FINDING = Table(
         _c("finding_id", "string", "From cluster, rule, subject and the first rebalance or attempt.", required=True),
         _c("rule_id", "string", "", required=True),
         _c("severity", "string", "", required=True, values=SEVERITIES),
-        _c("subject_type", "string", "group, partition, connector, source.", required=True),
-        _c("subject", "string", "The bare group id, topic-partition, connector or source.", required=True),
+        _c("subject_type", "string", "group, partition, connector, source, broker, cluster.", required=True),
+        _c("subject", "string", "The bare name of it.", required=True),
         _c("status", "string", "", required=True, values=("open", "resolved")),
         _c("first_seen_at_ms", "bigint", "", required=True),
         _c("last_seen_at_ms", "bigint", "", required=True),
@@ -687,5 +687,25 @@ GOLD_LEADER_ELECTION = Table(
     (Law("names its evidence", "size(evidence) >= 1"),),
 )
 
-TABLES = (*TABLES, GOLD_REASSIGNMENT, GOLD_REASSIGNMENT_STEP, GOLD_LEADER_ELECTION)
+
+def _in_silver(gold: Table, noun: str | None = None) -> Table:
+    """The same before it is published."""
+    return Table(f"silver.{noun or gold.name.partition('.')[2]}", gold.doc, gold.key, gold.columns, gold.laws)
+
+
+SILVER_REASSIGNMENT = _in_silver(GOLD_REASSIGNMENT)
+SILVER_REASSIGNMENT_STEP = _in_silver(GOLD_REASSIGNMENT_STEP)
+SILVER_LEADER_ELECTION = _in_silver(GOLD_LEADER_ELECTION)
+SILVER_REASSIGNMENT_FINDING = _in_silver(GOLD_FINDING, "reassignment_finding")
+
+TABLES = (
+    *TABLES,
+    SILVER_REASSIGNMENT,
+    SILVER_REASSIGNMENT_STEP,
+    SILVER_LEADER_ELECTION,
+    SILVER_REASSIGNMENT_FINDING,
+    GOLD_REASSIGNMENT,
+    GOLD_REASSIGNMENT_STEP,
+    GOLD_LEADER_ELECTION,
+)
 BY_NAME = {t.name: t for t in TABLES}

@@ -14,12 +14,17 @@ from ingest.evidence import import_evidence, read_evidence
 from ingest.folders import open_data_dir
 from ingest.landing import Landing
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.metadata import named_topic
 from rebalance_audit.warehouse import arrow_schema
 from tests.ingest.batch_encoder import a_batch, a_record
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "4.3.0" / "eager_join_leave_kill"
 SECRET = b"hunter2-do-not-keep"
 LINE = "[2024-05-01 12:00:0%d,123] INFO line %d (kafka.server.KafkaServer)\n"
+
+
+UNKNOWN_TYPE = b"\x01\x7f\x00" + SECRET
+"""A record of the metadata log that nobody here knows, so nobody knows whether it is a secret."""
 
 
 def put(path: Path, data: bytes) -> None:
@@ -45,7 +50,9 @@ def folder(tmp_path: Path) -> Path:
     ]
     put(root / f"data/broker-1/my-config-0/{0:020d}.log", a_batch(0, config))
     put(root / f"data/broker-1/orders-0/{0:020d}.log", a_batch(0, [a_record(0, b"customer", SECRET)]))
-    put(root / f"data/broker-1/__cluster_metadata-0/{0:020d}.log", b"")
+    topic = bytes.fromhex("010200") + b"\x07orders" + bytes(16) + b"\0"
+    log = a_batch(0, [a_record(0, None, topic)]) + a_batch(1, [a_record(0, None, UNKNOWN_TYPE)])
+    put(root / f"data/broker-1/__cluster_metadata-0/{0:020d}.log", log)
     put(root / "logs/broker-1/server.log", "".join(LINE % (n, n) for n in range(5)).encode())
     put(root / "logs/broker-1/kafkaServer-gc.log", b"[0.005s][info][gc] Using G1\n")
     put(root / "logs/broker-1/notes.txt", b"not a log\n")
@@ -61,11 +68,12 @@ def test_an_evidence_folder_is_read_with_replicas_collapsed(folder: Path) -> Non
     evidence = read_evidence(folder)
     records = list(evidence.records())
     assert [(r.topic, r.partition, r.offset) for r in records] == [
+        *(("__cluster_metadata", 0, n) for n in range(2)),
         *(("__consumer_offsets", 3, n) for n in range(3)), *(("__consumer_offsets", 12, n) for n in (40, 41)),
         *(("my-config", 0, n) for n in range(2)), ("my-state", 0, 0),
     ]  # fmt: skip
     assert {r.cluster_id for r in records} == {"c1"}
-    assert records[4].value == b"value-41"
+    assert records[6].value == b"value-41"
 
 
 def test_log_events_are_read_with_their_bytes(folder: Path) -> None:
@@ -91,8 +99,22 @@ def test_what_is_not_read_is_said(folder: Path) -> None:
     evidence = read_evidence(folder)
     list(evidence.records())
     told = " ".join(p.sentence for source in evidence.sources for p in source.problems)
-    assert "__cluster_metadata is there and is not read yet" in told
+    assert "__cluster_metadata" not in told
     assert "Skipped, since they are no group or Connect status or config topics (1): orders." in told
+
+
+def test_the_metadata_log_lands_without_secrets_and_names_topics(folder: Path, tmp_path: Path) -> None:
+    (name, unknown) = read_evidence(folder).metadata()
+    assert named_topic(name) == ("AAAAAAAAAAAAAAAAAAAAAA", "orders")
+    assert SECRET not in (unknown.value or b"")
+    import_evidence(folder, Landing(tmp_path / "w"))
+    rows = [row for row in landed(tmp_path / "w", "record") if row["topic"] == "__cluster_metadata"]
+    assert [(row["offset"], row["value"], row["node"]) for row in rows] == [
+        (0, name.value, "broker-1"),
+        (1, unknown.value, "broker-1"),
+    ]
+    (book,) = [row for row in landed(tmp_path / "w", "source") if row["source"] == "record:__cluster_metadata-0"]
+    assert (book["from_position"], book["to_position"], book["item_count"], book["problem"]) == (0, 2, 2, None)
 
 
 def test_no_secret_of_a_connect_configuration_leaves(folder: Path, tmp_path: Path) -> None:
@@ -115,7 +137,7 @@ def test_a_config_topic_taken_for_a_status_topic_is_redacted_all_the_same(folder
 
 def test_landing_files_have_the_columns_of_bronze_and_are_sorted(folder: Path, tmp_path: Path) -> None:
     summary = import_evidence(folder, Landing(tmp_path / "w"))
-    assert (summary.record_count, summary.line_count) == (8, 5)
+    assert (summary.record_count, summary.line_count) == (10, 5)
     for noun, table in (
         ("record", tables.BRONZE_RECORD), ("log_line", tables.BRONZE_LOG_LINE), ("source", tables.BRONZE_SOURCE)
     ):  # fmt: skip
@@ -139,8 +161,8 @@ def test_importing_twice_lands_nothing_twice(folder: Path, tmp_path: Path) -> No
     import_evidence(folder, Landing(tmp_path / "w"))
     again = import_evidence(folder, Landing(tmp_path / "w"))
     assert (again.record_count, again.line_count) == (0, 0)
-    assert again.skipped_count == 5
-    assert len(landed(tmp_path / "w", "record")) == 8
+    assert again.skipped_count == 6
+    assert len(landed(tmp_path / "w", "record")) == 10
 
 
 def test_a_folder_that_grew_is_read_where_it_grew(folder: Path, tmp_path: Path) -> None:
@@ -209,7 +231,7 @@ def test_a_brokers_own_folders_are_read_in_place(folder: Path) -> None:
     found = open_data_dir(data, node="1", log_dir=folder / "logs/broker-1")
     evidence = read_evidence(found)
     assert evidence.cluster_id == "from-the-broker"
-    assert len(list(evidence.records())) == 8
+    assert len(list(evidence.records())) == 10
     assert {line.node for line in evidence.lines()} == {"1"}
 
 

@@ -36,6 +36,7 @@ from rebalance_audit.domain.detect.progress import (
     stuck_reconciliation,
     vanished_generations,
 )
+from rebalance_audit.domain.detect.reassignments import REASSIGNMENT_RULES, detect_reassignments
 from rebalance_audit.domain.detect.storm import storm
 from rebalance_audit.domain.detect.trust import (
     CopyConflict,
@@ -103,6 +104,7 @@ def detect_group(
 __all__ = [
     "DEFAULT",
     "GROUP_RULES",
+    "REASSIGNMENT_RULES",
     "TABLE_RULES",
     "CopyConflict",
     "CoverageGap",
@@ -112,6 +114,7 @@ __all__ = [
     "copy_conflict_findings",
     "coverage_findings",
     "detect_group",
+    "detect_reassignments",
     "limits_for",
     "source_of",
     "undecoded_findings",

@@ -22,7 +22,7 @@ _PREFIX = re.compile(
     r"ReplicaManager broker=|ReplicaFetcherManager on broker )(\d{1,10})(?: epoch=\d{1,10})?\]:? "
 )
 _PARTITION_PREFIX = re.compile(r"\[Partition (?P<tp>[\w.-]{1,260}) broker=(?P<broker>\d{1,10})\] ")
-_SIGNS = (
+CONTROLLER_SIGNS = (
     "[Controller ",
     "[QuorumController ",
     "[Partition ",
@@ -69,7 +69,7 @@ def parse_controller_line(source: SourceLine) -> ControllerEvent | None:
     Never raises. The same change stands in several logs: on every KRaft controller, and again when one restarts.
     """
     text = source.text
-    if not any(sign in text for sign in _SIGNS):
+    if not any(sign in text for sign in CONTROLLER_SIGNS):
         return None
     head = read_head(text)
     if head is None:

@@ -3,7 +3,7 @@
 Source: KIP-500, KIP-631, KIP-868; the schemas of Kafka's `metadata` module.
 """
 
-from rebalance_audit.domain.metadata.log import Change, MetadataReader, Refused, topic_names
+from rebalance_audit.domain.metadata.log import TOPIC_FRAME, Change, MetadataReader, Refused, named_topic, topic_names
 from rebalance_audit.domain.metadata.others import ControlRecord, decode_control
 from rebalance_audit.domain.metadata.redact import redact_metadata
 from rebalance_audit.domain.metadata.registry import RECORD_TYPES, MetadataRecord, decode_metadata
@@ -20,6 +20,7 @@ from rebalance_audit.domain.metadata.source import (
 __all__ = [
     "METADATA_TOPIC",
     "RECORD_TYPES",
+    "TOPIC_FRAME",
     "Change",
     "ControlRecord",
     "MetadataReader",
@@ -33,6 +34,7 @@ __all__ = [
     "is_metadata_topic",
     "metadata_of_bronze",
     "metadata_ref",
+    "named_topic",
     "redact_metadata",
     "topic_names",
 ]

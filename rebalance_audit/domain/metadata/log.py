@@ -18,7 +18,11 @@ from rebalance_audit.domain.metadata.others import (
 )
 from rebalance_audit.domain.metadata.registry import MetadataRecord, decode_metadata
 from rebalance_audit.domain.metadata.source import SourceMetadata
+from rebalance_audit.domain.model import SourceRecord
 from rebalance_audit.domain.wire import DecodeError
+
+TOPIC_FRAME = b"\x01\x02"
+"""The first bytes of a TopicRecord: frame version, record type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,18 @@ class MetadataReader:
 
     def _change(self, record: MetadataRecord | ControlRecord, source: SourceMetadata) -> Change:
         return Change(record, source.ref, source.timestamp_ms, source.offset, source.epoch, source.snapshot)
+
+
+def named_topic(source: SourceRecord) -> tuple[str, str] | None:
+    """(topic id, topic) where the record gives a topic its name, told without the log around it: for a name it does not
+    matter whether its transaction came to an end. Never raises."""
+    if source.is_control or (source.value or b"")[:2] != TOPIC_FRAME:
+        return None
+    try:
+        content = decode_metadata(source.value).value
+    except DecodeError:
+        return None  # who reads the whole log says so
+    return (content.topic_id, content.name) if isinstance(content, TopicRecord) else None
 
 
 def topic_names(sources: Iterable[SourceMetadata]) -> dict[str, str]:

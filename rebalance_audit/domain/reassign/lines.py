@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rebalance_audit.domain.clocks import NodeClock
 from rebalance_audit.domain.log_lines import ControllerEvent, ControllerKind, parse_controller_line, read_head
+from rebalance_audit.domain.log_lines.controller import CONTROLLER_SIGNS
 from rebalance_audit.domain.model import SourceLine
 from rebalance_audit.domain.reassign.advice import is_legal_topic
 from rebalance_audit.domain.reassign.brokers import THROTTLES
@@ -21,6 +23,8 @@ _NO_OVERRIDE = re.compile(r"Processing override for entityPath: (\S+) with confi
 _SIGNS = ("electPreferred generated", "Topic Deletion Manager", "Processing override for entityPath")
 _ENTRY = re.compile("(" + "|".join(re.escape(name) for name in THROTTLES) + r")(?: -> |=)")
 PREFERRED_RUN = "preferred_run"
+LINE_SIGNS = (*CONTROLLER_SIGNS, *_SIGNS)
+"""A line without any of these says nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,20 @@ class LogLines:
         if at_ms is None:
             at_ms = event.local_at_ms - self.utc_offset_ms.get(event.node, 0)
         return Line(at_ms, event, kind)
+
+
+def settled(lines: Iterable[Line], clocks: Mapping[str, NodeClock]) -> list[Line]:
+    """By time, as the nodes' clocks tell it. Given by node, file and byte; a node without a clock keeps its times."""
+    found = []
+    latest: dict[str, int] = {}
+    for line in lines:
+        clock = clocks.get(line.event.node)
+        file = line.event.ref.rpartition("@")[0]
+        if line.event.at_ms is None and clock is not None:
+            line = replace(line, at_ms=clock.to_utc_ms(line.event.local_at_ms, not_before_ms=latest.get(file)))
+        latest[file] = line.at_ms
+        found.append(line)
+    return sorted(found, key=lambda line: line.at_ms)
 
 
 def _own_forms(message: str) -> Iterator[tuple[str, int | None, str | None, dict[str, Any]]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_audit.domain.detect import GROUP_RULES, TABLE_RULES
+from rebalance_audit.domain.detect import GROUP_RULES, REASSIGNMENT_RULES, TABLE_RULES
 
 ROOT = Path(__file__).resolve().parents[3]
-RULES = {**GROUP_RULES, **TABLE_RULES}
+RULES = {**GROUP_RULES, **TABLE_RULES, **REASSIGNMENT_RULES}
 
 
 def _pages() -> dict[str, str]:

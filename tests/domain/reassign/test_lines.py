@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from rebalance_audit.domain.clocks import NodeClock, ZoneSource
+from rebalance_audit.domain.model import SourceLine
+from rebalance_audit.domain.reassign.lines import LogLines, settled
+
+HOUR_MS = 3_600_000
+TEXT = (
+    "[2024-05-01 12:00:0{},000] INFO [QuorumController id=1] Periodic task electPreferred generated 1 records in 5 us "
+    "(org.apache.kafka.controller.QuorumController)"
+)
+
+
+def a_line(node: str, second: int) -> SourceLine:
+    return SourceLine(
+        cluster_id="c", node=node, file_name="controller.log", file_id="f", byte=second, text=TEXT.format(second)
+    )
+
+
+def test_lines_get_the_times_of_their_nodes_clocks_and_come_in_their_order() -> None:
+    two_hours_ahead = NodeClock(source=ZoneSource.CONFIGURED, zone="+02:00")
+    lines = LogLines().read([a_line("broker-1", 1), a_line("broker-1", 3), a_line("broker-2", 2)]).lines
+    told = settled(lines, {"broker-2": two_hours_ahead})
+    noon_ms = 1_714_564_800_000
+    assert [(line.event.node, line.at_ms) for line in told] == [
+        ("broker-2", noon_ms + 2_000 - 2 * HOUR_MS),
+        ("broker-1", noon_ms + 1_000),
+        ("broker-1", noon_ms + 3_000),
+    ]
