@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from rebalance_audit.domain.marks import best_estimate, bounds, inside
 from rebalance_audit.domain.model import EvidenceTier, Mark, Movement, Rebalance
 
 TIER_ORDER = {tier.value: rank for rank, tier in enumerate(EvidenceTier)}
@@ -106,22 +107,13 @@ def _once(marks: tuple[Mark, ...], known: dict[int, _Instant]) -> _Instant:
 
 
 def _instant(marks: Sequence[Mark]) -> _Instant:
-    lower = max((m.at_ms for m in marks if m.bound == "lower"), default=None)
-    upper = min((m.at_ms for m in marks if m.bound == "upper"), default=None)
-    if lower is not None and upper is not None and lower > upper:
-        # Bounds that exclude each other come from clocks apart: neither is to be trusted further than the other.
-        lower, upper = upper, lower
-    best = min((m for m in marks if m.bound == "estimate"), key=lambda m: m.rank, default=None)
+    lower, upper = bounds(marks)
+    best = best_estimate(marks)
     if best is None:
         best = next((m for m in marks if m.at_ms in (lower, upper)), None)
         at_ms = lower if upper is None else upper if lower is None else (lower + upper) // 2
         return _Instant(lower, upper, at_ms, best)
-    at_ms = best.at_ms
-    if lower is not None:
-        at_ms = max(at_ms, lower)
-    if upper is not None:
-        at_ms = min(at_ms, upper)
-    return _Instant(lower, upper, at_ms, best)
+    return _Instant(lower, upper, inside(best.at_ms, lower, upper), best)
 
 
 def _longest(values: Iterable[int | None], *, null_wins: bool = False) -> int | None:

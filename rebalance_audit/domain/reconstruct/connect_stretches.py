@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.marks import best_estimate, bounds, inside
 from rebalance_audit.domain.model import Mark
 
 from .connect_runs import Run
@@ -27,19 +28,11 @@ class Instant:
 
 
 def settle(marks: Sequence[Mark], otherwise: int) -> Instant:
-    """The latest `not before`, the earliest `not after`, and the best estimate between them."""
-    lower = max((m.at_ms for m in marks if m.bound == "lower"), default=None)
-    upper = min((m.at_ms for m in marks if m.bound == "upper"), default=None)
-    if lower is not None and upper is not None and lower > upper:
-        # Clocks apart: neither is to be trusted further than the other.
-        lower, upper = upper, lower
-    best = min((m for m in marks if m.bound == "estimate"), key=lambda m: m.rank, default=None)
+    """The best estimate inside its bounds; without one, a bound, or else `otherwise`."""
+    lower, upper = bounds(marks)
+    best = best_estimate(marks)
     at = best.at_ms if best is not None else upper if upper is not None else lower if lower is not None else otherwise
-    if lower is not None:
-        at = max(at, lower)
-    if upper is not None:
-        at = min(at, upper)
-    return Instant(lower, at, upper)
+    return Instant(lower, inside(at, lower, upper), upper)
 
 
 @dataclass(slots=True, kw_only=True)
