@@ -73,8 +73,8 @@ class Cluster:
         self._worker_ports: dict[int, int] = {}
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        """22 characters, as Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
+        self.cluster_id = new_cluster_id()
+        """As Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
 
     # Addresses and places
 
@@ -325,6 +325,13 @@ def remove_run_folder(folder: Path) -> None:
 
 def _stop_rank(name: str) -> int:
     return ["worker", "broker", "controller", "zookeeper"].index(name.split("-")[0])
+
+
+def new_cluster_id() -> str:
+    """22 characters; never a dash first, which Kafka's storage tool reads as an option (Kafka's Uuid avoids it too)."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
 
 
 def _new_run_folder() -> Path:

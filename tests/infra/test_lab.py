@@ -6,12 +6,13 @@ import gzip
 import json
 import random
 import socket
+import uuid
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from infra.lab import configs, jars
+from infra.lab import cluster, configs, jars
 from infra.lab.capture import without_machine_names
 from infra.lab.clients import Event, holdings, read_events
 from infra.lab.configs import BrokerPlace
@@ -31,6 +32,12 @@ def a_place(**changes: int | str | None) -> BrokerPlace:
 
 
 # Settings
+
+
+def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xFB, 0xFC)]
+    monkeypatch.setattr(cluster.uuid, "uuid4", lambda: drawn.pop(0))
+    assert cluster.new_cluster_id() == "_" + "A" * 21
 
 
 def test_a_combined_node_advertises_only_the_broker_listener() -> None:
@@ -212,11 +219,9 @@ class TestGoldenCapture:
 
 @pytest.mark.broker
 def test_a_lab_of_one_broker_starts_answers_and_stops(tmp_path: Path) -> None:
-    from infra.lab.cluster import Cluster
-
-    with Cluster(brokers=1, folder=tmp_path) as cluster:
-        pids = cluster.pids()
+    with cluster.Cluster(brokers=1, folder=tmp_path) as lab:
+        pids = lab.pids()
         assert list(pids) == ["broker-1"]
-        assert (cluster.node_folders["broker-1"] / "__cluster_metadata-0").is_dir()
-        assert "Kafka Server started" in (cluster.log_folders["broker-1"] / "server.log").read_text()
-    assert cluster.pids() == {}
+        assert (lab.node_folders["broker-1"] / "__cluster_metadata-0").is_dir()
+        assert "Kafka Server started" in (lab.log_folders["broker-1"] / "server.log").read_text()
+    assert lab.pids() == {}
