@@ -22,6 +22,8 @@ class News:
     """`open`, `resolved`, or `withdrawn`: the evidence no longer supports it."""
     severity: str
     """As it was told when it opened: receivers match the two messages by it."""
+    told_as: str | None = None
+    """The lesser severity it was told with before, when it has become graver since."""
 
 
 def title(news: News) -> str:
@@ -35,7 +37,8 @@ def body(news: News, runbook: str) -> str:
     lasted = duration(f.last_seen_at_ms - f.first_seen_at_ms)
     lines = [f"{f.subject_type} {safe(f.subject, 200)}, cluster {safe(f.cluster_id, 100)}"]
     if news.status == "open":
-        lines.append(f"since {clock(f.first_seen_at_ms)}, last seen {clock(f.last_seen_at_ms)}")
+        graver = f", told as {news.told_as} before" if news.told_as else ""
+        lines.append(f"since {clock(f.first_seen_at_ms)}, last seen {clock(f.last_seen_at_ms)}{graver}")
     elif news.status == "resolved":
         lines.append(f"over: {clock(f.first_seen_at_ms)} to {clock(f.last_seen_at_ms)} ({lasted})")
     else:

@@ -11,6 +11,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -71,7 +72,9 @@ class _Webhook(Sender):
         if not pending:
             return
         now = datetime.now(UTC)
-        data = json.dumps([_alertmanager(news, self._runbook, now) for news in pending]).encode()
+        # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
+        ended = [replace(n, status="resolved", severity=n.told_as, told_as=None) for n in pending if n.told_as]
+        data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
         url, headers = _without_userinfo(self._target)
         headers["Content-Type"] = "application/json"
         request = urllib.request.Request(url, data=data, headers=headers, method="POST")

@@ -45,9 +45,10 @@ def send_alerts(
 ) -> AlertReport:
     """Tell each target what is new.
 
-    Open findings that were not told; findings that are over and were told when open; and, once there is a state,
-    findings that came and went between two runs. `is_all`: `findings` are all there are, so what was told and is no
-    longer among them is withdrawn. Raises AlertError for a target that is none, and a state file that cannot be read.
+    Open findings that were not told, or told as less grave than they became; findings that are over and were told
+    when open; and, once there is a state, findings that came and went between two runs. `is_all`: `findings` are all
+    there are, so what was told and is no longer among them is withdrawn. Raises AlertError for a target that is none,
+    and a state file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
         raise AlertError(f"There is no severity {min_severity!r}: use one of {', '.join(_SEVERITIES)}.")
@@ -89,10 +90,14 @@ def _news(
     least = _SEVERITIES.index(min_severity)
     for finding in sorted(findings, key=lambda f: (f.first_seen_at_ms, f.finding_id)):
         last = told.get(finding.finding_id)
+        was_told = last is not None and last["status"] == "open"
+        is_grave = _rank(finding.severity) >= least
+        if was_told and last is not None and finding.status == "open":
+            if is_grave and _rank(finding.severity) > _rank(last["severity"]):
+                yield News(finding=finding, status="open", severity=finding.severity, told_as=last["severity"])
+            continue
         if last is not None and last["status"] == finding.status:
             continue
-        was_told = last is not None and last["status"] == "open"
-        is_grave = finding.severity in _SEVERITIES and _SEVERITIES.index(finding.severity) >= least
         if finding.status == "open":
             if is_grave:
                 yield News(finding=finding, status="open", severity=finding.severity)
@@ -106,6 +111,10 @@ def _news(
             if finding_id not in present and last["status"] == "open":
                 finding = Finding(**{**last["finding"], "evidence": tuple(last["finding"]["evidence"])})
                 yield News(finding=finding, status="withdrawn", severity=last["severity"])
+
+
+def _rank(severity: str) -> int:
+    return _SEVERITIES.index(severity) if severity in _SEVERITIES else -1
 
 
 def _remember_past(findings: Sequence[Finding], state: dict[str, Any], key: str) -> None:

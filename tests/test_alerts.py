@@ -137,6 +137,17 @@ def test_a_finding_that_opens_again_is_told_again(receiver: Receiver, state: Pat
         assert send_alerts([a_finding(status=status)], [_webhook(receiver)], state).delivered_count == expected
 
 
+def test_a_finding_that_becomes_graver_is_told_again_and_ends_the_lesser_alert(receiver: Receiver, state: Path) -> None:
+    targets = [_webhook(receiver), _apprise(receiver)]
+    for severity, expected in (("warning", 2), ("critical", 2), ("critical", 0), ("warning", 0)):
+        assert send_alerts([a_finding(severity=severity)], targets, state).delivered_count == expected
+    _, _, (ended, opened), message = receiver.received
+    assert (ended["labels"]["severity"], opened["labels"]["severity"]) == ("warning", "critical")
+    assert ended["endsAt"] == "2025-11-21T14:05:11.000+00:00" < opened["endsAt"]
+    assert message["title"].startswith("[CRITICAL] RB001")
+    assert "told as warning before" in message["message"]
+
+
 def test_apprise_targets_get_one_message_per_finding_and_state(receiver: Receiver, state: Path) -> None:
     for status in ("open", "open", "resolved", "resolved"):
         send_alerts([a_finding(status=status)], [_apprise(receiver)], state)
