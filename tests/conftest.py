@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ def spark() -> Iterator[SparkSession]:
         find_java()
     except NoJavaError as missing:
         pytest.skip(str(missing))
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it says goodbye at exit, into streams pytest has closed
     session = open_session()
     yield session
     session.stop()
