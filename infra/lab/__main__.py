@@ -23,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.verb == "list":
             for name, scenario in SCENARIOS.items():
+                if options.kafka is not None and not scenario.runs_on(options.kafka):
+                    continue
                 print(f"{name}\n    {' '.join(scenario.description.split())}")
         elif options.verb == "capture":
             output = options.output or Path("captures") / options.kafka / options.scenario
@@ -47,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("list", help="the scenarios")
+    listing = verbs.add_parser("list", help="the scenarios")
+    listing.add_argument("--kafka", choices=jars.versions(), help="those that run on this version")
     take = verbs.add_parser("capture", help="run a scenario on a fresh cluster and keep its evidence and truth")
     take.add_argument("scenario", choices=SCENARIOS, metavar="SCENARIO")
     take.add_argument("--output", type=Path, help="folder of the capture (captures/<version>/<scenario>)")

@@ -42,6 +42,7 @@ class Cluster:
         version: str = jars.DEFAULT_VERSION,
         brokers: int = 1,
         connect_workers: int = 0,
+        disks: int = 1,
         folder: Path | None = None,
         controllers_apart: int = 0,
         zookeeper: bool | None = None,
@@ -57,6 +58,7 @@ class Cluster:
         if self.uses_zookeeper and (version_key(version) >= (4, 0) or controllers_apart):
             raise LabError("ZooKeeper mode exists up to Kafka 3.9 and has no controllers apart.")
         self._replicas = min(3, brokers)
+        self._disks = disks
         self._broker_properties = dict(broker_properties or {})
         self._worker_properties = dict(worker_properties or {})
         self._workers_at_start = connect_workers
@@ -81,6 +83,10 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"localhost:{port}" for port in self._broker_ports.values())
+
+    @property
+    def zookeeper(self) -> str:
+        return f"localhost:{self._zookeeper_port}"
 
     @property
     def node_folders(self) -> dict[str, Path]:
@@ -199,6 +205,15 @@ class Cluster:
         flags = [*JVM_FLAGS, heap, f"-Duser.timezone={self.time_zone}", configs.logging_flag(self.version, logging)]
         return [jars.tool("java"), *flags, "-cp", "classes:libs/*", f"-Dlab.node={name}", main_class, *arguments]
 
+    def run(self, command: list[str]) -> str:
+        """What a tool says that runs to its end in the run folder."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise LabError(f"{' '.join(command[-4:])[:200]} failed: {(done.stderr or done.stdout)[-600:]}")
+        return done.stdout
+
     # Inside
 
     def _node(self, node: int) -> Process:
@@ -213,7 +228,7 @@ class Cluster:
             node_id=node,
             broker_port=self._broker_ports.get(node),
             controller_port=self._controller_ports.get(node),
-            log_dir=f"data/{name}",
+            log_dir=",".join([f"data/{name}", *(f"data/{name}-disk-{n}" for n in range(2, self._disks + 1))]),
         )
         if self.uses_zookeeper:
             own = configs.zookeeper_broker_settings(place, self._zookeeper_port)
@@ -268,8 +283,8 @@ class Cluster:
         self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
 
     def _worker_joins(self, worker: int) -> int:
-        log = self.folder / "logs" / worker_name(worker) / "connect.log"
-        return log.read_text(errors="replace").count("Joined group at generation") if log.exists() else 0
+        logs = (self.folder / "logs" / worker_name(worker)).glob("connect*log*")
+        return sum(log.read_text(errors="replace").count("Joined group at generation") for log in logs)
 
     def _wait_for_brokers(self) -> None:
         # Imported here so that the pure parts of the lab, and their tests, need no librdkafka.

@@ -363,7 +363,8 @@ class Driver:
             if group == self.cluster.connect_group:
                 seen = generations_joined(
                     {
-                        name: (self.cluster.log_folders[name] / "connect.log").read_text()
+                        # Its log is rolled when the hour turns.
+                        name: "".join(p.read_text() for p in self.cluster.log_folders[name].glob("connect*log*"))
                         for name in self.cluster.worker_urls()
                     }
                 )

@@ -6,21 +6,16 @@ Brokers are 1 to 5. Where a broker must die, or the controller, it stands apart 
 
 from __future__ import annotations
 
-import json
-import time
 from pathlib import Path
 from typing import Any
 
-from . import configs
-from .clients import read_events
-from .cluster import SMALL_HEAP, Cluster
+from .cluster import Cluster
 from .configs import version_key
 from .driver import Driver
-from .processes import Process, now_ms, wait_until
+from .mover import Mover
 from .scenarios import Script, scenario
 
 TOPIC = "orders"
-BATCH_BYTES = 50_000
 SMALL_BROKERS: dict[str, str | int] = {
     "replica.lag.time.max.ms": 10_000,
     "auto.leader.rebalance.enable": "false",
@@ -28,111 +23,7 @@ SMALL_BROKERS: dict[str, str | int] = {
 }
 
 
-class Mover:
-    """The admin client that asks for reassignments and polls, and the list of what must be found."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver, self.cluster = driver, driver.cluster
-        self.is_kraft = not self.cluster.uses_zookeeper
-        settings = {"bootstrap.servers": self.cluster.bootstrap, "client.id": "admin", "default.api.timeout.ms": 30_000}
-        (self.cluster.folder / "etc/admin.properties").write_text(configs.render_properties(settings))
-        layout = configs.single_log_layout("admin.log")
-        command = self.cluster.java(
-            "admin", layout, SMALL_HEAP, "TruthReassigner", "etc/admin.properties", "truth/admin.jsonl"
-        )
-        output = self.cluster.folder / "output/admin.txt"
-        self._process = Process("admin", command, folder=self.cluster.folder, output=output)
-        self._count = 0
-
-    def __enter__(self) -> Mover:
-        self._process.start(self.cluster.environment())
-        wait_until("the admin client runs", lambda: any(e["event"] == "started" for e in self.events()), timeout_s=60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.stop()
-
-    def events(self) -> list[dict[str, Any]]:
-        return [event for event in read_events(self.cluster.folder / "truth") if event.get("client") == "admin"]
-
-    def ask(self, command: str, *, must_succeed: bool = True) -> None:
-        """Returns when Kafka has answered."""
-        self._count += 1
-        self.driver._note(command, "admin")
-        self._process.tell(command)
-
-        def answers() -> list[dict[str, Any]]:
-            return [event for event in self.events() if event["event"] in ("done", "failed")]
-
-        wait_until(f"Kafka answers to {command!r}", lambda: len(answers()) >= self._count, timeout_s=90)
-        last = answers()[-1]
-        if must_succeed and last["event"] == "failed":
-            raise RuntimeError(f"{command!r} failed: {last['error']}")
-
-    def create(self, topic: str, *replicas: str) -> None:
-        self.ask(f"create {topic} {' '.join(replicas)}")
-        self.driver._partitions[topic] = len(replicas)
-        wait_until(f"{topic} is seen", lambda: (f"{topic}-0") in self.states(), timeout_s=60)
-
-    def states(self) -> dict[str, dict[str, Any]]:
-        """Last polled state of each partition."""
-        found: dict[str, dict[str, Any]] = {}
-        for event in self.events():
-            if event["event"] == "state":
-                found[event["tp"]] = event
-            elif event["event"] == "gone":
-                found.pop(event["tp"], None)
-        return found
-
-    def fill(self, topic: str, megabytes: float) -> None:
-        """Into every partition of the topic, so that copying takes time."""
-        from confluent_kafka import Producer
-
-        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 20})
-        payload = b"x" * BATCH_BYTES
-        for _ in range(int(megabytes * 1_000_000 / BATCH_BYTES)):
-            for partition in range(self.driver._partitions[topic]):
-                producer.produce(topic, payload, partition=partition)
-                producer.poll(0)
-        producer.flush(60)
-
-    def throttle(self, topic: str, rate: int, brokers: range = range(1, 6)) -> None:
-        """As the tool does it: a list on the topic, a rate on every broker."""
-        for side in ("leader", "follower"):
-            self.ask(f"set topic {topic} {side}.replication.throttled.replicas *")
-        self.rate(rate, brokers)
-
-    def rate(self, rate: int, brokers: range = range(1, 6)) -> None:
-        for broker in brokers:
-            for side in ("leader", "follower"):
-                self.ask(f"set broker {broker} {side}.replication.throttled.rate {rate}")
-
-    def settle(self, *partitions: str, timeout_s: float = 120) -> None:
-        """Until nothing is being added or removed any more, as polled."""
-
-        def is_settled() -> bool:
-            states = self.states()
-            return all(not states[tp]["adding"] and not states[tp]["removing"] for tp in partitions if tp in states)
-
-        time.sleep(0.5)  # the poll behind the request
-        wait_until(f"{', '.join(partitions)} moved", is_settled, timeout_s=timeout_s)
-        time.sleep(0.5)
-
-    def expect(self, tp: str, original: str, target: str, outcome: str, **more: Any) -> None:
-        """The next attempt of this partition. Written down with the truth."""
-        row = {
-            "at_ms": now_ms(), "client": "scenario", "event": "expected_reassignment", "tp": tp,
-            "original": _ids(original), "target": _ids(target), "outcome": outcome, **more,
-        }  # fmt: skip
-        with (self.cluster.folder / "truth/expected.jsonl").open("a") as lines:
-            lines.write(json.dumps(row) + "\n")
-
-
-def _ids(text: str) -> list[int]:
-    return [int(word) for word in text.split(",")]
-
-
-def _both_modes(**facts: Any) -> Any:
+def both_modes(**facts: Any) -> Any:
     """The same story in KRaft mode and, as `<name>_zookeeper`, in ZooKeeper mode."""
 
     def register(script: Script) -> Script:
@@ -146,7 +37,7 @@ def _both_modes(**facts: Any) -> Any:
     return register
 
 
-@_both_modes(brokers=5, broker_properties=SMALL_BROKERS)
+@both_modes(brokers=5, broker_properties=SMALL_BROKERS)
 def reassign_moves(driver: Driver) -> None:
     """Five reassignments that complete: the leader not in the new list, the leader in it, another order, fewer and
     more replicas. Then preferred leaders are elected."""
@@ -173,23 +64,24 @@ def reassign_moves(driver: Driver) -> None:
         driver.rest(3)
 
 
-@_both_modes(brokers=4, broker_properties=SMALL_BROKERS)
-def reassign_throttled(driver: Driver) -> None:
-    """A throttle far too low keeps a reassignment from ending; after 100 s it is raised. It is never removed."""
+@scenario(brokers=4, zookeeper=True, broker_properties=SMALL_BROKERS)
+def reassign_znode(driver: Driver) -> None:
+    """As the tool did it up to 2.5: the plan is written into ZooKeeper; three moves at once, and then one more."""
     with Mover(driver) as mover:
-        mover.create(TOPIC, "1,2")
-        mover.fill(TOPIC, 6)
-        mover.throttle(TOPIC, 1000, range(1, 5))
-        driver.rest(2)
-        mover.expect("orders-0", "1,2", "3,4", "completed", stalled_by="throttle")
-        mover.ask("move orders-0=3,4")
-        driver.rest(100)
-        mover.rate(100_000_000, range(1, 5))
-        mover.settle("orders-0", timeout_s=200)
+        mover.create(TOPIC, "1,2", "2,1", "1,2")
+        mover.fill(TOPIC, 2)
+        mover.expect("orders-0", "1,2", "3,4", "completed")
+        mover.expect("orders-1", "2,1", "3,2", "completed")
+        mover.expect("orders-2", "1,2", "2,1", "completed")
+        mover.ask_by_znode(orders_0="3,4", orders_1="3,2", orders_2="2,1")
+        mover.settle("orders-0", "orders-1", "orders-2")
+        mover.expect("orders-0", "3,4", "1,4", "completed")
+        mover.ask_by_znode(orders_0="1,4")
+        mover.settle("orders-0")
         driver.rest(3)
 
 
-@_both_modes(brokers=5, broker_properties=SMALL_BROKERS)
+@both_modes(brokers=5, broker_properties=SMALL_BROKERS)
 def reassign_cancel_replace(driver: Driver) -> None:
     """All under a throttle, so that they are caught on the way: a cancellation; a replacement by a list with the same
     new brokers; one by another list; one by the origin; a topic that is deleted. Then the throttle goes."""
@@ -212,14 +104,15 @@ def reassign_cancel_replace(driver: Driver) -> None:
         driver.rest(2)
         mover.expect("orders-2", "1,4,2", "2,3,5", "superseded")
         hangs = mover.is_kraft and version_key(driver.cluster.version) >= (4, 3)
+        both: dict[str, Any] = {"stalled_by": "adding_and_removing_overlap"}
         if hangs:  # broker 5 is now in both lists
-            mover.expect("orders-2", "1,4,2", "4,1,3", "cancelled", stalled_by="adding_and_removing_overlap")
+            mover.expect("orders-2", "1,4,2", "4,1,3", "cancelled", **both, stalled_replicas=[5])
         else:
             mover.expect("orders-2", "1,4,2", "4,1,3", "completed")
         mover.ask("move orders-2=4,1,3")
         if hangs:
             mover.expect("orders-3", "1,4,2", "2,3,5", "superseded")
-            mover.expect("orders-3", "1,4,2", "1,4,2", "cancelled", stalled_by="adding_and_removing_overlap")
+            mover.expect("orders-3", "1,4,2", "1,4,2", "cancelled", **both, stalled_replicas=[3, 5])
         else:
             mover.expect("orders-3", "1,4,2", "2,3,5", "cancelled")
         mover.ask("move orders-3=1,4,2")
@@ -241,30 +134,6 @@ def reassign_cancel_replace(driver: Driver) -> None:
         driver.rest(3)
 
 
-@_both_modes(brokers=4, broker_properties=SMALL_BROKERS)
-def reassign_target_down(driver: Driver) -> None:
-    """A target broker is killed while it is being copied to under a throttle, stays away for 110 s, and comes back;
-    then the throttle goes."""
-    with Mover(driver) as mover:
-        mover.create(TOPIC, "1,2", "2,1")
-        mover.fill(TOPIC, 4)
-        mover.throttle(TOPIC, 50_000, range(1, 5))
-        driver.rest(2)
-        mover.expect("orders-0", "1,2", "2,4", "completed", stalled_by="broker_down")
-        mover.expect("orders-1", "2,1", "1,4", "completed", stalled_by="broker_down")
-        mover.ask("move orders-0=2,4 orders-1=1,4")
-        driver.rest(2)
-        driver._note("kill", "broker-4")
-        driver.cluster.kill_broker(4)
-        mover.rate(100_000_000, range(1, 4))
-        driver.rest(110)
-        driver._note("start", "broker-4")
-        driver.cluster.start_broker(4)
-        mover.rate(100_000_000, range(4, 5))
-        mover.settle("orders-0", "orders-1", timeout_s=180)
-        driver.rest(3)
-
-
 @scenario(brokers=3, controllers_apart=3, broker_properties=SMALL_BROKERS, since="3.3.0")
 def reassign_controller_killed(driver: Driver) -> None:
     """The active controller of three is killed while a throttled reassignment runs; the throttle goes afterwards."""
@@ -276,7 +145,7 @@ def reassign_controller_killed(driver: Driver) -> None:
         mover.expect("orders-0", "1,2", "3,1", "completed", controller_changes=1)
         mover.ask("move orders-0=3,1")
         driver.rest(3)
-        active = _active_controller(driver.cluster)
+        active = active_controller(driver.cluster)
         driver._note("kill", f"controller-{active}")
         driver.cluster.kill_broker(active)
         driver.rest(8)
@@ -308,7 +177,7 @@ def reassign_controller_killed_zookeeper(driver: Driver) -> None:
         driver.rest(3)
 
 
-@_both_modes(brokers=4, broker_properties=SMALL_BROKERS)
+@both_modes(brokers=4, broker_properties=SMALL_BROKERS)
 def reassign_many(driver: Driver) -> None:
     """Two hundred partitions are moved at once, by a single request."""
     with Mover(driver) as mover:
@@ -324,7 +193,7 @@ def reassign_many(driver: Driver) -> None:
         driver.rest(3)
 
 
-def _active_controller(cluster: Cluster) -> int:
+def active_controller(cluster: Cluster) -> int:
     """By the controllers' own logs: the last one that became active."""
     found: list[tuple[str, int]] = []
     for name, folder in cluster.log_folders.items():

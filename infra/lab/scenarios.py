@@ -30,9 +30,14 @@ class Scenario:
     controllers_apart: int = 0
     zookeeper: bool | None = None
     connect_workers: int = 0
+    disks: int = 1
     broker_properties: Settings = field(default_factory=dict)
     worker_properties: Settings = field(default_factory=dict)
     since: str = "2.7.2"
+
+    def runs_on(self, version: str) -> bool:
+        is_new_enough = version_key(version) >= version_key(self.since)
+        return is_new_enough and not (self.zookeeper and version_key(version) >= (4, 0))
 
     @property
     def description(self) -> str:
@@ -48,6 +53,7 @@ def scenario(
     controllers_apart: int = 0,
     zookeeper: bool | None = None,
     connect_workers: int = 0,
+    disks: int = 1,
     broker_properties: Mapping[str, str | int] | None = None,
     worker_properties: Mapping[str, str | int] | None = None,
     since: str = "2.7.2",
@@ -60,6 +66,7 @@ def scenario(
             controllers_apart=controllers_apart,
             zookeeper=zookeeper,
             connect_workers=connect_workers,
+            disks=disks,
             broker_properties=broker_properties or {},
             worker_properties=worker_properties or {},
             since=since,
@@ -74,14 +81,16 @@ def capture(name: str, *, version: str, output: Path, command: str, say: Callabl
     if name not in SCENARIOS:
         raise LabError(f"There is no scenario {name}; there are {', '.join(SCENARIOS)}.")
     chosen = SCENARIOS[name]
-    if version_key(version) < version_key(chosen.since):
-        raise LabError(f"Scenario {name} needs Kafka {chosen.since} or later, not {version}.")
+    if not chosen.runs_on(version):
+        until = " and before 4.0, for ZooKeeper" if chosen.zookeeper else ""
+        raise LabError(f"Scenario {name} needs Kafka {chosen.since} or later{until}, not {version}.")
     cluster = Cluster(
         version=version,
         brokers=chosen.brokers,
         controllers_apart=chosen.controllers_apart,
         zookeeper=chosen.zookeeper,
         connect_workers=chosen.connect_workers,
+        disks=chosen.disks,
         broker_properties=chosen.broker_properties,
         worker_properties=chosen.worker_properties,
     )
@@ -292,4 +301,11 @@ def rolling_deploy(driver: Driver) -> None:
 
 
 # Registered where they are written
-from . import broker_scenarios, classic_scenarios, modern_scenarios, reassignment_scenarios  # noqa: E402, F401
+from . import (  # noqa: E402
+    broker_scenarios,  # noqa: F401
+    classic_scenarios,  # noqa: F401
+    connect_scenarios,  # noqa: F401
+    modern_scenarios,  # noqa: F401
+    reassignment_scenarios,  # noqa: F401
+    standstill_scenarios,  # noqa: F401
+)

@@ -62,6 +62,8 @@ public final class TruthSourceConnector extends SourceConnector {
             .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the records go.")
             .define("start.ms", ConfigDef.Type.LONG, 0L, ConfigDef.Importance.LOW, "How long a task takes to start.")
             .define("stop.ms", ConfigDef.Type.LONG, 0L, ConfigDef.Importance.LOW, "How long a task takes to stop.")
+            .define("fail.task", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "The task that fails once.")
+            .define("fail.ms", ConfigDef.Type.LONG, 0L, ConfigDef.Importance.LOW, "How long after its start.")
             .define("password", ConfigDef.Type.PASSWORD, "", ConfigDef.Importance.LOW, "A made-up secret to redact.");
     }
 

@@ -2,17 +2,22 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** Two records per second, and a line in the truth file at each start and stop. */
+/** Two records per second, and a line in the truth file at each start and stop. It may be told to fail, once per JVM. */
 public final class TruthSourceTask extends SourceTask {
     private static final long POLL_MS = 500;
+    private static final Set<String> FAILED = ConcurrentHashMap.newKeySet();
 
     private String name;
     private String topic;
     private long stopMs;
+    private long failAt = Long.MAX_VALUE;
     private long position = 0;
     private boolean polled = false;
     private volatile boolean stopping = false;
@@ -24,6 +29,9 @@ public final class TruthSourceTask extends SourceTask {
         topic = settings.get("topic");
         stopMs = Long.parseLong(settings.getOrDefault("stop.ms", "0"));
         sleep(Long.parseLong(settings.getOrDefault("start.ms", "0")));
+        if (settings.get("lab.task").equals(settings.get("fail.task"))) {
+            failAt = System.currentTimeMillis() + Long.parseLong(settings.getOrDefault("fail.ms", "0"));
+        }
         write("task_start_end");
     }
 
@@ -31,6 +39,10 @@ public final class TruthSourceTask extends SourceTask {
     public List<SourceRecord> poll() {
         sleep(POLL_MS);
         if (stopping) return null;
+        if (System.currentTimeMillis() >= failAt && FAILED.add(name)) {
+            write("task_failed");
+            throw new ConnectException("the lab told task " + name + " to fail");
+        }
         if (!polled) {
             polled = true;
             write("first_record");
