@@ -27,6 +27,8 @@ SCENARIOS = (
     "4.3.0/static_restart",
     "4.3.0/kip848_join_leave",
     "4.3.0/connect_worker_lost",
+    "4.3.0/share_group",
+    "4.3.0/streams_protocol",
 )
 MOST_COMMITS = 40
 """Per segment: commits are many and all alike."""
