@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from rebalance_audit.domain.detect.history import as_json, capped, finding_id
+from rebalance_audit.domain.detect.limits import DEFAULT_REASSIGNMENT, ReassignmentLimits
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded
 from rebalance_audit.domain.model import Finding
-from rebalance_audit.domain.reassign.advice import blocked, next_steps
+from rebalance_audit.domain.reassign.advice import blocked, cancel_command, execute_command, is_legal_topic, next_steps
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory, Throttle
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentLimits:
-    stall_ms: int = 90_000
-    """Without a new replica in sync for 90 s. Copies of the lab took 1 to 20 s; a large partition may raise it."""
-    stall_critical_ms: int = 3_600_000
-    """1 h: by then nobody is waiting for it on purpose."""
-    throttle_grace_ms: int = 300_000
-    """5 min after the last move: `--verify` removes throttles, and people run it when they think of it."""
-    under_min_isr_ms: int = 1_000
-    """Producers with acks=all fail from the first moment; a second hides the change of a leader."""
-    under_replicated_ms: int = 30_000
-    """30 s: replica.lag.time.max.ms; shorter ones are restarts."""
-    imbalance_ratio: float = 0.1
-    """leader.imbalance.per.broker.percentage, Kafka's own limit for its automatic election."""
-    imbalance_min_count: int = 1
-
-
-DEFAULT = ReassignmentLimits()
 
 
 def stalled(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
@@ -41,8 +22,8 @@ def stalled(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Fi
     found: list[Finding] = []
     for r in history.reassignments:
         stood_ms, is_open = r.longest_standstill_ms, r.stalled_since_ms is not None
-        if r.blocked_by == "adding_and_removing_overlap" or stood_ms is None or stood_ms <= limits.stall_ms:
-            continue
+        if r.blocked_by in (None, "adding_and_removing_overlap") or stood_ms is None or stood_ms <= limits.stall_ms:
+            continue  # without a reason it was still within what its size takes
         from_ms = r.stalled_since_ms if r.stalled_since_ms is not None else r.standstill_from_ms or 0
         severity = "critical" if is_open and stood_ms > limits.stall_critical_ms else "warning"
         verb = "has made" if is_open else "made"
@@ -108,11 +89,24 @@ def throttle_left(history: ReassignmentHistory, limits: ReassignmentLimits) -> l
             numbers=as_json(
                 {"setting_count": len(left), "brokers": rates[:50], "topics": topics[:50], "since_ms": since_ms}
             ),
-            advice="Run kafka-reassign-partitions --verify with the plan's file: it removes them. Else delete them by "
-            "kafka-configs.",
+            advice="Run kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file PLAN --verify "
+            f"with the plan's file, which removes them; without it: {_delete_command(left)}",
             evidence=evidence,
         )
     ]
+
+
+def _delete_command(left: Sequence[Throttle]) -> str:
+    """For the first resource; the others are alike."""
+    first = min(left, key=lambda t: (t.resource_type, t.resource))
+    names = sorted(t.name for t in left if (t.resource_type, t.resource) == (first.resource_type, first.resource))
+    entity = f"--entity-type {first.resource_type}s "
+    entity += f"--entity-name {first.resource}" if first.resource else "--entity-default"
+    if first.resource_type == "topic" and not is_legal_topic(first.resource):
+        entity = "--entity-type topics --entity-name TOPIC"  # a forged log line must not end in a shell
+    more = len({(t.resource_type, t.resource) for t in left}) - 1
+    rest = f", and so for {counted(more, 'other resource')}" if more else ""
+    return f"kafka-configs --bootstrap-server HOST:PORT --alter {entity} --delete-config {','.join(names)}{rest}."
 
 
 def removable_since(history: ReassignmentHistory, throttles: Sequence[Throttle]) -> int | None:
@@ -145,12 +139,24 @@ def not_reached(history: ReassignmentHistory, limits: ReassignmentLimits) -> lis
             last_seen_at_ms=ended_ms,
             title=f"The reassignment of {r.name} to {_ids(r.target_replicas)} {what} before it was there",
             numbers={"outcome": r.outcome, "target_replicas": list(r.target_replicas or ())},
-            advice="A cancellation restores the set of replicas, not their order: look whether the preferred leader is "
-            "still the one you want."
+            advice=_after_cancel(r)
             if r.outcome == "cancelled"
-            else "See the request that replaced it.",
+            else f"See the request that replaced it: rebalance-audit explain --reassignment {_shell_name(r)}",
         )
     return found
+
+
+def _after_cancel(r: Reassignment) -> str:
+    if r.original_replicas is None:
+        return "Look whether the preferred leader is still the one you want: a cancellation keeps no order."
+    return (
+        "A cancellation restores the set of replicas, not their order, whose first leads: for the old order "
+        f"{execute_command(replace(r, target_replicas=r.original_replicas))}"
+    )
+
+
+def _shell_name(r: Reassignment) -> str:
+    return r.name if is_legal_topic(r.topic) else "TOPIC-PARTITION"
 
 
 def leader_not_preferred(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
@@ -182,7 +188,8 @@ def leader_not_preferred(history: ReassignmentHistory, limits: ReassignmentLimit
                 f"{counted(each.preferred_count, 'partition')} it is preferred for",
                 detail=f"For example {folded(each.examples)}.",
                 numbers=as_json({"led_elsewhere_count": each.led_elsewhere_count, "ratio": round(ratio, 4)}),
-                advice="If the broker is well: kafka-leader-election --election-type preferred --all-topic-partitions.",
+                advice="If the broker is well: kafka-leader-election --bootstrap-server HOST:PORT "
+                "--election-type preferred --all-topic-partitions",
                 evidence=capped(each.evidence),
             )
         )
@@ -222,7 +229,9 @@ def at_risk(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Fi
                 "under_min_isr_ms": r.under_min_isr_ms,
                 "under_replicated_ms": r.under_replicated_ms,
             },
-            advice="Move fewer partitions at a time, and only while all brokers are up.",
+            advice=f"Bring its brokers back, or stop the move: {cancel_command(r)}"
+            if r.outcome == "open"
+            else "Next time move fewer partitions at once, and only while all brokers are up.",
         )
     return found
 
@@ -258,6 +267,8 @@ def cannot_complete(history: ReassignmentHistory, limits: ReassignmentLimits) ->
     return found
 
 
+OF_PARTITIONS, OF_CLUSTERS = ("RA001", "RA003", "RA005", "RA006"), ("RA002", "RA004")
+"""Rules about one attempt each, and those that need to know of all of them and of every partition."""
 REASSIGNMENT_RULES: Mapping[str, Callable[[ReassignmentHistory, ReassignmentLimits], list[Finding]]] = {
     "RA001": stalled,
     "RA002": throttle_left,
@@ -268,9 +279,13 @@ REASSIGNMENT_RULES: Mapping[str, Callable[[ReassignmentHistory, ReassignmentLimi
 }
 
 
-def detect_reassignments(history: ReassignmentHistory, limits: ReassignmentLimits = DEFAULT) -> list[Finding]:
-    """Every finding about one cluster's reassignments, by first sight, then by rule."""
-    found = [finding for rule in REASSIGNMENT_RULES.values() for finding in rule(history, limits)]
+def detect_reassignments(
+    history: ReassignmentHistory,
+    limits: ReassignmentLimits = DEFAULT_REASSIGNMENT,
+    rules: Sequence[str] = (*OF_PARTITIONS, *OF_CLUSTERS),
+) -> list[Finding]:
+    """Every finding of these rules about one cluster's reassignments, by first sight, then by rule."""
+    found = [finding for rule_id in rules for finding in REASSIGNMENT_RULES[rule_id](history, limits)]
     return sorted(found, key=lambda f: (f.first_seen_at_ms, f.rule_id, f.subject, f.finding_id))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from rebalance_audit.domain.wire import Reader, UnknownTags
 
@@ -185,16 +186,15 @@ class _LogDirs:
         self.fenced = self.shutdown = 0
         self.log_dirs: tuple[str, ...] = ()
         self.cordoned: tuple[str, ...] | None = None
-        known = {}
+        fields = {first_tag: (since[0], self._log_dirs), first_tag + 1: (since[1], self._cordoned)}
         if first_tag == 2:
-            known[0] = self._fenced
-            if version >= 1:
-                known[1] = self._shutdown
-        if version >= since[0]:
-            known[first_tag] = self._log_dirs
-        if version >= since[1]:
-            known[first_tag + 1] = self._cordoned
-        self.unknown = reader.tags(known)
+            fields |= {0: (0, self._fenced), 1: (1, self._shutdown)}
+        self.unknown = reader.tags(
+            {
+                tag: read if version >= first else partial(Reader.refuse_tag, tag=tag, version=version)
+                for tag, (first, read) in fields.items()
+            }
+        )
 
     def _fenced(self, reader: Reader) -> None:
         self.fenced = reader.int8("fenced")

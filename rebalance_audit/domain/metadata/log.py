@@ -5,7 +5,8 @@ Transactions become effective as a whole at their end. Snapshots stand for what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.metadata.others import (
@@ -59,8 +60,10 @@ class MetadataReader:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Offsets [from, to) that no file at hand holds."""
     seen_until_ms: int | None = None
+    stretches: Sequence[tuple[int, int]] | None = None
+    """Offsets [from, to) that are held, in order, where only some of their records are handed over; None: all are."""
     _transaction: list[Change] | None = None
-    _has_base: bool = False
+    has_base: bool = False
     """The state is known: the log was read from offset 0, or a snapshot was."""
 
     @property
@@ -74,29 +77,46 @@ class MetadataReader:
             if source.snapshot is None:
                 if self.next_offset is not None and source.offset < self.next_offset:
                     continue  # read before, from another copy or in a snapshot
-                if self.next_offset is not None and source.offset > self.next_offset:
-                    self.gaps.append((self.next_offset, source.offset))
-                    self._transaction = None
-                self._has_base = self._has_base or source.offset == 0
+                self._come_to(source.offset)
                 self.next_offset = source.offset + 1
                 if self.seen_until_ms is None or source.timestamp_ms > self.seen_until_ms:
                     self.seen_until_ms = source.timestamp_ms
-            elif self._has_base and self.next_offset is not None and source.snapshot[0] <= self.next_offset:
+            elif self._stands_for_nothing(source.snapshot[0]):
                 continue
             try:
                 yield from self._effective(source)
             except DecodeError as error:
                 self.refused.append(Refused(source, error))
 
+    def _come_to(self, offset: int) -> None:
+        start = offset if self.stretches is None else _stretch_at(self.stretches, offset)[0]
+        if self.next_offset is not None and start > self.next_offset:
+            self.gaps.append((self._reached(start), start))
+            self._transaction = None
+        self.has_base = self.has_base or start == 0
+
+    def _reached(self, offset: int) -> int:
+        """One past the last offset before `offset` that is held."""
+        reached = self.next_offset or 0
+        if self.stretches is None:
+            return reached
+        return max(reached, min(offset, _stretch_at(self.stretches, offset - 1)[1]))
+
+    def _stands_for_nothing(self, end_offset: int) -> bool:
+        """A snapshot of what was read from the log, or from another snapshot."""
+        is_from_zero = bool(self.stretches) and end_offset > 0 and _stretch_at(self.stretches or (), 0)[1] > 0
+        return (self.has_base or is_from_zero) and end_offset <= self._reached(end_offset)
+
     def _effective(self, source: SourceMetadata) -> Iterator[Change]:
         if source.is_control:
             control = decode_control(source.key, source.value)
             yield self._change(control, source)
             if control.name == "snapshot_footer" and source.snapshot is not None:
-                if self.next_offset is not None and source.snapshot[0] > self.next_offset:
-                    self.gaps.append((self.next_offset, source.snapshot[0]))
+                reached = self._reached(source.snapshot[0])
+                if reached > 0 and source.snapshot[0] > reached:
+                    self.gaps.append((reached, source.snapshot[0]))
                 self.next_offset = max(self.next_offset or 0, source.snapshot[0])
-                self._transaction, self._has_base = None, True
+                self._transaction, self.has_base = None, True
             return
         record = decode_metadata(source.value)
         content = record.value
@@ -116,6 +136,12 @@ class MetadataReader:
 
     def _change(self, record: MetadataRecord | ControlRecord, source: SourceMetadata) -> Change:
         return Change(record, source.ref, source.timestamp_ms, source.offset, source.epoch, source.snapshot)
+
+
+def _stretch_at(stretches: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
+    """The last one that begins at or before the offset; an empty one where none does."""
+    at = bisect_right(stretches, offset, key=lambda stretch: stretch[0]) - 1
+    return stretches[at] if at >= 0 else (0, 0)
 
 
 def named_topic(source: SourceRecord) -> tuple[str, str] | None:

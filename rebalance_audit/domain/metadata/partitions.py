@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import unpack
+from typing import Any
 
-from rebalance_audit.domain.wire import DecodeReason, Reader, UnknownTags
+from rebalance_audit.domain.wire import MAX_INT32, DecodeReason, Reader, UnknownTags
 
 NO_CHANGE = -2
 """PartitionChangeRecord.leader: as it was."""
@@ -73,16 +74,17 @@ def read_partition(reader: Reader, version: int) -> PartitionRecord:
     elr: tuple[int, ...] | None = None
     last_elr: tuple[int, ...] | None = None
     unknown: list[tuple[int, bytes]] = []
-    for tag, tagged in _tags(reader):
+    for tag, size in reader.tag_heads():
         if tag == 0:
-            recovery = tagged.int8("leaderRecoveryState")
-        elif tag == 1 and version >= 2:
-            elr = _ids(tagged, "eligibleLeaderReplicas")
-        elif tag == 2 and version >= 2:
-            last_elr = _ids(tagged, "lastKnownElr")
+            recovery = reader.int8("leaderRecoveryState")
+        elif tag in (1, 2) and version < 2:
+            reader.refuse_tag(tag, version)
+        elif tag == 1:
+            elr = _ids(reader, "eligibleLeaderReplicas")
+        elif tag == 2:
+            last_elr = _ids(reader, "lastKnownElr")
         else:
-            unknown.append((tag, tagged.rest()))
-        tagged.expect_end()
+            unknown.append((tag, reader.take(size, f"tag {tag}")))
     return PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -104,36 +106,61 @@ def read_partition(reader: Reader, version: int) -> PartitionRecord:
 def read_partition_change(reader: Reader, version: int) -> PartitionChangeRecord:
     partition_id = reader.int32("partitionId")
     topic_id = reader.uuid("topicId")
+    key = (version, reader.buf[reader.at :])
+    known = _CHANGES.get(key)
+    if known is None:
+        known = _read_changes(reader, version)
+        if len(_CHANGES) >= _CACHED:
+            _CHANGES.clear()
+        _CHANGES[key] = known
+    else:
+        reader.at = reader.end
+    isr, leader, replicas, removing, adding, recovery, elr, last_elr, directories, unknown = known
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        isr=isr,
+        leader=leader,
+        replicas=replicas,
+        removing_replicas=removing,
+        adding_replicas=adding,
+        leader_recovery_state=recovery,
+        eligible_leader_replicas=elr,
+        last_known_elr=last_elr,
+        directories=directories,
+        unknown_tags=unknown,
+    )
+
+
+_CACHED = 20_000
+_CHANGES: dict[tuple[int, bytes], tuple[Any, ...]] = {}
+"""What changes is the same for thousands of partitions (a broker went, or came back): read once, by its bytes."""
+
+
+def _read_changes(reader: Reader, version: int) -> tuple[Any, ...]:
+    """The tagged fields in the order of PartitionChangeRecord's own."""
     leader, recovery = NO_CHANGE, -1
     lists: dict[int, tuple[int, ...] | None] = {}
     directories: tuple[str, ...] | None = None
     unknown: list[tuple[int, bytes]] = []
-    for tag, tagged in _tags(reader):
+    for tag, size in reader.tag_heads():
         if tag == 1:
-            leader = tagged.int32("leader")
+            leader = reader.int32("leader")
         elif tag == 5:
-            recovery = tagged.int8("leaderRecoveryState")
-        elif tag in _CHANGED_LISTS and (tag < 6 or version >= 2):
-            lists[tag] = _ids(tagged, _CHANGED_LISTS[tag])
-        elif tag == 8 and version >= 1:
-            directories = tagged.nullable_array("directories", _read_uuid)
+            recovery = reader.int8("leaderRecoveryState")
+        elif version < _CHANGED_SINCE.get(tag, 0):
+            reader.refuse_tag(tag, version)
+        elif tag in _CHANGED_LISTS:
+            lists[tag] = _ids(reader, _CHANGED_LISTS[tag])
+        elif tag == 8:
+            directories = reader.nullable_array("directories", _read_uuid)
         else:
-            unknown.append((tag, tagged.rest()))
-        tagged.expect_end()
-    return PartitionChangeRecord(
-        partition_id=partition_id,
-        topic_id=topic_id,
-        isr=lists.get(0),
-        leader=leader,
-        replicas=lists.get(2),
-        removing_replicas=lists.get(3),
-        adding_replicas=lists.get(4),
-        leader_recovery_state=recovery,
-        eligible_leader_replicas=lists.get(6),
-        last_known_elr=lists.get(7),
-        directories=directories,
-        unknown_tags=tuple(unknown),
-    )
+            unknown.append((tag, reader.take(size, f"tag {tag}")))
+    reader.expect_end()
+    return (
+        lists.get(0), leader, lists.get(2), lists.get(3), lists.get(4), recovery, lists.get(6), lists.get(7),
+        directories, tuple(unknown),
+    )  # fmt: skip
 
 
 _CHANGED_LISTS = {
@@ -144,18 +171,14 @@ _CHANGED_LISTS = {
     6: "eligibleLeaderReplicas",
     7: "lastKnownElr",
 }
-
-
-def _tags(reader: Reader) -> list[tuple[int, Reader]]:
-    """Tagged fields, each with a reader of its own bytes: there are a million changes, and no closures for them."""
-    return [(tag, Reader(content, flexible=True, part=f"{reader.part}, tag {tag}")) for tag, content in reader.tags({})]
+_CHANGED_SINCE = {6: 2, 7: 2, 8: 1}
 
 
 def _ids(reader: Reader, field: str) -> tuple[int, ...] | None:
     """An array of int32, unpacked at once: half the time of reading a large log."""
     start = reader.at
     count = reader.uvarint(field) - 1
-    if count < 0:
+    if not 0 <= count <= MAX_INT32:  # negative as Java's int
         return None
     if 4 * count > reader.remaining:
         raise reader.error(DecodeReason.SHORT_BUFFER, start, field)

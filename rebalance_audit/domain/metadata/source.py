@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rebalance_audit.domain.model import SourceRecord
@@ -68,7 +67,6 @@ def metadata_of_bronze(
     is_control: bool | None,
 ) -> SourceMetadata:
     """A row of bronze.record back as what was read."""
-    found = _SNAPSHOT_TOPIC.fullmatch(topic)
     return SourceMetadata(
         cluster_id=cluster_id,
         topic=METADATA_TOPIC,
@@ -80,16 +78,10 @@ def metadata_of_bronze(
         is_control=bool(is_control),
         node=node or "unknown",
         epoch=leader_epoch,
-        snapshot=(int(found[1]), int(found[2])) if found else None,
+        snapshot=None if topic == METADATA_TOPIC else _snapshot_of(topic),
     )
 
 
-def in_log_order(sources: Iterable[SourceMetadata]) -> list[SourceMetadata]:
-    """Log and snapshots as `MetadataReader` wants them: each snapshot before the record it leads to."""
-    return sorted(sources, key=_place)
-
-
-def _place(source: SourceMetadata) -> tuple[int, int, int, int]:
-    if source.snapshot is None:
-        return source.offset, 1, 0, 0
-    return source.snapshot[0], 0, source.snapshot[1], source.offset
+def _snapshot_of(topic: str) -> tuple[int, int] | None:
+    found = _SNAPSHOT_TOPIC.fullmatch(topic)
+    return None if found is None else (int(found[1]), int(found[2]))

@@ -3,7 +3,7 @@
 docs/reassignments.md says how to read what comes out.
 """
 
-from rebalance_audit.domain.reassign.kraft import STALL_LIMIT_MS, KRaftFold, kraft_history
+from rebalance_audit.domain.reassign.kraft import KRaftFold, imbalances, kraft_history
 from rebalance_audit.domain.reassign.model import (
     Imbalance,
     LeaderElection,
@@ -16,8 +16,8 @@ from rebalance_audit.domain.reassign.model import (
     election_row,
     reassignment_row,
     step_rows,
-    throttle_row,
 )
+from rebalance_audit.domain.reassign.stall import STALL_LIMIT_MS
 
 __all__ = [
     "STALL_LIMIT_MS",
@@ -31,8 +31,8 @@ __all__ = [
     "ReplicaProgress",
     "Throttle",
     "election_row",
+    "imbalances",
     "kraft_history",
     "reassignment_row",
     "step_rows",
-    "throttle_row",
 ]

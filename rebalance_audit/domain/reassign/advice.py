@@ -14,25 +14,31 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def blocked(r: Reassignment) -> str:
     """What holds it up, or did in its longest standstill, as a clause."""
     ids = ", ".join(str(b) for b in r.blocked_replicas)
-    is_one = len(r.blocked_replicas) == 1
-    brokers, are, do = (f"broker {ids}", "is", "does") if is_one else (f"brokers {ids}", "are", "do")
+    is_one, is_over = len(r.blocked_replicas) == 1, r.outcome != "open"
+    brokers = f"broker {ids}" if is_one else f"brokers {ids}"
+    are = ("was" if is_one else "were") if is_over else "is" if is_one else "are"
+    do = "did" if is_over else "does" if is_one else "do"
     match r.blocked_by:
         case "adding_and_removing_overlap":
             return f"{brokers} {are} being added and removed at once, which never ends"
         case "no_leader":
-            return f"the partition has no leader{f' (last in sync: {ids})' if ids else ''}"
+            return f"the partition {'had' if is_over else 'has'} no leader{f' (last in sync: {ids})' if ids else ''}"
         case "broker_down":
-            return f"{brokers}, where it should go, {are} down or fenced"
+            is_new = set(r.blocked_replicas) <= set(r.adding_replicas)
+            return f"{brokers}, {'where it should go' if is_new else 'which it keeps'}, {are} down or fenced"
         case "old_replica_out_of_sync":
-            return f"the copies are there, but {brokers}, which it keeps, {are} not in sync"
+            return f"the copies {'were' if is_over else 'are'} there, but {brokers}, which it keeps, {are} not in sync"
+        case "disk_failed":
+            return f"the disk of {brokers} with the new copy failed"
         case "throttle":
-            return f"copying to {brokers} is throttled, and does not come closer"
+            verbs = "was throttled and did" if is_over else "is throttled and does"
+            return f"copying to {brokers} {verbs} not come closer"
         case "replica_not_fetching":
             return f"{brokers} {are} up and {do} not get in sync"
         case "controller_unavailable":
-            return "there is no active controller"
+            return f"there {'was' if is_over else 'is'} no active controller"
         case _:
-            return "evidence does not say what holds it up"
+            return f"evidence does not say what {'held' if is_over else 'holds'} it up"
 
 
 def next_steps(r: Reassignment) -> list[str]:
@@ -40,6 +46,7 @@ def next_steps(r: Reassignment) -> list[str]:
     if r.outcome != "open":
         return []
     brokers = ",".join(str(b) for b in r.blocked_replicas)
+    topic = r.topic if is_legal_topic(r.topic) else "TOPIC"
     match r.blocked_by if r.stalled_since_ms is not None else None:
         case None:
             return []
@@ -48,13 +55,19 @@ def next_steps(r: Reassignment) -> list[str]:
         case "no_leader":
             return [
                 f"Bring back one of the last in-sync replicas ({brokers or 'see the ladder'}); if they are lost, "
-                "kafka-leader-election --election-type unclean loses what only they had."
+                f"kafka-leader-election --bootstrap-server HOST:PORT --election-type unclean --topic {topic} "
+                f"--partition {r.partition} loses what only they had."
             ]
         case "broker_down":
             return [f"Start broker {brokers}, or cancel the reassignment: {cancel_command(r)}"]
         case "old_replica_out_of_sync":
             return [
                 f"Look why broker {brokers} does not keep up: its log, disk and network; restart it if a fetcher died."
+            ]
+        case "disk_failed":
+            return [
+                f"Mend or replace the disk of broker {brokers} and restart it, or cancel the reassignment: "
+                f"{cancel_command(r)}"
             ]
         case "throttle":
             return [

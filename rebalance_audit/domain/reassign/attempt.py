@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from rebalance_audit.domain.reassign.model import PartitionState, Reassignment, ReassignmentStep, ReplicaProgress
 
 
@@ -9,11 +12,11 @@ class Attempt:
     """Takes each state of the partition in order, from the one before the request on."""
 
     __slots__ = (
-        "adding", "controllers_at_start", "detail", "ended_at_ms", "evidence", "fetching", "in_isr", "is_complete",
-        "last_progress_ms", "leader_changes", "min_insync_replicas", "original", "outcome", "partition", "phase",
-        "reassignment_id", "removing", "source", "standstill_from_ms", "standstill_ms", "started_at_ms", "state",
-        "steps", "stood_by", "stood_replicas", "superseded_by", "target", "topic", "topic_id", "under_min_isr_ms",
-        "under_replicated_ms", "without_leader_ms",
+        "adding", "behind", "controllers_at_start", "detail", "directories", "ended_at_ms", "evidence", "fetching",
+        "in_isr", "is_complete", "last_progress_ms", "leader_changes", "min_insync_replicas", "original", "outcome",
+        "partition", "phase", "reassignment_id", "removing", "source", "standstill_from_ms", "standstill_ms",
+        "started_at_ms", "state", "steps", "stood_by", "stood_replicas", "superseded_by", "target", "topic",
+        "topic_id", "under_min_isr_ms", "under_replicated_ms", "without_leader_ms",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +47,10 @@ class Attempt:
         self.in_isr: dict[int, int | None] = {}
         """Adding broker -> when it joined the ISR."""
         self.fetching: dict[int, int] = {}
+        self.directories: dict[int, str] = {}
+        """Broker -> id of the log directory its replica lies in, where the controller was told."""
+        self.behind: dict[tuple[int, bool], int] = {}
+        """(new broker, whether its leader's place is known) -> by how many records it was behind at the nearest."""
         self.leader_changes = self.controllers_at_start = 0
         self.min_insync_replicas: int | None = None
         self.under_min_isr_ms = self.under_replicated_ms = self.without_leader_ms = 0
@@ -161,14 +168,19 @@ class Attempt:
         if wanted and len(state.isr) < min(wanted):
             self.under_replicated_ms += lasted_ms
 
-    def count_until(self, now_ms: int) -> None:
-        """Of an open one: it is still in its last state when evidence ends."""
+    @contextmanager
+    def counted_until(self, now_ms: int) -> Iterator[None]:
+        """While it runs: as if its last state had ended now. What is counted is forgotten again."""
+        counted = ("under_min_isr_ms", "under_replicated_ms", "without_leader_ms", "standstill_ms",
+                   "standstill_from_ms", "last_progress_ms")  # fmt: skip
+        before = [getattr(self, name) for name in counted]
         if self.state is not None:
             self._count_risk(self.state, now_ms)
         if self.last_progress_ms is not None:
-            last = self.last_progress_ms
             self.progressed(now_ms)
-            self.last_progress_ms = last
+        yield
+        for name, value in zip(counted, before, strict=True):
+            setattr(self, name, value)
 
 
 def _seen(state: PartitionState) -> tuple[object, ...]:

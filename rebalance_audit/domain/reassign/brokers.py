@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.reassign.model import Throttle
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 REPLICA_LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_NOWHERE = ("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ")
+"""Reserved ids of directories: of a broker that comes from ZooKeeper mode, and not yet assigned."""
 THROTTLES = (*RATES, *REPLICA_LISTS, "replica.alter.log.dirs.io.max.bytes.per.second")
 
 
@@ -20,6 +23,33 @@ class Brokers:
     """Broker -> (from, to or None while it is away, ref)."""
     in_shutdown: set[int] = field(default_factory=set)
     known: set[int] = field(default_factory=set)
+    disks: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Broker -> ids of the log directories it has."""
+    disks_lost: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Broker -> (when it last lost one, ref)."""
+    lost_replicas: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+    """(partition, broker) whose disk failed -> (since, ref)."""
+
+    def lost_disk(self, broker: int, partitions: Iterable[str], at_ms: int, ref: str) -> None:
+        for name in partitions:
+            self.lost_replicas.setdefault((name, broker), (at_ms, ref))
+
+    def has_disks(self, broker: int, directories: Iterable[str], at_ms: int, ref: str) -> None:
+        now = frozenset(directories)
+        if now < self.disks.get(broker, frozenset()):
+            self.disks_lost[broker] = (at_ms, ref)
+        self.disks[broker] = now
+
+    def lost_by(self, partition: str, broker: int, directory: str | None, since_ms: int, until_ms: int) -> str | None:
+        """What tells that its copy went with a disk: a line; or that the broker has not got the copy's directory any
+        more, or lost one before it could say where the copy lies."""
+        by_line, by_record = self.lost_replicas.get((partition, broker)), self.disks_lost.get(broker)
+        if by_line is not None and by_line[0] <= until_ms:
+            return by_line[1]
+        if by_record is None or by_record[0] > until_ms or directory is None:
+            return None
+        is_nowhere = directory in _NOWHERE and by_record[0] >= since_ms
+        return by_record[1] if is_nowhere or directory not in (*_NOWHERE, *self.disks[broker]) else None
 
     def here(self, broker: int, at_ms: int) -> None:
         self.known.add(broker)
@@ -37,6 +67,10 @@ class Brokers:
     def is_away(self, broker: int) -> bool:
         spans = self.absences.get(broker)
         return bool(spans) and spans[-1][1] is None if spans else False
+
+    def was_away(self, broker: int, at_ms: int) -> bool:
+        spans = self.absences.get(broker, ())
+        return any(since_ms <= at_ms and (until_ms is None or at_ms < until_ms) for since_ms, until_ms, _ in spans)
 
     def away_between(self, broker: int, from_ms: int, to_ms: int) -> tuple[int, str] | None:
         """(since, ref) of an absence that covers most of the stretch."""

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from rebalance_audit.domain.detect.wording import clock, duration, folded, shown
-from rebalance_audit.domain.reassign.advice import blocked, next_steps
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, shown
+from rebalance_audit.domain.reassign.advice import blocked, is_legal_topic, next_steps
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory
-from rebalance_audit.domain.reassign.plan import PlanVerdict
+from rebalance_audit.domain.reassign.plan import (
+    ASK_AGAIN,
+    Plan,
+    PlanVerdict,
+    plan_throttles,
+    throttle_removable_since_ms,
+)
 
 PHASE_WORDS = {
     "accepted": "accepted, no new replica in sync yet",
@@ -15,7 +24,9 @@ PHASE_WORDS = {
     "leader_moved": "copied, the leader has moved",
     "removing": "copied, old replicas are leaving",
 }
-_STATUS_WORDS = {
+SHOWN_LINES = 20
+"""Of a plan, per status; a plan may have ten thousand."""
+STATUS_WORDS = {
     "done": "done",
     "moving": "moving",
     "stalled": "stands still",
@@ -76,23 +87,70 @@ def explain(r: Reassignment, now_ms: int | None = None) -> list[str]:
     return lines
 
 
-def explain_plan(verdicts: Sequence[PlanVerdict], history: ReassignmentHistory) -> list[str]:
-    """What became of a plan: counts, then each line that is not done."""
+def explain_plan(plan: Plan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str) -> list[str]:
+    """What became of a plan: counts, each line that is not done, and what an operator would type now."""
     counts: dict[str, list[str]] = {}
     for verdict in verdicts:
         counts.setdefault(verdict.status, []).append(f"{verdict.topic}-{verdict.partition}")
-    lines = [f"{len(names)} {_STATUS_WORDS[status]}: {folded(names)}" for status, names in counts.items()]
+    lines = [f"{len(names)} {STATUS_WORDS[status]}: {folded(names)}" for status, names in counts.items()]
+    if plan.is_rollback:
+        lines.append("This is the way back that --execute printed: what is done stands as it was before that plan.")
+    told: dict[str, int] = {}
     for verdict in verdicts:
-        if verdict.status == "done":
-            continue
-        name = shown(f"{verdict.topic}-{verdict.partition}")
-        if verdict.reassignment is not None and verdict.status in ("moving", "stalled", "cancelled", "unknown"):
-            lines.append(summary(verdict.reassignment, history.seen_until_ms))
-            lines += [f"   do: {step}" for step in next_steps(verdict.reassignment)]
-        else:
-            detail = f" {shown(verdict.detail, 200)}" if verdict.detail else ""
-            lines.append(f"{name} → {_ids(verdict.replicas)}: {_STATUS_WORDS[verdict.status]}.{detail}")
+        told[verdict.status] = told.get(verdict.status, 0) + 1
+        if verdict.status != "done" and told[verdict.status] <= SHOWN_LINES:
+            lines += _line(verdict, history)
+    lines += [
+        f"and {counted(count - SHOWN_LINES, 'partition')} more {STATUS_WORDS[status]}; -o jsonl tells of each"
+        for status, count in told.items()
+        if status != "done" and count > SHOWN_LINES
+    ]
+    lines += [f"do: {step}" for step in plan_steps(plan, verdicts, history, file)]
     return lines
+
+
+def _line(verdict: PlanVerdict, history: ReassignmentHistory) -> list[str]:
+    r = verdict.reassignment
+    if r is not None and verdict.status in ("moving", "stalled", "cancelled", "unknown"):
+        return [summary(r, history.seen_until_ms), *(f"   do: {step}" for step in next_steps(r))]
+    detail = f" {shown(verdict.detail, 200)}" if verdict.detail else ""
+    name = shown(f"{verdict.topic}-{verdict.partition}")
+    return [f"{name} → {_ids(verdict.replicas)}: {STATUS_WORDS[verdict.status]}.{detail}"]
+
+
+def plan_steps(plan: Plan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str) -> Iterator[str]:
+    """For the plan as a whole: what to ask for once more, and its throttle."""
+    rest = remaining(verdicts)
+    if again := len(rest["partitions"]):
+        ask = f"Ask for {counted(again, 'partition')} again, if the plan still holds: "
+        if again <= SHOWN_LINES:
+            yield f"{ask}echo '{json.dumps(rest)}' > remaining.json; {_tool('remaining.json', '--execute')}"
+        else:
+            yield f"{ask}save `remaining` of -o json as remaining.json; {_tool('remaining.json', '--execute')}"
+    throttles = plan_throttles(plan.moves, history)
+    if not throttles:
+        return
+    since_ms = throttle_removable_since_ms(verdicts)
+    if since_ms is not None:
+        set_at = max((t.set_at_ms for t in throttles if t.set_at_ms is not None), default=since_ms)
+        others = sum(1 for r in history.reassignments if r.outcome == "open")
+        when = f", when {counted(others, 'other reassignment')} have ended" if others else ""
+        yield (
+            f"Remove the throttle, which has served this plan nothing since {clock(max(since_ms, set_at))}{when}: "
+            f"{_tool(shlex.quote(file), '--verify')}"
+        )
+
+
+def remaining(verdicts: Sequence[PlanVerdict]) -> dict[str, Any]:
+    """What is still to be asked for, as a plan that kafka-reassign-partitions takes. Names no topic can have are left
+    out: this ends in a shell."""
+    again = [v for v in verdicts if v.status in ASK_AGAIN and v.is_there and is_legal_topic(v.topic)]
+    lines = [{"topic": v.topic, "partition": v.partition, "replicas": list(v.replicas)} for v in again]
+    return {"version": 1, "partitions": lines}
+
+
+def _tool(file: str, action: str) -> str:
+    return f"kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file {file} {action}"
 
 
 def _counted_in(r: Reassignment) -> str:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from rebalance_audit.domain.log_lines import ControllerKind as K
 from rebalance_audit.domain.metadata import MetadataReader, SourceMetadata
-from rebalance_audit.domain.reassign.kraft import STALL_LIMIT_MS, kraft_history
-from rebalance_audit.domain.reassign.kraft_logs import kraft_logs_history
-from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, Line
+from rebalance_audit.domain.reassign.kraft import kraft_history
+from rebalance_audit.domain.reassign.kraft_logs import kraft_logs_history, refused_requests
+from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, Line, surroundings_in
 from rebalance_audit.domain.reassign.model import LeaderElection, Reassignment, ReassignmentHistory
+from rebalance_audit.domain.reassign.stall import STALL_LIMIT_MS
 from rebalance_audit.domain.reassign.zookeeper import zookeeper_history
 
 _PREFERRED_RUN_MS = 1_000
@@ -29,14 +30,17 @@ def reassignment_history(
 ) -> ReassignmentHistory:
     """Everything known about the reassignments of one cluster. `lines` in order of time, of all nodes.
 
-    With a metadata log, lines only add causes of elections, refused requests and when new replicas began to fetch.
+    With a metadata log, lines only add causes of elections, refused requests, when new replicas began to fetch and how
+    far they came, failed disks, and when no controller was to be reached.
     """
     reader = reader or MetadataReader()
-    history = kraft_history(records, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms, reader=reader)
+    around = surroundings_in(lines, cluster_id, stall_limit_ms)
+    history = kraft_history(records, cluster_id=cluster_id, around=around, reader=reader)
     if reader.next_offset is not None:
-        return _with_lines(history, lines, stall_limit_ms)
+        return _with_lines(history, lines)
     if any(_is_kraft(line) for line in lines):
-        return kraft_logs_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
+        history = kraft_logs_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
+        return replace(history, elections=tuple(_with_causes(history.elections, lines)))
     return zookeeper_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
 
 
@@ -44,11 +48,10 @@ def _is_kraft(line: Line) -> bool:
     return line.kind in _KRAFT_KINDS or (line.kind == K.CONTROLLER_ELECTED and "controller_id" not in line.fields)
 
 
-def _with_lines(history: ReassignmentHistory, lines: Sequence[Line], stall_limit_ms: int) -> ReassignmentHistory:
+def _with_lines(history: ReassignmentHistory, lines: Sequence[Line]) -> ReassignmentHistory:
     if not lines:
         return history
-    logged = kraft_logs_history(lines, cluster_id=history.cluster_id, stall_limit_ms=stall_limit_ms)
-    refused = tuple(r for r in logged.reassignments if r.outcome == "refused")
+    refused = refused_requests(lines, history.cluster_id)
     starts: dict[tuple[str, int, int], list[int]] = {}
     for line in lines:
         if line.kind == K.FOLLOWER_STARTED and line.event.topic is not None and line.event.logged_by is not None:

@@ -7,7 +7,7 @@ taken away at any time, so that a growing log is followed in bounded memory.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,12 +26,14 @@ from rebalance_audit.domain.metadata.others import (
     TOPIC_RESOURCE,
     ConfigRecord,
     ControlRecord,
+    NoOpRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
 from rebalance_audit.domain.metadata.partitions import NO_CHANGE, NO_LEADER, PartitionChangeRecord, PartitionRecord
 from rebalance_audit.domain.reassign.attempt import Attempt
-from rebalance_audit.domain.reassign.brokers import THROTTLES, Brokers, Throttles
+from rebalance_audit.domain.reassign.brokers import THROTTLES
+from rebalance_audit.domain.reassign.elections import kraft_election
 from rebalance_audit.domain.reassign.model import (
     Imbalance,
     LeaderElection,
@@ -39,40 +41,38 @@ from rebalance_audit.domain.reassign.model import (
     Reassignment,
     ReassignmentHistory,
 )
-from rebalance_audit.domain.reassign.stall import blocker, overlap
+from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
 from rebalance_audit.domain.reassign.transitions import Attempts, Key
 
-STALL_LIMIT_MS = 90_000
-"""Without progress for longer, a running reassignment is said to stand still (the issue's number)."""
 MIN_ISR = "min.insync.replicas"
 _EXAMPLES = 5
-_LEVEL_4_3 = 30
-"""metadata.version 4.3-IV0."""
+_SILENCE_MS = 10_000
+"""An active controller writes a no-op every 500 ms (metadata.max.idle.interval.ms), unless that is switched off."""
 
 
 class KRaftFold:
     """Feed it changes in the order of the log."""
 
-    def __init__(self, cluster_id: str, *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
-        self.cluster_id, self.stall_limit_ms = cluster_id, stall_limit_ms
+    def __init__(self, cluster_id: str, around: Surroundings | None = None) -> None:
+        self.cluster_id = cluster_id
+        self.around = around or Surroundings(cluster_id)
+        self.brokers, self.throttles = self.around.brokers, self.around.throttles
         self.partitions: dict[Key, PartitionState] = {}
         self.topics: dict[str, str] = {}
         self.names: dict[str, str] = {}
         """Of deleted topics too."""
-        self.brokers = Brokers()
-        self.throttles = Throttles(cluster_id)
         self.attempts = Attempts("metadata")
         self.elections: list[LeaderElection] = []
         self.min_isr: dict[str, int] = {}
         """By topic; "" is the brokers' default."""
         self.controller_changes = 0
-        self.software_level: int | None = None
-        """Greatest metadata.version that a node of the cluster supports: how new its software is."""
         self.now_ms: int | None = None
         self._partitions_of: dict[str, set[Key]] = defaultdict(set)
         self._snapshot: dict[Key, PartitionState] | None = None
         self._snapshot_topics: dict[str, str] = {}
         self._snapshot_at_ms: int | None = None
+        self._has_noops = False
+        self._ended: list[Reassignment] = []
 
     def read(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -98,6 +98,8 @@ class KRaftFold:
                 self._removed(content.topic_id, change)
             case ConfigRecord():
                 self._config(content, change)
+            case NoOpRecord():
+                self._has_noops = True
             case None:
                 pass
             case _:
@@ -145,14 +147,30 @@ class KRaftFold:
         topic = self.names.get(record.topic_id, record.topic_id)
         running = self.attempts.open.get(key)
         if running is not None:
-            self._note_standstill(running, change.at_ms)
+            self.around.note(running, change.at_ms)
         self.attempts.change(key, topic, before, after, change.at_ms, change.ref, f"{topic}-{key[1]}@{change.offset}")
         started = self.attempts.open.get(key)
+        if started is not None and record.directories is not None:
+            started.directories = dict(zip(after.replicas, record.directories, strict=False))
         if started is not None and started is not running:
             started.controllers_at_start = self.controller_changes
             started.min_insync_replicas = self.min_isr.get(topic, self.min_isr.get("", 1))
         if after.leader != before.leader:
-            self._elected(topic, key[1], before, after, record, change)
+            lists = (record.replicas, record.adding_replicas, record.removing_replicas)
+            self.elections.append(
+                kraft_election(
+                    self.cluster_id,
+                    topic,
+                    key[1],
+                    before,
+                    after,
+                    self.brokers,
+                    at_ms=change.at_ms,
+                    ref=change.ref,
+                    is_assignment=any(each is not None for each in lists),
+                    is_unclean=record.leader_recovery_state == 1,
+                )
+            )
 
     def _removed(self, topic_id: str, change: Change) -> None:
         self.topics.pop(topic_id, None)
@@ -163,56 +181,6 @@ class KRaftFold:
         for resource_type, resource, name in list(self.throttles.set_now):
             if resource_type == "topic" and resource == topic:
                 self.throttles.remove(resource_type, resource, name, change.at_ms, change.ref)
-
-    # Elections
-
-    def _elected(
-        self,
-        topic: str,
-        partition: int,
-        before: PartitionState,
-        after: PartitionState,
-        record: PartitionChangeRecord,
-        change: Change,
-    ) -> None:
-        preferred = after.replicas[0] if after.replicas else None
-        cause = "unknown"
-        if record.replicas is not None or record.adding_replicas is not None or record.removing_replicas is not None:
-            cause = "reassignment"
-        elif record.leader_recovery_state == 1:
-            cause = "unclean"
-        elif before.leader is None:
-            cause = "broker_return"
-        elif before.leader in self.brokers.in_shutdown:
-            cause = "shutdown"
-        elif before.leader not in after.isr or after.leader is None:
-            cause = "broker_failure"
-        elif record.isr is None and after.leader == preferred:
-            cause = "preferred"
-        prevented_by = None
-        if preferred is not None and after.leader != preferred:
-            if self.brokers.is_away(preferred) or (
-                cause in ("broker_failure", "shutdown") and preferred == before.leader
-            ):
-                prevented_by = "preferred_not_alive"
-            elif preferred not in after.isr:
-                prevented_by = "preferred_not_in_isr"
-        self.elections.append(
-            LeaderElection(
-                cluster_id=self.cluster_id,
-                topic=topic,
-                partition=partition,
-                at_ms=change.at_ms,
-                cause=cause,
-                previous_leader=before.leader,
-                preferred_replica=preferred,
-                elected=after.leader,
-                outcome="no_leader" if after.leader is None else "elected",
-                prevented_by=prevented_by,
-                leader_epoch=after.leader_epoch,
-                evidence=(change.ref,),
-            )
-        )
 
     # Brokers and settings
 
@@ -232,6 +200,7 @@ class KRaftFold:
                     self.brokers.here(content.broker_id, at_ms)
                 if content.in_controlled_shutdown:
                     self.brokers.in_shutdown.add(content.broker_id)
+                self.brokers.has_disks(content.broker_id, content.log_dirs, at_ms, ref)
             case UnregisterBrokerRecord():
                 self.brokers.away(content.broker_id, at_ms, ref)
             case FenceBrokerRecord():
@@ -242,21 +211,18 @@ class KRaftFold:
                 if content.in_controlled_shutdown == 1:
                     self.brokers.in_shutdown.add(content.broker_id)
                     self._explain_shutdown(content.broker_id, at_ms)
+                if content.log_dirs:
+                    self.brokers.has_disks(content.broker_id, content.log_dirs, at_ms, ref)
                 if content.fenced == 1:
                     self.brokers.away(content.broker_id, at_ms, ref)
                 elif content.fenced == -1:
                     self.brokers.here(content.broker_id, at_ms)
 
-    @property
-    def overlap_hangs(self) -> bool:
-        """Whether a broker that is added and removed at once keeps a reassignment from ending: Kafka's controller did
-        so from 4.3 on, those of 3.9.1 did not. Without a controller's word the worse is taken."""
-        return self.software_level is None or self.software_level >= _LEVEL_4_3
-
     def _note_software(self, features: Sequence[Feature]) -> None:
         for feature in features:
             if feature.name == "metadata.version":
-                self.software_level = max(self.software_level or 0, feature.max_supported_version)
+                level = max(self.around.rule.level or 0, feature.max_supported_version)
+                self.around.rule = CompletionRule(level)
 
     def _explain_shutdown(self, broker: int, at_ms: int) -> None:
         """The controller may write the elections before the reason, in one batch."""
@@ -291,7 +257,10 @@ class KRaftFold:
     def _control(self, record: ControlRecord, change: Change) -> None:
         match record.name:
             case "leader_change":
+                self._build_ended()  # this change was not during those
                 self.controller_changes += 1
+                if self._has_noops and self.now_ms is not None and change.at_ms - self.now_ms > _SILENCE_MS:
+                    self.around.without_controller.append((self.now_ms, change.at_ms, change.ref))
             case "snapshot_header" if change.snapshot is not None:
                 self._snapshot, self._snapshot_topics = {}, {}
                 self._snapshot_at_ms = record.last_contained_log_timestamp_ms
@@ -333,109 +302,85 @@ class KRaftFold:
 
     # What is known
 
-    def _note_standstill(self, attempt: Attempt, at_ms: int) -> None:
-        """Before it goes on: why it stood, for as long as that is still known."""
-        from_ms = attempt.last_progress_ms
-        if from_ms is None or at_ms - from_ms <= self.stall_limit_ms:
-            return
-        if attempt.standstill_ms is not None and at_ms - from_ms <= attempt.standstill_ms:
-            return
-        why = blocker(attempt, self.brokers, self.throttles, from_ms, at_ms, overlap_hangs=self.overlap_hangs)
-        attempt.stood_by, attempt.stood_replicas = why.blocked_by, why.replicas
-        attempt.evidence.extend(why.refs)
-
     def ended(self) -> Iterator[Reassignment]:
         """Those that ended since the last call."""
-        for attempt in self.attempts.take_ended():
-            yield self._built(attempt, is_final=True)
+        self._build_ended()
+        ended, self._ended = self._ended, []
+        yield from ended
+
+    def _build_ended(self) -> None:
+        self._ended += (
+            self.around.ended(attempt, controller_changes=self._changes_during(attempt))
+            for attempt in self.attempts.take_ended()
+        )
 
     def running(self, now_ms: int | None = None) -> list[Reassignment]:
         """Those that run at the end of evidence, and whether they stand still."""
-        return [self._built_open(attempt, now_ms) for attempt in self.attempts.open.values()]
+        now_ms = now_ms if now_ms is not None else self.now_ms or 0
+        return [
+            self.around.running(attempt, controller_changes=self._changes_during(attempt), now_ms=now_ms)
+            for attempt in self.attempts.open.values()
+        ]
+
+    def _changes_during(self, attempt: Attempt) -> int:
+        return self.controller_changes - attempt.controllers_at_start
 
     def take_elections(self) -> list[LeaderElection]:
         elections, self.elections = self.elections, []
         return elections
 
-    def _built(self, attempt: Attempt, *, is_final: bool) -> Reassignment:
-        built = attempt.build(
-            self.cluster_id,
-            controller_changes=self.controller_changes - attempt.controllers_at_start,
-            is_final=is_final,
-        )
-        if attempt.stood_by is None:
-            return built
-        return replace(built, blocked_by=attempt.stood_by, blocked_replicas=attempt.stood_replicas)
+    def states(self) -> dict[tuple[str, int], PartitionState]:
+        return {(self.names.get(t, t), p): state for (t, p), state in self.partitions.items()}
 
-    def _built_open(self, attempt: Attempt, now_ms: int | None) -> Reassignment:
-        now_ms = now_ms if now_ms is not None else self.now_ms or 0
-        since_ms = attempt.last_progress_ms
-        risk = (attempt.under_min_isr_ms, attempt.under_replicated_ms, attempt.without_leader_ms)
-        stood = (attempt.standstill_ms, attempt.standstill_from_ms)
-        attempt.count_until(now_ms)
-        built = self._built(attempt, is_final=False)
-        attempt.under_min_isr_ms, attempt.under_replicated_ms, attempt.without_leader_ms = risk
-        attempt.standstill_ms, attempt.standstill_from_ms = stood
-        cannot_end = self.overlap_hangs and attempt.state is not None and bool(overlap(attempt.state))
-        if cannot_end and attempt.started_at_ms is not None:
-            since_ms = attempt.started_at_ms
-        if not cannot_end and (since_ms is None or now_ms - since_ms <= self.stall_limit_ms):
-            return built
-        from_ms = since_ms if since_ms is not None else now_ms
-        why = blocker(attempt, self.brokers, self.throttles, from_ms, now_ms, overlap_hangs=self.overlap_hangs)
-        evidence = tuple(dict.fromkeys((*built.evidence, *(ref for ref in why.refs if ref))))
-        return replace(
-            built,
-            stalled_since_ms=since_ms,
-            blocked_by=why.blocked_by,
-            blocked_replicas=why.replicas,
-            evidence=evidence,
-        )
 
-    def imbalances(self) -> tuple[Imbalance, ...]:
-        preferred: dict[int, int] = defaultdict(int)
-        elsewhere: dict[int, list[tuple[str, str]]] = defaultdict(list)
-        for (topic_id, partition), state in self.partitions.items():
-            if not state.replicas:
-                continue
-            preferred[state.replicas[0]] += 1
-            if state.leader != state.replicas[0]:
-                name = f"{self.names.get(topic_id, topic_id)}-{partition}"
-                elsewhere[state.replicas[0]].append((name, state.ref))
-        return tuple(
-            Imbalance(
-                broker_id=broker,
-                preferred_count=preferred[broker],
-                led_elsewhere_count=len(found),
-                examples=tuple(name for name, _ in sorted(found)[:_EXAMPLES]),
-                evidence=tuple(ref for _, ref in sorted(found)[:_EXAMPLES]),
-            )
-            for broker, found in sorted(elsewhere.items())
+def imbalances(states: Mapping[tuple[str, int], PartitionState]) -> tuple[Imbalance, ...]:
+    """Of brokers that do not lead all they are preferred for."""
+    preferred: dict[int, int] = defaultdict(int)
+    elsewhere: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for (topic, partition), state in states.items():
+        if not state.replicas:
+            continue
+        preferred[state.replicas[0]] += 1
+        if state.leader != state.replicas[0]:
+            elsewhere[state.replicas[0]].append((f"{topic}-{partition}", state.ref))
+    return tuple(
+        Imbalance(
+            broker_id=broker,
+            preferred_count=preferred[broker],
+            led_elsewhere_count=len(found),
+            examples=tuple(name for name, _ in sorted(found)[:_EXAMPLES]),
+            evidence=tuple(ref for _, ref in sorted(found)[:_EXAMPLES]),
         )
-
-    def replicas(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        return {(self.names.get(t, t), p): state.replicas for (t, p), state in self.partitions.items()}
+        for broker, found in sorted(elsewhere.items())
+    )
 
 
 def kraft_history(
     sources: Iterable[SourceMetadata],
     *,
     cluster_id: str,
-    stall_limit_ms: int = STALL_LIMIT_MS,
+    around: Surroundings | None = None,
     reader: MetadataReader | None = None,
 ) -> ReassignmentHistory:
-    """The whole history that a metadata log tells. `reader` afterwards holds what was refused."""
+    """The whole history that a metadata log tells; `around` is what logs add. `reader` afterwards holds what was
+    refused."""
     reader = reader or MetadataReader()
-    fold = KRaftFold(cluster_id, stall_limit_ms=stall_limit_ms)
+    around = around or Surroundings(cluster_id)
+    fold = KRaftFold(cluster_id, around)
     fold.read(reader.read(sources))
+    if fold.now_ms is not None:  # without a controller time goes on, and nobody writes it down
+        fold.now_ms = max([fold.now_ms, *(to_ms for _, to_ms, _ in around.without_controller)])
     reassignments = [*fold.ended(), *fold.running()]
+    states = fold.states()
     return ReassignmentHistory(
         cluster_id=cluster_id,
         reassignments=tuple(sorted(reassignments, key=_by_start)),
         elections=tuple(fold.take_elections()),
         throttles=fold.throttles.all(),
-        imbalances=fold.imbalances(),
-        replicas=fold.replicas(),
+        imbalances=imbalances(states),
+        replicas={key: state.replicas for key, state in states.items()},
+        states=states,
+        names_all_partitions=reader.has_base and not reader.gaps,
         topic_names=dict(fold.names),
         gaps=tuple(reader.gaps),
         seen_until_ms=fold.now_ms,

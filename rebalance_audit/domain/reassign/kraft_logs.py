@@ -1,7 +1,7 @@
-"""KRaft by its controllers' logs alone, where nobody can read the metadata log.
+"""KRaft by its logs alone, where nobody can read the metadata log.
 
-`Replayed …` lines stand in the log of every controller, and again with the time of the replay when one starts: only a
-line of the controller that was active then tells when. A change of order or a shrink leaves no line at all.
+`Replayed …` lines stand in the log of every controller, and again with the time of the replay when one starts: where a
+line of the controller that was active then, or of a broker, tells of the same change, those are not believed.
 """
 
 from __future__ import annotations
@@ -12,163 +12,131 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rebalance_audit.domain.log_lines import ControllerKind as K
-from rebalance_audit.domain.reassign.brokers import Brokers, Throttles
-from rebalance_audit.domain.reassign.lines import Line
-from rebalance_audit.domain.reassign.model import PartitionState, Reassignment, ReassignmentHistory
-from rebalance_audit.domain.reassign.stall import blocker, overlap
+from rebalance_audit.domain.reassign.elections import kraft_election
+from rebalance_audit.domain.reassign.lines import BROKER_CHANGED, Line, brokers_by_node, surroundings_in
+from rebalance_audit.domain.reassign.model import LeaderElection, PartitionState, Reassignment, ReassignmentHistory
+from rebalance_audit.domain.reassign.sightings import Story, sighting
+from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
 from rebalance_audit.domain.reassign.transitions import Attempts, Key
 
 _TOLD_LATE = "Times are of a replay: no line of the active controller tells of it."
 
 
-def kraft_logs_history(
-    lines: Sequence[Line], *, cluster_id: str, stall_limit_ms: int, seen_until_ms: int | None = None
-) -> ReassignmentHistory:
+def kraft_logs_history(lines: Sequence[Line], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
     """`lines` in order of time."""
-    fold = _LogFold(cluster_id, lines)
-    fold.read(lines)
-    now_ms = seen_until_ms if seen_until_ms is not None else (lines[-1].at_ms if lines else 0)
-    return fold.history(now_ms, stall_limit_ms)
+    fold = _LogFold(surroundings_in(lines, cluster_id, stall_limit_ms), lines)
+    for line in lines:
+        fold.read(line)
+    return fold.history(lines[-1].at_ms if lines else 0)
+
+
+def refused_requests(lines: Sequence[Line], cluster_id: str) -> tuple[Reassignment, ...]:
+    """What a metadata log does not hold. `lines` in order of time."""
+    fold = _LogFold(Surroundings(cluster_id), lines)
+    for line in lines:
+        if line.kind == K.REASSIGNMENT_REFUSED:
+            fold.read(line)
+    return tuple(fold.refused)
 
 
 class _LogFold:
-    def __init__(self, cluster_id: str, lines: Sequence[Line]) -> None:
-        self.cluster_id = cluster_id
+    """First what each line says, of the cluster and of partitions; then each partition's states in their order."""
+
+    def __init__(self, around: Surroundings, lines: Sequence[Line]) -> None:
+        self.cluster_id, self.around = around.cluster_id, around
         self.attempts = Attempts("logs")
-        self.states: dict[Key, PartitionState] = {}
-        self.names: dict[str, str] = {}
-        self.brokers = Brokers()
-        self.throttles = Throttles(cluster_id)
+        self.stories: dict[tuple[str, int], list[Story]] = defaultdict(list)
         self.refused: list[Reassignment] = []
+        self.elections: list[LeaderElection] = []
         self.late: set[Key] = set()
+        self.unseen: set[Key] = set()
+        """Of whose in-sync replicas nothing is told."""
+        self._brokers = brokers_by_node(lines)
         active = sorted(
-            (line.at_ms, line.event.logged_by, line.fields.get("epoch", 0))
+            (line.at_ms, line.event.logged_by)
             for line in lines
             if line.kind == K.CONTROLLER_ELECTED and line.event.logged_by is not None
         )
-        self._active_since = [at_ms for at_ms, _, _ in active]
-        self._active = [controller for _, controller, _ in active]
-        self._leaders: dict[Key, list[tuple[int, int]]] = defaultdict(list)
-        for line in lines:
-            if line.kind == K.LEADER_STARTED and line.event.topic is not None and line.event.partition is not None:
-                key = (line.event.topic, line.event.partition)
-                self._leaders[key].append((line.at_ms, line.event.logged_by or 0))
-        self._has_live = {
-            _content(line) for line in lines if line.kind == K.ASSIGNMENT_REPLAYED and self._is_live(line)
-        }
-        self._seen: set[object] = set()
+        self._active_since = [at_ms for at_ms, _ in active]
+        self._active = [controller for _, controller in active]
 
-    def read(self, lines: Sequence[Line]) -> None:
-        for line in lines:
-            key = (line.event.topic or "", line.event.partition if line.event.partition is not None else -1)
-            match line.kind:
-                case K.PARTITION_CREATED if line.fields.get("novelty") != "existing":
-                    self._created(key, line)
-                case K.ASSIGNMENT_REPLAYED:
-                    self._replayed(key, line)
-                case K.ALTER_PARTITION_DONE if self._is_live(line) and "isr" in line.fields:
-                    self._altered(key, line)
-                case K.TOPIC_REMOVED:
-                    for known in [known for known in self.states if known[0] == line.event.topic]:
-                        self.attempts.remove(known, line.at_ms, line.event.ref)
-                        del self.states[known]
-                case K.BROKER_FENCED:
-                    self.brokers.away(line.fields["broker_id"], line.at_ms, line.event.ref)
-                case K.REASSIGNMENT_REFUSED:
-                    self._refused(key, line)
-                case K.THROTTLE_CHANGED:
-                    self._throttle(line)
-                case K.FOLLOWER_STARTED if key in self.attempts.open and line.event.logged_by is not None:
-                    running = self.attempts.open[key]
-                    if line.event.logged_by in running.adding:
-                        running.fetching.setdefault(line.event.logged_by, line.at_ms)
+    # What lines say
+
+    def read(self, line: Line) -> None:
+        topic, partition = line.event.topic, line.event.partition
+        if topic is not None and partition is not None:
+            self._of_partition(topic, partition, line)
+        elif topic is not None and line.kind == K.TOPIC_REMOVED:
+            for (name, _), stories in self.stories.items():
+                if name == topic and stories[-1].removed is None:
+                    stories[-1].removed = (line.at_ms, line.event.ref)
+        else:
+            self._of_cluster(line)
+
+    def _of_partition(self, topic: str, partition: int, line: Line) -> None:
+        if line.kind == K.REASSIGNMENT_REFUSED:
+            self._refused(topic, partition, line)
+            return
+        story = self._story(topic, partition, line)
+        if story is None:
+            return
+        broker = line.event.logged_by
+        if line.kind == K.FOLLOWER_STARTED and broker is not None:
+            story.starts.append((line.at_ms, broker))
+        elif line.kind == K.REPLICA_DELETED and line.event.node in self._brokers:
+            story.given_up.append((line.at_ms, self._brokers[line.event.node]))
+        if (seen := sighting(line, is_live=self._is_live(line))) is not None:
+            story.sightings.append(seen)
+
+    def _story(self, topic: str, partition: int, line: Line) -> Story | None:
+        """The life of the partition that a line tells of: a topic may be deleted, and made again with another id."""
+        stories = self.stories[topic, partition]
+        record = line.fields.get("record")
+        topic_id = line.fields.get("topic_id") if record is None else record.get("topicId")
+        for story in reversed(stories):
+            if topic_id is None or story.topic_id in (None, topic_id):
+                story.topic_id = story.topic_id or topic_id
+                if story.removed is not None and topic_id is None:
+                    return None  # what brokers say while they give it up
+                return story
+        stories.append(Story(topic_id))
+        return stories[-1]
 
     def _is_live(self, line: Line) -> bool:
-        """Whether the controller that wrote it was the active one; where nothing tells, the first line counts."""
+        """Whether the controller that wrote it was the active one; where nothing tells, every line counts."""
         at = bisect_right(self._active_since, line.at_ms) - 1
         return at < 0 or self._active[at] == line.event.logged_by
 
-    def _created(self, key: Key, line: Line) -> None:
-        if key not in self.states:
-            replicas = line.fields["replicas"]
-            self.states[key] = PartitionState(
-                replicas=replicas, isr=replicas, leader=replicas[0], at_ms=line.at_ms, ref=line.event.ref
-            )
+    def _of_cluster(self, line: Line) -> None:
+        fields, at_ms, ref = line.fields, line.at_ms, line.event.ref
+        match line.kind:
+            case K.BROKER_FENCED if self._is_live(line):
+                self.around.brokers.away(fields["broker_id"], at_ms, ref)
+            case _ if line.kind == BROKER_CHANGED:
+                if "level" in fields:
+                    self.around.rule = CompletionRule(max(self.around.rule.level or 0, fields["level"]))
+                if fields["fenced"] and self._is_live(line):
+                    self._fenced(fields["broker_id"], fields["fenced"] == 1, line)
+            case K.THROTTLE_CHANGED:
+                self._throttle(line)
 
-    def _replayed(self, key: Key, line: Line) -> None:
-        content = _content(line)
-        if content in self._seen or (content in self._has_live and not self._is_live(line)):
-            return
-        self._seen.add(content)
-        if content not in self._has_live:
-            self.late.add(key)
-        fields, record = line.fields, line.fields["record"]
-        before = self._before(key, line)
-        leader = record.get("leader", -2)
-        after = PartitionState(
-            replicas=fields.get("replicas", record.get("replicas", before.replicas)),
-            isr=fields.get("isr", record.get("isr", before.isr)),
-            leader=before.leader if leader == -2 else None if leader == -1 else leader,
-            adding=record.get("addingReplicas", before.adding),
-            removing=record.get("removingReplicas", before.removing),
-            leader_epoch=fields.get("leader_epoch"),
-            partition_epoch=fields.get("partition_epoch"),
-            at_ms=line.at_ms,
-            ref=line.event.ref,
-        )
-        if record.get("topicId"):
-            self.names[record["topicId"]] = key[0]
-        self._change(key, line, before, after)
+    def _fenced(self, broker: int, is_fenced: bool, line: Line) -> None:
+        brokers = self.around.brokers
+        if not is_fenced:
+            brokers.here(broker, line.at_ms)
+        elif broker in brokers.known:  # a new one is registered fenced
+            brokers.away(broker, line.at_ms, line.event.ref)
+        brokers.known.add(broker)
 
-    def _altered(self, key: Key, line: Line) -> None:
-        """An ISR that grew: these lines say "completed" while it goes on. Real ends have a replayed line too."""
-        if line.fields.get("replicas") != line.fields.get("from_replicas"):
-            return
-        before = self._before(key, line)
-        after = replace(
-            before,
-            isr=line.fields["isr"],
-            leader=before.leader if before.leader is not None else line.fields.get("broker_id"),
-            leader_epoch=line.fields.get("leader_epoch"),
-            partition_epoch=line.fields.get("partition_epoch"),
-            at_ms=line.at_ms,
-            ref=line.event.ref,
-        )
-        self._change(key, line, before, after)
-
-    def _change(self, key: Key, line: Line, before: PartitionState, after: PartitionState) -> None:
-        self.states[key] = after
-        attempt_id = f"{key[0]}-{key[1]}@{line.event.ref.partition('#')[2] or line.event.ref}"
-        self.attempts.change(key, key[0], before, after, line.at_ms, line.event.ref, attempt_id)
-
-    def _before(self, key: Key, line: Line) -> PartitionState:
-        """As known, corrected by what the line itself says was before: ISR changes between leave no line."""
-        fields = line.fields
-        known = self.states.get(key)
-        leader = self._leader_at(key, line.at_ms)
-        if known is None:
-            replicas = fields.get("from_replicas", fields["record"].get("replicas", ()) if "record" in fields else ())
-            return PartitionState(replicas=replicas, isr=fields.get("from_isr", ()), leader=leader)
-        isr = fields.get("from_isr", known.isr)
-        changed = replace(known, isr=isr, leader=leader if leader is not None else known.leader)
-        if set(isr) != set(known.isr) and key in self.attempts.open:
-            self.attempts.open[key].take(changed, line.at_ms, line.event.ref)
-        return changed
-
-    def _leader_at(self, key: Key, at_ms: int) -> int | None:
-        started = self._leaders.get(key, [])
-        before = [leader for since_ms, leader in started if since_ms <= at_ms]
-        return before[-1] if before else None
-
-    def _refused(self, key: Key, line: Line) -> None:
+    def _refused(self, topic: str, partition: int, line: Line) -> None:
         if not self._is_live(line):
             return
         self.refused.append(
             Reassignment(
                 cluster_id=self.cluster_id,
-                reassignment_id=f"{key[0]}-{key[1]}@{line.event.ref.partition('#')[2] or line.event.ref}",
-                topic=key[0],
-                partition=key[1],
+                reassignment_id=_attempt_id(topic, partition, line.event.ref),
+                topic=topic,
+                partition=partition,
                 started_at_ms=line.at_ms,
                 ended_at_ms=line.at_ms,
                 outcome="refused",
@@ -186,45 +154,94 @@ class _LogFold:
         resource = entity.partition("name='")[2].partition("'")[0]
         value = line.fields.get("value")
         if value is None:
-            self.throttles.remove(resource_type, resource, name, line.at_ms, line.event.ref)
+            self.around.throttles.remove(resource_type, resource, name, line.at_ms, line.event.ref)
         else:  # `[hidden]` is printed for rates, also when they are removed
             shown = None if value == "[hidden]" else value
-            self.throttles.set(resource_type, resource, name, shown, line.at_ms, line.event.ref)
+            self.around.throttles.set(resource_type, resource, name, shown, line.at_ms, line.event.ref)
 
-    def history(self, now_ms: int, stall_limit_ms: int) -> ReassignmentHistory:
+    # What partitions went through
+
+    def _tell(self, topic: str, partition: int, story: Story) -> PartitionState | None:
+        key = (story.topic_id or topic, partition)
+        if not story.tells_of_growth:
+            self.unseen.add(key)
+        before: PartitionState | None = None
+        for after, is_late in story.states():
+            if before is not None and after.at_ms is not None:
+                running = self.attempts.open.get(key)
+                if running is not None:
+                    self.around.note(running, after.at_ms)
+                attempt_id = _attempt_id(topic, partition, after.ref)
+                self.attempts.change(key, topic, before, after, after.at_ms, after.ref, attempt_id)
+                if before.leader is not None and after.leader not in (None, before.leader):
+                    self.elections.append(
+                        kraft_election(
+                            self.cluster_id,
+                            topic,
+                            partition,
+                            before,
+                            after,
+                            self.around.brokers,
+                            at_ms=after.at_ms,
+                            ref=after.ref,
+                            is_assignment=_assignment(before) != _assignment(after),
+                        )
+                    )
+                if is_late and (before.replicas, before.adding) != (after.replicas, after.adding):
+                    self.late.add(key)
+                if (running := self.attempts.open.get(key)) is not None:
+                    for at_ms, broker in story.starts:
+                        if broker in running.adding and at_ms >= (running.started_at_ms or 0) - 1_000:
+                            running.fetching.setdefault(broker, at_ms)
+            before = after
+        if story.removed is not None:
+            running = self.attempts.open.get(key)
+            if running is not None:
+                self.around.note(running, story.removed[0])
+            self.attempts.remove(key, *story.removed)
+            return None
+        return before
+
+    def history(self, now_ms: int) -> ReassignmentHistory:
+        replicas: dict[tuple[str, int], tuple[int, ...]] = {}
+        names: dict[str, str] = {}
+        for (topic, partition), stories in self.stories.items():
+            for story in stories:
+                state = self._tell(topic, partition, story)
+                if story.topic_id is not None:
+                    names[story.topic_id] = topic
+                if state is not None:
+                    replicas[topic, partition] = state.replicas
         ended = [
-            attempt.build(self.cluster_id, controller_changes=self._changes(attempt.started_at_ms, attempt.ended_at_ms),
-                          is_final=True)
-            for attempt in self.attempts.take_ended()
-        ]  # fmt: skip
-        running = []
-        for attempt in self.attempts.open.values():
-            since_ms = attempt.last_progress_ms
-            attempt.count_until(now_ms)
-            built = attempt.build(
-                self.cluster_id, controller_changes=self._changes(attempt.started_at_ms, now_ms), is_final=False
-            )
-            stands = attempt.state is not None and bool(overlap(attempt.state))
-            if since_ms is not None and (stands or now_ms - since_ms > stall_limit_ms):
-                why = blocker(attempt, self.brokers, self.throttles, since_ms, now_ms)
-                # Who leads is often not told here.
-                name = "unknown" if why.blocked_by == "no_leader" else why.blocked_by
-                built = replace(built, stalled_since_ms=since_ms, blocked_by=name, blocked_replicas=why.replicas)
-            running.append(built)
-        told = [
-            replace(r, is_complete_evidence=False, detail=_TOLD_LATE) if (r.topic, r.partition) in self.late else r
-            for r in (*ended, *running)
+            self.around.ended(a, controller_changes=self._changes(a.started_at_ms, a.ended_at_ms))
+            for a in self.attempts.take_ended()
+        ]
+        running = [
+            self.around.running(a, controller_changes=self._changes(a.started_at_ms, now_ms), now_ms=now_ms)
+            for a in self.attempts.open.values()
         ]
         return ReassignmentHistory(
             cluster_id=self.cluster_id,
             reassignments=tuple(
-                sorted((*told, *self.refused), key=lambda r: (r.started_at_ms or 0, r.topic, r.partition))
+                sorted(
+                    (*map(self._doubted, (*ended, *running)), *self.refused),
+                    key=lambda r: (r.started_at_ms or 0, r.topic, r.partition),
+                )
             ),
-            throttles=self.throttles.all(),
-            replicas={key: state.replicas for key, state in self.states.items()},
-            topic_names=dict(self.names),
+            elections=tuple(sorted(self.elections, key=lambda e: (e.at_ms, e.topic, e.partition))),
+            throttles=self.around.throttles.all(),
+            replicas=replicas,
+            topic_names=names,
             seen_until_ms=now_ms,
         )
+
+    def _doubted(self, r: Reassignment) -> Reassignment:
+        key = (r.topic_id or r.topic, r.partition)
+        if key in self.unseen and r.blocked_by in ("replica_not_fetching", "old_replica_out_of_sync"):
+            r = replace(r, blocked_by="unknown", blocked_replicas=())
+        if key in self.late:
+            r = replace(r, is_complete_evidence=False, detail=r.detail or _TOLD_LATE)
+        return r
 
     def _changes(self, from_ms: int | None, to_ms: int | None) -> int:
         if from_ms is None or to_ms is None:
@@ -232,10 +249,9 @@ class _LogFold:
         return bisect_right(self._active_since, to_ms) - bisect_right(self._active_since, from_ms)
 
 
-def _content(line: Line) -> object:
-    """The same for the same record on every controller, whenever it was replayed."""
-    event = line.event
-    epoch = line.fields.get("partition_epoch")
-    if epoch is not None:
-        return event.topic, event.partition, line.fields["record"].get("topicId"), epoch
-    return event.topic, event.partition, tuple(sorted((k, str(v)) for k, v in line.fields["record"].items()))
+def _assignment(state: PartitionState) -> object:
+    return state.replicas, state.adding, state.removing
+
+
+def _attempt_id(topic: str, partition: int, ref: str) -> str:
+    return f"{topic}-{partition}@{ref.partition('#')[2] or ref}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,16 +13,67 @@ from rebalance_audit.domain.log_lines.controller import CONTROLLER_SIGNS
 from rebalance_audit.domain.model import SourceLine
 from rebalance_audit.domain.reassign.advice import is_legal_topic
 from rebalance_audit.domain.reassign.brokers import THROTTLES
+from rebalance_audit.domain.reassign.stall import Roll, Surroundings
 
-_ELECT_PREFERRED = re.compile(r"\[QuorumController id=(\d+)\] Periodic task electPreferred generated (\d+) records? ")
+_N = r"(\d{1,18})"
+_TP = r"([\w.-]{1,249})-(\d{1,9})"
+_ELECT_PREFERRED = re.compile(rf"\[QuorumController id={_N}\] Periodic task electPreferred generated {_N} records? ")
 _TOPIC_DELETED = re.compile(
-    r"\[Topic Deletion Manager (\d+)\] Deletion of topic ([\w.-]{1,249}) successfully completed"
+    rf"\[Topic Deletion Manager {_N}\] Deletion of topic ([\w.-]{{1,249}}) successfully completed"
 )
-_TOPIC_DELETING = re.compile(r"\[Topic Deletion Manager (\d+)\] Handling deletion for topics ([\w.,-]+)")
 _NO_OVERRIDE = re.compile(r"Processing override for entityPath: (\S+) with config: (?:\w+\(\)|\{\})")
-_SIGNS = ("electPreferred generated", "Topic Deletion Manager", "Processing override for entityPath")
+_SEEN = re.compile(  # up to 3.9 `and partition state LeaderAndIsrPartitionState(…) since`
+    rf"\[Broker id={_N}\] Skipped the become-(?:leader|follower) state change for {_TP} with topic id (?:Some\()?"
+    r"([\w-]+)\)?(?:,| and) partition (?:registration|state) \w+\((.*?)\) (?:and isNew=|since )"
+)
+_ROLLED = re.compile(rf"\[\w*Log partition={_TP}, dir=[^\]]*\] Rolled new log segment at offset {_N} in ")
+_DISK_LOST = re.compile(
+    rf"\[ReplicaManager broker={_N}\] Broker \d+ stopped fetcher for partitions ([\w.,-]*) and stopped moving logs"
+)
+_BROKER_CHANGED = re.compile(
+    rf"\[QuorumController id={_N}\] Replayed (?:initial )?(?:RegisterBrokerRecord|BrokerRegistrationChangeRecord) "
+    rf".{{0,200}}?\(brokerId={_N}, .{{0,5000}}?fenced=(true|false|-?\d)"
+)
+_HANDLED = re.compile(rf"\[Controller id={_N}\] Handling reassignment of partition {_TP} to new replicas ([\d,]+)")
+_STORED = re.compile(
+    rf"\[Controller id={_N}\] Updated assigned replicas for partition {_TP} being reassigned to ([\d,]+)"
+)
+_CAUGHT_UP = re.compile(
+    rf"\[Controller id={_N}\] {_N}/{_N} replicas have caught up with the leader for partition {_TP} being reassigned"
+)
+_SENT = re.compile(
+    rf"\[Controller id={_N} epoch=\d+\] Sending become-(?:leader|follower) LeaderAndIsr request PartitionState\("
+    rf"controllerEpoch=\d+, leader=(-?\d{{1,18}}), leaderEpoch={_N}, isr=([\d,]*), zkVersion={_N}, .{{0,5000}}?\) to "
+    rf"broker \d+ for partition {_TP}"
+)
+_NO_HEARTBEAT = re.compile(
+    rf"\[BrokerLifecycleManager id={_N}\] Unable to send a heartbeat because the RPC got timed out"
+)
+_LEVEL = re.compile(rf"name='metadata.version', minSupportedVersion=\d+, maxSupportedVersion={_N}")
+_SIGNS = (
+    "electPreferred generated",
+    "Topic Deletion Manager",
+    "Processing override for entityPath",
+    "Skipped the become-",
+    "Rolled new log segment",
+    "stopped fetcher for partitions",
+    "Unable to send a heartbeat",
+    "Handling reassignment of partition",
+    "Updated assigned replicas for partition",
+    "replicas have caught up with the leader",
+    " LeaderAndIsr request PartitionState(",
+    "Replayed RegisterBrokerRecord",
+    "Replayed initial RegisterBrokerRecord",
+    "Replayed BrokerRegistrationChangeRecord",
+)
 _ENTRY = re.compile("(" + "|".join(re.escape(name) for name in THROTTLES) + r")(?: -> |=)")
-PREFERRED_RUN = "preferred_run"
+_REGISTERED = re.compile(r"(\w+)=(?:\[([^\]]*)\]|(-?\d{1,18}))")
+PREFERRED_RUN, PARTITION_SEEN, SEGMENT_ROLLED = "preferred_run", "partition_seen", "segment_rolled"
+DISK_LOST, BROKER_CHANGED, NO_HEARTBEAT = "disk_lost", "broker_changed", "no_heartbeat"
+REQUEST_HANDLED, REPLICAS_STORED, STATE_SENT = "request_handled", "replicas_stored", "state_sent"
+_SAME_OUTAGE_MS = 30_000
+"""A broker without a controller says so every broker.heartbeat.interval.ms and more: 4 s by default."""
+_BY_BROKERS = (ControllerKind.LEADER_STARTED, ControllerKind.FOLLOWER_STARTED, PARTITION_SEEN)
 LINE_SIGNS = (*CONTROLLER_SIGNS, *_SIGNS)
 """A line without any of these says nothing here."""
 
@@ -34,7 +85,10 @@ class Line:
     at_ms: int
     event: ControllerEvent
     kind: str
-    """A ControllerKind, or PREFERRED_RUN: automatic elections in KRaft (count)."""
+    """A ControllerKind, or one of this module: PREFERRED_RUN (automatic elections in KRaft: count), PARTITION_SEEN (a
+    broker's registration), SEGMENT_ROLLED (offset), DISK_LOST (partitions), BROKER_CHANGED (fenced, level),
+    NO_HEARTBEAT; and of ZooKeeper mode up to 2.3 REQUEST_HANDLED (replicas), REPLICAS_STORED (replicas), STATE_SENT
+    (leader, leader_epoch, isr, version)."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -65,22 +119,28 @@ class LogLines:
     def _parsed(self, source: SourceLine) -> Iterator[Line]:
         if (event := parse_controller_line(source)) is not None:
             if event.topic is None or is_legal_topic(event.topic):
+                if event.kind is ControllerKind.PARTITION_CREATED and "PartitionRegistration(" in source.text:
+                    told = registration(source.text.partition("PartitionRegistration(")[2])
+                    event = replace(event, fields={**event.fields, "registration": told})
                 yield self._line(event, event.kind.value)
         elif any(sign in source.text for sign in _SIGNS) and (head := read_head(source.text)) is not None:
-            for kind, logged_by, topic, fields in _own_forms(head.message):
-                event = ControllerEvent(
-                    kind=ControllerKind.TOPIC_REMOVED,
-                    ref=source.ref,
-                    node=source.node,
-                    local_at_ms=head.local_at_ms,
-                    at_ms=head.at_ms,
-                    topic=topic,
-                    logged_by=logged_by,
-                    fields=fields,
-                )
-                if kind == ControllerKind.THROTTLE_CHANGED:
-                    event = replace(event, kind=ControllerKind.THROTTLE_CHANGED)
-                yield self._line(event, kind)
+            # Names in brackets before the message look like a thread.
+            message = head.message if head.message.startswith("[") else f"[{head.thread}] {head.message}"
+            if (own := _own_form(head.message) or _own_form(message)) is None:
+                return
+            kind, logged_by, topic, partition, fields = own
+            event = ControllerEvent(
+                kind=kind if isinstance(kind, ControllerKind) else ControllerKind.TOPIC_REMOVED,
+                ref=source.ref,
+                node=source.node,
+                local_at_ms=head.local_at_ms,
+                at_ms=head.at_ms,
+                topic=topic,
+                partition=partition,
+                logged_by=logged_by,
+                fields=fields,
+            )
+            yield self._line(event, kind)
 
     def _line(self, event: ControllerEvent, kind: str) -> Line:
         at_ms = event.at_ms
@@ -103,16 +163,109 @@ def settled(lines: Iterable[Line], clocks: Mapping[str, NodeClock]) -> list[Line
     return sorted(found, key=lambda line: line.at_ms)
 
 
-def _own_forms(message: str) -> Iterator[tuple[str, int | None, str | None, dict[str, Any]]]:
+def _own_form(message: str) -> tuple[str, int | None, str | None, int | None, dict[str, Any]] | None:
+    """(kind, who wrote it, topic, partition, fields)."""
     if found := _ELECT_PREFERRED.match(message):
-        yield PREFERRED_RUN, int(found[1]), None, {"count": int(found[2])}
-    elif found := _TOPIC_DELETED.match(message):
-        yield ControllerKind.TOPIC_REMOVED.value, int(found[1]), found[2], {}
-    elif found := _TOPIC_DELETING.match(message):
-        for topic in found[2].split(","):
-            yield ControllerKind.TOPIC_REMOVED.value, int(found[1]), topic, {}
-    elif found := _NO_OVERRIDE.match(message):
-        yield ControllerKind.THROTTLE_CHANGED.value, None, None, {"entity": found[1], "text": ""}
+        return PREFERRED_RUN, int(found[1]), None, None, {"count": int(found[2])}
+    if found := _TOPIC_DELETED.match(message):
+        return ControllerKind.TOPIC_REMOVED, int(found[1]), found[2], None, {}
+    if found := _NO_OVERRIDE.match(message):
+        return ControllerKind.THROTTLE_CHANGED, None, None, None, {"entity": found[1], "text": ""}
+    if found := _SEEN.match(message):
+        told = registration(found[5])
+        fields = {"topic_id": found[4], "registration": told, "partition_epoch": told.pop("epoch", None)}
+        return PARTITION_SEEN, int(found[1]), found[2], int(found[3]), fields
+    if found := _ROLLED.match(message):
+        return SEGMENT_ROLLED, None, found[1], int(found[2]), {"offset": int(found[3])}
+    if found := _DISK_LOST.match(message):
+        return DISK_LOST, int(found[1]), None, None, {"partitions": tuple(filter(None, found[2].split(",")))}
+    if found := _HANDLED.match(message):
+        return REQUEST_HANDLED, int(found[1]), found[2], int(found[3]), {"replicas": _ids(found[4])}
+    if found := _STORED.match(message):
+        return REPLICAS_STORED, int(found[1]), found[2], int(found[3]), {"replicas": _ids(found[4])}
+    if found := _CAUGHT_UP.match(message):
+        kind = ControllerKind.REPLICAS_CAUGHT_UP if found[2] == found[3] else ControllerKind.REPLICAS_WAITING
+        return kind, int(found[1]), found[4], int(found[5]), {}
+    if found := _SENT.match(message):
+        fields = {
+            "leader": int(found[2]),
+            "leader_epoch": int(found[3]),
+            "isr": _ids(found[4]),
+            "version": int(found[5]),
+        }
+        return STATE_SENT, int(found[1]), found[6], int(found[7]), fields
+    if found := _NO_HEARTBEAT.match(message):
+        return NO_HEARTBEAT, int(found[1]), None, None, {}
+    if found := _BROKER_CHANGED.match(message):
+        level = _LEVEL.search(message)
+        fields = {"broker_id": int(found[2]), "fenced": {"true": 1, "false": -1}.get(found[3]) or int(found[3])}
+        return BROKER_CHANGED, int(found[1]), None, None, fields | ({"level": int(level[1])} if level else {})
+    return None
+
+
+def registration(text: str) -> dict[str, Any]:
+    """Of `replicas=[1, 2], …, isr=[1, 2], …, leader=1, …, partitionEpoch=0`: as a sighting names them."""
+    told = _REGISTERED.findall(text[:65_536])
+    lists = {name: ids for name, ids, number in told if not number}
+    numbers = {name: number for name, _, number in told if number}
+    found: dict[str, Any] = {}
+    for ours, theirs in (
+        ("replicas", "replicas"), ("isr", "isr"), ("adding", "addingReplicas"), ("removing", "removingReplicas"),
+    ):  # fmt: skip
+        if theirs in lists and (lists[theirs] or ours != "replicas"):  # a partition has some
+            found[ours] = _ids(lists[theirs])
+    for ours, theirs in (("leader", "leader"), ("leader_epoch", "leaderEpoch"), ("epoch", "partitionEpoch")):
+        if theirs in numbers:
+            found[ours] = int(numbers[theirs])
+    return found
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(int(broker) for broker in re.findall(r"\d{1,18}", text))
+
+
+def surroundings_in(lines: Sequence[Line], cluster_id: str, stall_limit_ms: int) -> Surroundings:
+    """What logs say of copies, disks and controllers; lines in order of time."""
+    around = Surroundings(cluster_id, stall_limit_ms, rolls=_rolls_in(lines), without_controller=_outages_in(lines))
+    for line in lines:
+        if line.kind == DISK_LOST and line.event.logged_by is not None:
+            around.brokers.lost_disk(line.event.logged_by, line.fields["partitions"], line.at_ms, line.event.ref)
+    return around
+
+
+def brokers_by_node(lines: Iterable[Line]) -> dict[str, int]:
+    """Which broker's logs a node's are, where its lines say so."""
+    told = ((line.event.node, line.event.logged_by) for line in lines if line.kind in _BY_BROKERS)
+    return {node: broker for node, broker in told if broker is not None}
+
+
+def _rolls_in(lines: Sequence[Line]) -> dict[tuple[str, int], list[Roll]]:
+    """How far each broker's copy of a partition came, by what its own log says."""
+    brokers = brokers_by_node(lines)
+    found: dict[tuple[str, int], list[Roll]] = {}
+    for line in lines:
+        broker = brokers.get(line.event.node)
+        if line.kind == SEGMENT_ROLLED and broker is not None and line.event.topic is not None:
+            place = (line.event.topic, line.event.partition or 0)
+            found.setdefault(place, []).append(Roll(line.at_ms, broker, line.fields["offset"]))
+    return found
+
+
+def _outages_in(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
+    """(from, to, ref): when most brokers reached no active controller; of one alone it is that broker's trouble."""
+    known = {line.fields["broker_id"] for line in lines if line.kind == BROKER_CHANGED}
+    found: list[tuple[int, int, str, set[int | None]]] = []
+    for line in (line for line in lines if line.kind == NO_HEARTBEAT):
+        if found and line.at_ms - found[-1][1] <= _SAME_OUTAGE_MS:
+            from_ms, _, ref, who = found.pop()
+            found.append((from_ms, line.at_ms, ref, {*who, line.event.logged_by}))
+        else:
+            found.append((line.at_ms, line.at_ms, line.event.ref, {line.event.logged_by}))
+    return [
+        (from_ms, to_ms, ref)
+        for from_ms, to_ms, ref, who in found
+        if (2 * len(who) > len(known) if known else len(who) > 1)
+    ]
 
 
 def throttles_in(text: str) -> dict[str, str]:

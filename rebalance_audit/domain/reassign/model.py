@@ -6,7 +6,7 @@ Instants are epoch milliseconds UTC. None means not known.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 OUTCOMES = ("completed", "cancelled", "superseded", "deleted", "open", "refused", "unknown")
@@ -18,6 +18,7 @@ BLOCKERS = (
     "no_leader",
     "broker_down",
     "old_replica_out_of_sync",
+    "disk_failed",
     "throttle",
     "replica_not_fetching",
     "controller_unavailable",
@@ -201,17 +202,30 @@ class ReassignmentHistory:
     """Brokers that do not lead all they are preferred for."""
     replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """(topic, partition) -> its replicas now; where logs are the only source, of those they name."""
+    states: Mapping[tuple[str, int], PartitionState] = field(default_factory=dict)
+    """The same with leader and in-sync replicas, where the metadata log tells."""
+    names_all_partitions: bool = False
+    """`replicas` holds every partition there is: the metadata log, or the brokers, told."""
     topic_names: Mapping[str, str] = field(default_factory=dict)
     """Topic id -> name."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets [from, to) of the metadata log that no file at hand holds."""
     seen_until_ms: int | None = None
 
+    def spans(self) -> dict[tuple[str, int], list[tuple[int, int | None, str]]]:
+        """(topic, partition) -> (from, to or None while it runs, reassignment id), of those whose times are known."""
+        found: dict[tuple[str, int], list[tuple[int, int | None, str]]] = {}
+        for r in self.reassignments:
+            if r.started_at_ms is not None and (r.ended_at_ms is not None or r.outcome == "open"):
+                spans = found.setdefault((r.topic, r.partition), [])
+                spans.append((r.started_at_ms, r.ended_at_ms, r.reassignment_id))
+        return found
+
 
 def reassignment_row(reassignment: Reassignment) -> dict[str, Any]:
     """Columns of gold.reassignment."""
-    row = asdict(reassignment)
-    del row["steps"]
+    row = {name: getattr(reassignment, name) for name in _OF_REASSIGNMENT}
+    row["progress"] = [{name: getattr(each, name) for name in _OF_PROGRESS} for each in reassignment.progress]
     return row
 
 
@@ -223,14 +237,19 @@ def step_rows(reassignment: Reassignment) -> list[dict[str, Any]]:
         "topic": reassignment.topic,
         "partition": reassignment.partition,
     }
-    return [known | asdict(step) for step in reassignment.steps]
+    return [known | {name: getattr(step, name) for name in _OF_STEP} for step in reassignment.steps]
 
 
 def election_row(election: LeaderElection) -> dict[str, Any]:
     """Columns of gold.leader_election."""
-    return asdict(election)
+    return {name: getattr(election, name) for name in _OF_ELECTION}
 
 
-def throttle_row(throttle: Throttle) -> dict[str, Any]:
-    """Columns of gold.throttle."""
-    return asdict(throttle)
+def _names(row: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(row))
+
+
+# Not dataclasses.asdict: it copies every tuple, and a large log has a million rows.
+_OF_REASSIGNMENT = tuple(name for name in _names(Reassignment) if name != "steps")
+_OF_PROGRESS, _OF_STEP = _names(ReplicaProgress), _names(ReassignmentStep)
+_OF_ELECTION = _names(LeaderElection)

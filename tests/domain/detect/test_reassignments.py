@@ -30,6 +30,26 @@ def throttled() -> MetadataStory:
     return base().throttle("orders", "1000", (0, 1, 2, 3, 5))
 
 
+def still_moving(story: MetadataStory) -> MetadataStory:
+    """Another partition has ended, this one goes on and makes progress."""
+    story.at(10_000).partition(1, (1, 0, 2)).change(1, replicas=(3, 1, 0, 2), adding=(3,), removing=(2,))
+    return done(asked(story)).at(80_000).change(1, isr=(1, 0, 2, 3)).at(160_000).no_op()
+
+
+def three_elsewhere() -> MetadataStory:
+    story = MetadataStory().topic("orders", *[(1, 2)] * 20)
+    for partition in (7, 8, 9):
+        story.change(partition, leader=2)
+    return story
+
+
+def cancelled_overlap() -> MetadataStory:
+    """As seen on 4.3.0: replaced by a list without one of the new brokers, it hung until it was cancelled."""
+    story = asked().at(12_000).change(replicas=(0, 1, 3, 2, 5), removing=(2, 5))
+    story.at(13_000).change(isr=(0, 1, 2, 3, 5)).at(200_000)
+    return story.change(replicas=(0, 1, 2), adding=(), removing=(), isr=(0, 1, 2))
+
+
 CASES: list[tuple[str, Story, dict[str, tuple[str, str]]]] = [
     ("a move that completes", lambda: done(asked()), {}),
     ("a move that runs for less than the limit", lambda: asked().at(100_000).no_op(), {}),
@@ -83,6 +103,37 @@ CASES: list[tuple[str, Story, dict[str, tuple[str, str]]]] = [
         lambda: asked().at(11_000).change(isr=(1,), leader=-1).at(20_000).no_op(),
         {"RA005": ("critical", "open")},
     ),
+    ("a stall of exactly the limit", lambda: asked().at(100_000).no_op(), {}),
+    ("a stall one millisecond longer", lambda: asked().at(100_001).no_op(), {"RA001": ("warning", "open")}),
+    ("a throttle five minutes after the last move", lambda: done(asked(throttled())).at(320_000).no_op(), {}),
+    ("a throttle while something else moves", lambda: still_moving(throttled()), {}),
+    (
+        "a broker's default throttle without any list",
+        lambda: done(asked(base().config(4, "", "leader.replication.throttled.rate", "1"))).at(400_000).no_op(),
+        {"RA002": ("warning", "open")},
+    ),
+    ("a leader elsewhere while something moves", lambda: still_moving(base().change(1, leader=0)), {}),
+    (
+        "two of twenty leaders elsewhere, which is Kafka's own limit",
+        lambda: MetadataStory().topic("orders", *[(1, 2)] * 20).change(7, leader=2).change(8, leader=2),
+        {},
+    ),
+    (
+        "three of twenty leaders elsewhere",
+        lambda: three_elsewhere(),
+        {"RA004": ("info", "open")},
+    ),
+    (
+        "fewer copies than before for longer than a restart takes",
+        lambda: done(asked().at(11_000).change(isr=(0, 1)), at_ms=41_001),
+        {"RA005": ("warning", "resolved")},
+    ),
+    ("fewer copies for as long as a restart takes", lambda: done(asked().at(11_000).change(isr=(0, 1)), 41_000), {}),
+    (
+        "one that could not complete and was cancelled: its leader is not the preferred one any more",
+        lambda: cancelled_overlap(),
+        {"RA003": ("info", "resolved"), "RA004": ("info", "open"), "RA006": ("info", "resolved")},
+    ),
     ("a moment without a copy", lambda: done(asked().at(11_000).change(isr=(0, 1))), {}),
 ]
 
@@ -134,3 +185,26 @@ def test_a_throttle_could_go_when_the_last_move_ended() -> None:
 
 def test_an_empty_history_has_no_findings() -> None:
     assert detect_reassignments(ReassignmentHistory(cluster_id="lab")) == []
+
+
+def test_every_advice_about_something_open_has_the_command_to_type() -> None:
+    for name, story, _ in CASES:
+        for finding in found(story()):
+            if finding.status == "open" and "no progress" not in finding.title:
+                assert "kafka-" in (finding.advice or ""), (name, finding.advice)
+
+
+def test_a_throttle_left_behind_comes_with_the_command_that_removes_it() -> None:
+    (finding,) = found(done(asked(throttled())).at(400_000).no_op())
+    assert finding.advice is not None
+    assert finding.advice.endswith(
+        "kafka-configs --bootstrap-server HOST:PORT --alter --entity-type brokers --entity-name 0 --delete-config "
+        "follower.replication.throttled.rate,leader.replication.throttled.rate, and so for 5 other resources."
+    )
+
+
+def test_after_a_cancellation_the_old_order_can_be_asked_for() -> None:
+    story = asked().at(15_000).change(replicas=(0, 1, 2), adding=(), removing=(), leader=1)
+    (finding,) = (finding for finding in found(story) if finding.rule_id == "RA003")
+    assert '"replicas": [1, 0, 2]' in (finding.advice or "")
+    assert (finding.advice or "").endswith("--execute")

@@ -1,16 +1,12 @@
-"""Sentences an operator can act on, and what became of a plan."""
+"""Sentences an operator can act on."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 
-import pytest
-
-from rebalance_audit.domain.reassign import ReassignmentHistory
 from rebalance_audit.domain.reassign.advice import cancel_command, next_steps, plan_json
-from rebalance_audit.domain.reassign.explain import explain, explain_plan, summary
-from rebalance_audit.domain.reassign.plan import PlanError, compare, read_plan, throttle_removable_since_ms
+from rebalance_audit.domain.reassign.explain import explain, summary
 from tests.domain.reassign.stories import MetadataStory
 
 
@@ -22,74 +18,6 @@ def three() -> MetadataStory:
     story.at(20_000).change(0, isr=(2, 3, 5), leader=2, replicas=(2, 3, 5), adding=(), removing=())
     story.at(21_000).change(1, replicas=(2, 0, 1), adding=(), removing=(), leader=1)
     return story
-
-
-def plan(*moves: tuple[int, list[int]], topic: str = "orders") -> str:
-    partitions = [{"topic": topic, "partition": p, "replicas": r, "log_dirs": ["any"]} for p, r in moves]
-    return json.dumps({"version": 1, "partitions": partitions})
-
-
-def statuses(text: str, history: ReassignmentHistory) -> list[str]:
-    return [verdict.status for verdict in compare(read_plan(text), history)]
-
-
-def test_each_line_of_a_plan_has_its_verdict() -> None:
-    text = plan((0, [2, 3, 5]), (1, [2, 3, 5]), (2, [2, 3, 5]), (3, [2, 3, 5]), (3, [1, 0, 2]), (9, [1, 2]))
-    moves = json.loads(text)["partitions"]
-    history = three().history()
-    assert statuses(plan((0, [2, 3, 5]), (1, [2, 3, 5]), (2, [2, 3, 5]), (3, [2, 3, 5]), (9, [1, 2])), history) == [
-        "done",
-        "cancelled",
-        "moving",
-        "never_asked",
-        "never_asked",
-    ]
-    assert statuses(json.dumps({"partitions": moves[4:5]}), history) == ["done"]
-    assert statuses(plan((2, [2, 3, 5])), three().at(300_000).no_op().history()) == ["stalled"]
-
-
-def test_a_line_whose_partition_was_then_given_another_target_was_replaced() -> None:
-    story = three().at(22_000).change(2, replicas=(3, 5, 0, 1, 2), removing=(1, 2))
-    assert statuses(plan((2, [2, 3, 5]), (2 + 1, [1, 0, 2])), story.history()) == ["replaced", "done"]
-    assert statuses(plan((2, [3, 5, 0])), story.history()) == ["moving"]
-    story = three().at(22_000).change(0, replicas=(3, 2, 5))
-    assert statuses(plan((0, [2, 3, 5])), story.history()) == ["replaced"]
-
-
-def test_the_throttle_of_a_plan_can_go_when_its_last_line_has_ended() -> None:
-    history = three().history()
-    assert throttle_removable_since_ms(read_plan(plan((0, [2, 3, 5]), (1, [2, 3, 5]))), history) == 21_000
-    assert throttle_removable_since_ms(read_plan(plan((0, [2, 3, 5]), (2, [2, 3, 5]))), history) is None
-
-
-def test_a_plan_is_explained_line_by_line() -> None:
-    story = three().at(300_000).no_op()
-    history = story.history()
-    lines = explain_plan(compare(read_plan(plan((0, [2, 3, 5]), (2, [2, 3, 5]), (3, [2, 3]))), history), history)
-    assert lines[:3] == ["1 done: orders-0", "1 stands still: orders-2", "1 never asked for: orders-3"]
-    assert any(line.startswith("   do: ") for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("{", "is not JSON"),
-        ("[]", "no list"),
-        ('{"partitions": 3}', "no list"),
-        ('{"partitions": [{"topic": "a"}]}', "Entry 1"),
-        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}', "Entry 1"),
-        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}', "Entry 1"),
-        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, "x"]}]}', "Entry 1"),
-        ('{"partitions": [{"topic": "a", "partition": -1, "replicas": [1]}]}', "Entry 1"),
-        (plan((0, [1]), (0, [2])), "twice"),
-        ("[" * 100_000, "is not JSON"),
-    ],
-)
-def test_what_is_no_plan_gets_one_sentence(text: str, fault: str) -> None:
-    with pytest.raises(PlanError) as refused:
-        read_plan(text)
-    assert fault in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_running_one_says_how_far_it_is() -> None:

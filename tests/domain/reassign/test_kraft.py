@@ -321,3 +321,11 @@ def test_a_record_that_cannot_be_read_is_reported_and_the_rest_goes_on() -> None
     reader = MetadataReader()
     assert len(kraft_history(story.sources, cluster_id=CLUSTER, reader=reader).reassignments) == 1
     assert [(refused.source.offset, refused.error.reason) for refused in reader.refused] == [(2, "unknown_record_type")]
+
+
+def test_a_change_of_the_controller_after_the_end_is_not_counted() -> None:
+    story = MetadataStory().at(1_000).topic("orders", (1, 0, 2)).at(2_000)
+    story.change(replicas=(2, 3, 5, 0, 1), adding=(3, 5), removing=(0, 1)).new_controller(101)
+    story.change(isr=(2, 3, 5), leader=2, replicas=(2, 3, 5), adding=(), removing=()).new_controller(102)
+    (attempt,) = story.attempts()
+    assert attempt.controller_changes == 1
