@@ -195,14 +195,23 @@ def failing_rounds(history: History) -> list[Finding]:
 
     Silent for rounds whose assignment arrived.
     """
-    failing = [
-        s
-        for s in history.attempts
-        if "connect_assignment_failed" in {s.rebalance.trigger, *(t.trigger for t in s.rebalance.triggers)}
-    ]
+    failing: list[Step] = []
+    for step in history.attempts:
+        r = step.rebalance
+        is_follower = "connect_assignment_failed" in {r.trigger, *(t.trigger for t in r.triggers)}
+        # The round that failed is the one; where it is not in evidence, the one that it made necessary tells of it.
+        if r.connect_error or (is_follower and not (failing and failing[-1].index == step.index - 1)):
+            failing.append(step)
     found: list[Finding] = []
     for part in clusters(failing, history.limits.quiet_ms):
-        details = [t.detail for s in part for t in s.rebalance.triggers if t.trigger == "connect_assignment_failed"]
+        after = {s.index for s in part} | {s.index + 1 for s in part}
+        details = [
+            t.detail
+            for s in history.attempts
+            if s.index in after
+            for t in s.rebalance.triggers
+            if t.trigger == "connect_assignment_failed"
+        ]
         found += history.finding(
             "CN005",
             key=part[0].rebalance.rebalance_id,

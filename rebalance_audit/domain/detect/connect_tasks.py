@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from rebalance_audit.domain.detect.history import History, capped
 from rebalance_audit.domain.detect.wording import counted, duration, folded, shown
 from rebalance_audit.domain.model import ConnectTask, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlap:
+    earlier: ConnectTask
+    later: ConnectTask
+    overlap_ms: int
 
 
 def zombie_status(history: History) -> list[Finding]:
@@ -20,6 +29,7 @@ def zombie_status(history: History) -> list[Finding]:
     for task in history.tasks:
         by_name.setdefault((task.connector, task.task), []).append(task)
     dead: list[tuple[ConnectTask, int]] = []
+    twice: dict[tuple[str, ...], list[_Overlap]] = {}
     for intervals in by_name.values():
         intervals.sort(key=lambda t: t.from_ms)
         running = [t for t in intervals if t.state == "RUNNING"]
@@ -27,12 +37,20 @@ def zombie_status(history: History) -> list[Finding]:
             until_ms = earlier.to_ms if earlier.to_ms is not None else history.now_ms
             overlap_ms = min(until_ms, later.to_ms if later.to_ms is not None else history.now_ms) - later.from_ms
             if _worker(earlier) != _worker(later) and overlap_ms > limits.zombie_overlap_ms:
-                found += _two_workers(history, earlier, later, overlap_ms)
+                pair = tuple(sorted((_worker(earlier), _worker(later))))
+                twice.setdefault(pair, []).append(_Overlap(earlier, later, overlap_ms))
         for task in intervals:
             if task.state == "LOST":
                 lasted_ms = (task.to_ms if task.to_ms is not None else history.now_ms) - task.from_ms
                 if lasted_ms > limits.zombie_min_ms:
                     dead.append((task, lasted_ms))
+    for _, overlaps in sorted(twice.items()):
+        # One worker that does not know it was put out runs all it had: one finding, however many tasks.
+        overlaps.sort(key=lambda o: o.later.from_ms)
+        while overlaps:
+            end_ms = overlaps[0].later.from_ms + limits.quiet_ms
+            found += _two_workers(history, [o for o in overlaps if o.later.from_ms <= end_ms])
+            overlaps = [o for o in overlaps if o.later.from_ms > end_ms]
     for worker in sorted({_worker(t) for t, _ in dead}):
         mine = [(t, ms) for t, ms in dead if _worker(t) == worker]
         for part in _apart(mine, limits.quiet_ms):
@@ -40,21 +58,30 @@ def zombie_status(history: History) -> list[Finding]:
     return found
 
 
-def _two_workers(history: History, earlier: ConnectTask, later: ConnectTask, overlap_ms: int) -> list[Finding]:
-    is_open = earlier.to_ms is None and later.to_ms is None
+def _two_workers(history: History, overlaps: Sequence[_Overlap]) -> list[Finding]:
+    """`overlaps`: of one pair of workers, of about one time."""
+    first = overlaps[0]
+    longest_ms = max(o.overlap_ms for o in overlaps)
+    is_open = any(o.earlier.to_ms is None and o.later.to_ms is None for o in overlaps)
+    names = [_name(o.later) for o in overlaps]
+    what = shown(names[0]) if len(names) == 1 else counted(len(names), "task or connector", "tasks and connectors")
     return history.finding(
         "CN003",
-        key=f"{_name(earlier)} {earlier.from_ms} {later.from_ms}",
+        key=f"{_name(first.earlier)} {first.earlier.from_ms} {first.later.from_ms}",
         severity="critical" if is_open else "warning",
         is_open=is_open,
-        first_seen_at_ms=later.from_ms,
-        last_seen_at_ms=later.from_ms + overlap_ms,
-        title=f"{shown(_name(earlier))} of {history.group} was RUNNING on two workers at once for "
-        f"{duration(overlap_ms)}: "
-        f"{shown(_worker(earlier))} and {shown(_worker(later))}",
-        numbers={"overlap_ms": overlap_ms, "workers": [_worker(earlier), _worker(later)]},
-        advice="Look for records written twice, and restart the task's older worker.",
-        evidence=[*earlier.evidence[:2], *later.evidence[:2]],
+        first_seen_at_ms=min(o.later.from_ms for o in overlaps),
+        last_seen_at_ms=max(o.later.from_ms + o.overlap_ms for o in overlaps),
+        title=f"{what} of {history.group} {'was' if len(names) == 1 else 'were'} RUNNING on two workers at once for "
+        f"{duration(longest_ms)}: {shown(_worker(first.earlier))} and {shown(_worker(first.later))}",
+        detail=f"Concerned: {folded(names)}" if len(names) > 1 else None,
+        numbers={
+            "count": len(names),
+            "overlap_ms": longest_ms,
+            "workers": [_worker(first.earlier), _worker(first.later)],
+        },
+        advice="Look for records written twice, and restart the worker that had it first.",
+        evidence=capped(ref for o in overlaps for ref in (*o.earlier.evidence[:2], *o.later.evidence[:2])),
     )
 
 

@@ -111,12 +111,21 @@ GROUP_RULES: Rules = rules(
 
 TASK_RULES: Rules = rules(
     (
+        (LogKind.WORKER_ADDRESS, "Advertised URI: <url:word>"),
         (LogKind.WORKER_TASK_STARTING, "Creating task <resource>"),
         (LogKind.WORKER_TASK_STARTED, "WorkerSinkTask{id=<resource>} Sink task finished initialization and start"),
         (LogKind.WORKER_TASK_STARTED, "WorkerSourceTask{id=<resource>} Source task finished initialization and start"),
         (
             LogKind.WORKER_TASK_STARTED,
             "ExactlyOnceWorkerSourceTask{id=<resource>} Source task finished initialization and start",
+        ),
+        *(
+            (
+                LogKind.WORKER_TASK_FAILED,
+                f"{kind}{{id=<resource>}} Task threw an uncaught and unrecoverable exception. Task is being killed and "
+                "will not recover until manually restarted",
+            )
+            for kind in ("WorkerSinkTask", "WorkerSourceTask", "ExactlyOnceWorkerSourceTask")
         ),
         (LogKind.WORKER_TASK_STOPPING, "Stopping task <resource>"),
         (LogKind.WORKER_TASK_STOPPED, "Graceful stop of task <resource> succeeded.", {"is_graceful": True}),

@@ -14,6 +14,7 @@ from rebalance_audit.domain.model import GroupEvidence, Member, Rebalance, Trigg
 from .attempts import Attempt, classic_attempts
 from .connect_configs import Configs
 from .connect_departures import Departures
+from .connect_eager import EagerCost
 from .connect_existence import Existence
 from .connect_lines import WorkerLines
 from .connect_marks import Sources
@@ -24,7 +25,7 @@ from .connect_runs import Ownership, attach_statuses
 from .connect_tasks import TaskHistory
 from .connect_triggers import Causes
 from .frame import frame
-from .reconstruction import Reconstruction
+from .reconstruction import Reconstruction, in_time
 from .triggers import EXPECTED
 
 PROTOCOL_TYPE = "connect"
@@ -42,7 +43,7 @@ def is_connect_group(evidence: GroupEvidence) -> bool:
 def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
     """All rebalances of the group in order, and its connectors' and tasks' intervals. Any order of evidence."""
     classic = [r for r in evidence.records if r.record.name == "GroupMetadata"]
-    found, _ = classic_attempts(classic, evidence.lines)
+    found, contradictions = classic_attempts(classic, evidence.lines)
     lines = WorkerLines(evidence.lines)
     attempts = with_worker_lines(found, lines)
     rounds = rounds_of(attempts, lines)
@@ -58,6 +59,7 @@ def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
         ownership, existence, sources, {i: f.rebalance_id for i, f in enumerate(frames)}, is_fresh=is_fresh
     )
     causes = Causes(rounds, ownership, configs, departures, lines)
+    eager_cost = EagerCost(ownership, existence, sources)
     rebalances = []
     for index, (attempt, rebalance) in enumerate(zip(attempts, frames, strict=True)):
         rebalance = _with_triggers(rebalance, attempt, causes.of(attempt, index))
@@ -68,10 +70,18 @@ def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
             moved = movements.of(round_)
             restarted = sum(m.kind == "restarted" for m in moved)
             kept = None if rebalance.kept_count is None else rebalance.kept_count - restarted
-            rebalance = replace(rebalance, movements=moved, kept_count=kept)
+            rebalance = replace(
+                rebalance,
+                movements=moved,
+                kept_count=kept,
+                changed_connectors=causes.changed_connectors(before, round_),
+                eager_seconds_lower=eager_cost.of(round_, rebalance.trigger),
+            )
         rebalances.append(rebalance)
     tasks = TaskHistory(evidence, ownership, existence, sources).rows()
-    return Reconstruction(rebalances=tuple(rebalances), connect_tasks=tuple(tasks))
+    return Reconstruction(
+        rebalances=tuple(rebalances), connect_tasks=tuple(tasks), contradictions=in_time(contradictions)
+    )
 
 
 def _with_triggers(rebalance: Rebalance, attempt: Attempt, triggers: Sequence[Trigger]) -> Rebalance:
@@ -108,6 +118,8 @@ def _delivered(
         len((_owned_before(w, before, round_, is_fresh) or frozenset()) & (w.running or frozenset()))
         for w in round_.workers
     )
+    # Workers join by the protocol of the generation before: an eager one made them stop.
+    ran_on = (before.mode if before is not None else round_.mode) != "eager"
     if round_.is_partial:
         rebalance = replace(
             rebalance,
@@ -121,9 +133,10 @@ def _delivered(
         mode=round_.mode,
         config_offset=round_.config_offset if round_.config_offset is not None and round_.config_offset >= 0 else None,
         connect_delay_ms=round_.delay_ms,
+        connect_error=round_.error,
         members=_members(rebalance, round_, before, is_fresh),
         resource_count=len(held) if is_known else None,
-        kept_count=(0 if round_.mode == "eager" else kept) if is_known else None,
+        kept_count=(kept if ran_on else 0) if is_known else None,
         unassigned_count=len(existence.unassigned(round_)) if is_known else None,
         is_complete_evidence=rebalance.is_complete_evidence and is_known,
     )

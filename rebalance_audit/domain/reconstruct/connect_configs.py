@@ -10,9 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from rebalance_audit.domain.connect_topics import ConnectConfig
-from rebalance_audit.domain.model import ConnectRecord
+from rebalance_audit.domain.model import ConnectRecord, LogEvent
 
-from .connect_rounds import Resource
+from .connect_rounds import Resource, resource_name
 
 _CAUSES = frozenset({"connector", "commit", "target-state"})
 """Kinds whose records can make workers join again; keys of sessions, restarts, fencing and loggers cannot."""
@@ -37,6 +37,9 @@ class Configs:
             elif config.kind == "commit" and config.task_count is not None:
                 self._counts.setdefault(config.connector, []).append((record.offset, config.task_count))
 
+        self._changes = self._all_changes()
+        self._offsets = [record.offset for _, record in self._changes]
+
     @property
     def is_known(self) -> bool:
         return bool(self._records)
@@ -59,14 +62,15 @@ class Configs:
 
     def changes(self, after: int, until: int) -> list[tuple[str, ConnectRecord]]:
         """(what happened in words, its record) with after <= offset < until. Names only, never values."""
+        return self._changes[bisect_left(self._offsets, after) : bisect_left(self._offsets, until)]
+
+    def _all_changes(self) -> list[tuple[str, ConnectRecord]]:
         live: dict[str, bool] = {}
         counts: dict[str, int | None] = {}
         found: list[tuple[str, ConnectRecord]] = []
         for record in self._records:
             config: ConnectConfig = record.record
             name = config.connector
-            if record.offset >= until:
-                break
             if name is None or config.kind not in _CAUSES:
                 continue
             words = _words(config, live.get(name), counts.get(name))
@@ -74,7 +78,7 @@ class Configs:
                 live[name] = not config.is_tombstone
             elif config.kind == "commit":
                 counts[name] = config.task_count
-            if record.offset >= after and words is not None:
+            if words is not None:
                 found.append((words, record))
         return found
 
@@ -99,3 +103,26 @@ def _words(config: ConnectConfig, was_live: bool | None, task_count: int | None)
         case _:
             # Deleted along with its connector.
             return None if config.is_tombstone else f"target state of {name}: {config.state}"
+
+
+def words_of_line(line: LogEvent) -> str:
+    """What a worker's own line says of a change."""
+    fields = line.fields
+    match fields.get("change"):
+        case "connector_updated":
+            return f"connector {fields.get('connector')} created or reconfigured"
+        case "connector_removed":
+            return f"connector {fields.get('connector')} deleted"
+        case "target_state":
+            return f"target state of {fields.get('connector')}"
+        case _:
+            tasks = fields.get("tasks") or ()
+            names = [t if isinstance(t, str) else resource_name(t) for t in tasks]
+            return f"configurations of tasks {', '.join(names)}"
+
+
+def connectors_of_line(line: LogEvent) -> list[str]:
+    connector = line.fields.get("connector")
+    if connector is not None:
+        return [str(connector)]
+    return [str(task).rpartition("-")[0] for task in line.fields.get("tasks") or ()]

@@ -80,13 +80,14 @@ class Existence:
             return following is None or record.at_ms < following.at_ms
         if self._configs.is_known or self._has_statuses:
             return False
-        # Assignments alone: taken from a worker that stayed when the configuration changed, and never given again.
+        # Assignments alone: taken from a worker that stayed when the configuration changed, and not handed on by the
+        # generation that hands on what was revoked.
         before, following = self._rounds.before(round_.index), self._rounds.after(round_.index)
         return (
             run.how == "revoked"
             and run.ended is round_
-            and next_run is None
             and following is not None
+            and (next_run is None or next_run.seen.index > following.index)
             and before is not None
             and (round_.config_offset or 0) > (before.config_offset or 0)
         )

@@ -6,10 +6,11 @@ saying RUNNING: that is no sign of life.
 
 from __future__ import annotations
 
-from rebalance_audit.domain.model import EvidenceTier, Mark
+from rebalance_audit.domain.model import EvidenceTier, LogKind, Mark
 
 from .connect_bounds import about, not_after, not_before
 from .connect_departures import Departures
+from .connect_lines import WorkerLines
 from .connect_rounds import Round
 from .connect_runs import Run
 from .departures import HEARTBEAT_MS, Departure
@@ -45,6 +46,27 @@ def gone_marks(run: Run, ended: Round, departures: Departures, *, is_marked: boo
     if departure is None or departure.at_ms is None:
         return _unseen(run, ended, session_ms, is_dead=trigger == "member_session_expired") + marks
     return marks + _seen(departure, session_ms)
+
+
+def zombie_marks(run: Run, earlier: Run, lines: WorkerLines) -> list[Mark]:
+    """When a worker that had been put out went on: between the group's missing it and its joining again."""
+    ended, seen = earlier.ended, run.seen
+    assert ended is not None
+    marks = [not_before(ended, "it was put out of the group", ended.joined_at_ms)]
+    joined_ms = seen.joined_at_ms or seen.at_ms
+    marks.append(not_after(seen, "it ran when its worker joined again", joined_ms + LINE_SLACK_MS))
+    detail = f"half a heartbeat interval (assumed {HEARTBEAT_MS} ms) before its worker joined again"
+    marks.append(about(seen, detail, joined_ms - HEARTBEAT_MS // 2, rank=5, tier=EvidenceTier.INFERRED))
+    asked = [
+        line
+        for line in seen.attempt.during
+        if line.kind is LogKind.MEMBER_JOINED and line.fields.get("member_id") == run.worker.member_id
+    ]
+    own = lines.between(run.worker.node, ended.at_ms, seen.at_ms) if run.worker.node is not None else []
+    for line in [*asked[:1], *own[:1]]:
+        marks.append(not_after(line, "its worker asked to join again", (line.at_ms or 0) + LINE_SLACK_MS))
+        marks.append(about(line, "its worker went on and found itself put out", rank=2, tier=EvidenceTier.INFERRED))
+    return marks
 
 
 def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:

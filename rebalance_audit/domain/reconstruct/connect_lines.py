@@ -11,6 +11,7 @@ from rebalance_audit.domain.model import LogEvent, LogKind
 from .attempts import LINE_TO_RECORD_MS
 
 TASK_STARTS = (LogKind.WORKER_TASK_STARTING, LogKind.WORKER_CONNECTOR_STARTING)
+STARTED = (LogKind.WORKER_TASK_STARTED, LogKind.WORKER_CONNECTOR_STARTED)
 TASK_STOPS = (LogKind.WORKER_TASK_STOPPING, LogKind.WORKER_CONNECTOR_STOPPING)
 
 
@@ -38,12 +39,17 @@ class WorkerLines:
         self.joined: list[JoinedLines] = []
         self._joined: dict[int, list[JoinedLines]] = {}
         self._by_node: dict[str, list[LogEvent]] = {}
+        self.addresses: dict[str, str] = {}
+        """REST URL by node, as the worker itself told it when it last started."""
         self._node_of_member: dict[str, str] = {}
         self._nodes_of_client: dict[str, set[str]] = {}
         self._member_in: dict[tuple[str, int], str] = {}
         for line in sorted((x for x in lines if x.at_ms is not None), key=lambda x: (x.at_ms or 0, x.ref)):
             is_worker = line.kind.startswith("worker_")
             if not is_worker and not line.kind.startswith("client_"):
+                continue
+            if line.kind is LogKind.WORKER_ADDRESS:
+                self.addresses[line.node] = str(line.fields["url"])
                 continue
             self._by_node.setdefault(line.node, []).append(line)
             member_id, client_id = line.fields.get("member_id"), line.fields.get("client_id")
@@ -82,6 +88,12 @@ class WorkerLines:
     def member_of(self, node: str, generation_id: int) -> str | None:
         """The member id the node's worker had in that generation."""
         return self._member_in.get((node, generation_id))
+
+    def next_member_of(self, node: str, after_ms: int) -> str | None:
+        """The member id the node's worker had in the next generation it joined."""
+        later = [group for group in self.joined if node in group.by_node and group.first_at_ms > after_ms]
+        following = min(later, key=lambda group: group.first_at_ms, default=None)
+        return self.member_of(node, following.generation_id) if following is not None else None
 
     def joined_at(self, node: str, generation_id: int, near_ms: int) -> LogEvent | None:
         """That worker's line that it joined the generation."""

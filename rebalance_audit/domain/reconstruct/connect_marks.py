@@ -14,8 +14,8 @@ from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, 
 from .connect_bounds import about, not_after, not_before
 from .connect_configs import Configs
 from .connect_departures import Departures
-from .connect_gone import gone_marks
-from .connect_lines import TASK_STARTS, TASK_STOPS, WorkerLines
+from .connect_gone import gone_marks, zombie_marks
+from .connect_lines import STARTED, TASK_STARTS, TASK_STOPS, WorkerLines
 from .connect_rounds import Round, Rounds
 from .connect_runs import LATE_STATUS_MS, Run
 from .pauses import LINE_SLACK_MS
@@ -72,12 +72,14 @@ def stop_marks(run: Run, sources: Sources) -> tuple[Mark, ...]:
 
 
 def _start_marks(run: Run, sources: Sources) -> list[Mark]:
+    if run.resumes is not None:
+        return zombie_marks(run, run.resumes, sources.lines)
     marks: list[Mark] = []
     begun = run.begun
     running = next((r for r in run.statuses if r.record.state == "RUNNING"), None)
     if begun is not None:
         marks.append(not_before(begun, "the assignment was delivered"))
-        marks += _start_lines(run, begun, sources.lines)
+        marks += _start_lines(run, begun, running, sources.lines)
     if running is not None:
         marks += running_marks(running, is_first=begun is None or running.record.generation == begun.number)
     elif begun is None:
@@ -97,7 +99,7 @@ def running_marks(status: ConnectRecord, *, is_first: bool = True) -> list[Mark]
     return marks
 
 
-def _start_lines(run: Run, begun: Round, lines: WorkerLines) -> list[Mark]:
+def _start_lines(run: Run, begun: Round, running: ConnectRecord | None, lines: WorkerLines) -> list[Mark]:
     worker = run.worker
     marks = [not_before(worker.joined, "the worker learnt of it")] if worker.joined is not None else []
     if worker.node is None:
@@ -108,6 +110,14 @@ def _start_lines(run: Run, begun: Round, lines: WorkerLines) -> list[Mark]:
     for line in lines.about(worker.node, run.resource, (LogKind.WORKER_TASK_STARTED,), begun.at_ms, until_ms)[:1]:
         marks.append(not_after(line, "the worker's log: it has started", (line.at_ms or 0) + LINE_SLACK_MS))
         marks.append(about(line, "the worker's log: it has started", rank=1))
+    for line in lines.about(worker.node, run.resource, (LogKind.WORKER_CONNECTOR_STARTED,), begun.at_ms, until_ms)[:1]:
+        # Its start() is called then, in a thread of its own; its status follows.
+        created_ms = line.at_ms or 0
+        if running is not None and running.at_ms >= created_ms:
+            between_ms = (created_ms + running.at_ms) // 2
+            marks.append(about(line, "between its creation in the worker's log and its status", between_ms, rank=0))
+        else:
+            marks.append(about(line, "the worker's log: it was created", rank=1))
     return marks
 
 
@@ -132,6 +142,10 @@ def _stop_marks(run: Run, sources: Sources) -> list[Mark]:
             marks += _given_up(run, ended, sources)
         case _:
             marks += gone_marks(run, ended, sources.departures, is_marked=bool(unassigned))
+            if run.revived is not None:
+                # Frozen or cut off? A worker that was only cut off worked all the time.
+                marks = [m for m in marks if m.bound != "upper"]
+                marks += [m for m in stop_marks(run.revived, sources) if m.bound == "upper"]
     return marks
 
 
@@ -159,7 +173,10 @@ def _stop_lines(run: Run, ended: Round, lines: WorkerLines) -> list[Mark]:
     node = run.worker.node
     if node is None:
         return []
-    window = (run.last.at_ms, ended.at_ms + LATE_STATUS_MS)
+    # It may have been stopped and started in between; and what a zombie writes later is its own.
+    started = lines.about(node, run.resource, STARTED, run.last.at_ms, ended.at_ms)
+    after_ms = max(run.last.at_ms, started[-1].at_ms or 0) if started else run.last.at_ms
+    window = (after_ms, ended.at_ms + (LATE_STATUS_MS if run.revived is None else 0))
     marks: list[Mark] = []
     for line in lines.about(node, run.resource, TASK_STOPS, *window)[:1]:
         marks.append(not_before(line, "the worker began to stop it"))
@@ -213,7 +230,10 @@ def _stopped_to_join(run: Run, ended: Round, sources: Sources, *, is_marked: boo
     """Eager: everything stops before the worker joins."""
     marks: list[Mark] = []
     preparing, heard_ms = ended.attempt.preparing, ended.told_at_ms
-    if preparing is not None and heard_ms is not None:
+    if sources.has_new_config(ended):
+        # Every worker reads the config topic by itself, and stops its work before the group hears of it.
+        marks += [not_before(r, "the configuration changed") for r in sources.changes(ended)[:1]]
+    elif preparing is not None and heard_ms is not None:
         if run.worker.member_id not in str(preparing.fields.get("reason", "")):
             marks.append(not_before(preparing, "nobody was told before the rebalance began", heard_ms - LINE_SLACK_MS))
     for line in _lines_of(run, ended, sources.lines, (LogKind.WORKER_REBALANCE_STARTED,))[-1:]:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogKind, Mark, Movement
+from rebalance_audit.domain.model import Mark, Movement
 
-from .connect_bounds import about, not_after, not_before
+from .connect_bounds import not_before
 from .connect_existence import Existence
-from .connect_marks import Sources, running_marks, start_marks, stop_marks, unassigned_marks
+from .connect_marks import Sources, start_marks, stop_marks
+from .connect_restarts import RESTART_MS, Restart, joins_after_stop, reconfigured_lines, restarts_by_rounds
 from .connect_rounds import Round, resource_name, resource_type
 from .connect_runs import Ownership, Run
-from .pauses import LINE_SLACK_MS
-
-RESTART_MS = 60_000
-"""A start this long after the generation that carries its number was asked for by somebody, not by the rebalance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """A task that stopped and started on the same worker because its configuration changed."""
-
-    run: Run
-    stopped: ConnectRecord | None
-    """UNASSIGNED; None where only a second RUNNING tells."""
-    started: ConnectRecord
 
 
 class Movements:
@@ -38,7 +24,7 @@ class Movements:
         self._ids = ids
         """Rebalance id by index of the attempt."""
         self._first = None if is_fresh else next(iter(sources.rounds.all), None)
-        self._restarts = _restarts(ownership)
+        self._restarts = restarts_by_rounds(ownership, sources.rounds, sources.lines)
 
     def of(self, round_: Round) -> tuple[Movement, ...]:
         found: list[Movement] = []
@@ -56,10 +42,9 @@ class Movements:
             if run.resource not in given and not self._is_held(run, round_):
                 given.add(run.resource)
                 found.append(_movement("revoked", run, None, round_))
-        for restart in self._restarts.get(round_.number, []):
-            if restart.run.seen.index < round_.index and restart.run.resource not in given:
-                if restart.run.ended is None or restart.run.ended.index > round_.index:
-                    found.append(self._restarted(restart, round_))
+        for restart in self._restarts.get(round_.index, []):
+            if restart.run.resource not in given:
+                found.append(self._restarted(restart, round_))
         return tuple(found)
 
     def _given(self, run: Run, before: Run | None, round_: Round) -> Movement:
@@ -80,24 +65,10 @@ class Movements:
 
     def _restarted(self, restart: Restart, round_: Round) -> Movement:
         run = restart.run
-        stops: list[Mark] = []
-        if restart.stopped is not None:
-            stops += unassigned_marks(restart.stopped)
-        else:
-            joined_ms = round_.joined_at_ms or round_.at_ms
-            detail = "it stops before its worker joins"
-            stops.append(not_after(round_, detail, joined_ms + LINE_SLACK_MS))
-            stops.append(about(round_, detail, joined_ms, rank=5, tier=EvidenceTier.INFERRED))
-        if run.worker.node is not None:
-            lines = self._sources.lines.between(run.worker.node, round_.at_ms - RESTART_MS, round_.at_ms)
-            name = resource_name(run.resource)
-            told = [
-                line
-                for line in lines
-                if line.kind is LogKind.WORKER_TASKS_RECONFIGURED and name in (line.fields.get("tasks") or ())
-            ]
-            stops += [not_before(line, "the worker began to stop it") for line in told[-1:]]
-        resumes = (not_before(round_, "the assignment was delivered"), *running_marks(restart.started))
+        stops = restart.stops() or joins_after_stop(round_)
+        told = reconfigured_lines(run, self._sources.lines, round_.at_ms - RESTART_MS, round_.at_ms)
+        stops += [not_before(line, "the worker began to stop it") for line in told[-1:]]
+        resumes = (not_before(round_, "the assignment was delivered"), *restart.resumes())
         return _movement("restarted", run, run, round_, stops=tuple(stops), resumes=resumes)
 
     def _is_held(self, run: Run, round_: Round) -> bool:
@@ -108,21 +79,6 @@ class Movements:
             and (other.ended is None or other.ended.index > round_.index)
             for other in self._ownership.runs[run.resource]
         )
-
-
-def _restarts(ownership: Ownership) -> dict[int, list[Restart]]:
-    """By generation: RUNNING once more on the same worker under a newer generation, ownership unchanged."""
-    found: dict[int, list[Restart]] = {}
-    for run in ownership.all():
-        for before, after in zip(run.statuses, run.statuses[1:], strict=False):
-            old, new = before.record, after.record
-            if new.state != "RUNNING" or old.state not in ("UNASSIGNED", "RUNNING"):
-                continue
-            if old.generation is None or new.generation is None or not old.generation < new.generation:
-                continue
-            stopped = before if old.state == "UNASSIGNED" else None
-            found.setdefault(new.generation, []).append(Restart(run, stopped, after))
-    return found
 
 
 def _movement(

@@ -105,7 +105,7 @@ def _from_record(
         leader_member_id=value.leader,
         config_offset=max((a.config_offset for a in given), default=None),
         delay_ms=max((a.delay_ms for a in given), default=None),
-        is_failed=any(a.error != connect_protocol.ERROR_NONE for a in given),
+        error=max((a.error for a in given), default=connect_protocol.ERROR_NONE),
     )
 
 
@@ -194,7 +194,7 @@ def _from_lines(index: int, attempt: Attempt, group: JoinedLines, urls: dict[str
         leader_member_id=first.get("leader"),
         config_offset=_largest(f.get("config_offset") for f in fields),
         delay_ms=_largest(f.get("delay_ms") for f in fields),
-        is_failed=any(str(f.get("error", "0")) not in ("0", "None") for f in fields),
+        error=max(_error(f.get("error")) for f in fields),
         is_partial=True,
     )
 
@@ -210,6 +210,8 @@ def _urls(records: Iterable[Sequence[_Read]], lines: WorkerLines) -> dict[str, s
             leader, url = line.fields.get("leader"), line.fields.get("leader_url")
             if leader and url:
                 found[leader] = found[worker_id_of(url) or ""] = url
+    for node, url in lines.addresses.items():
+        found[node] = found[worker_id_of(url) or ""] = url
     for group in lines.joined:
         for node in group.by_node:
             url = found.get(lines.member_of(node, group.generation_id) or "")
@@ -248,6 +250,14 @@ def _line_resources(line: LogEvent, connectors: str, tasks: str) -> frozenset[Re
         if match:
             found.add((match["connector"], int(match["task"])))
     return frozenset(found)
+
+
+def _error(word: object) -> int:
+    """As the line has it: a number in every release seen."""
+    text = str(word)
+    if text.isdecimal() and len(text) < 6:
+        return int(text)
+    return connect_protocol.ERROR_NONE if word is None else connect_protocol.ERROR_CONFIG_MISMATCH
 
 
 def _largest(values: Iterable[object]) -> int | None:

@@ -53,10 +53,14 @@ class Round:
     leader_member_id: str | None = None
     config_offset: int | None = None
     delay_ms: int | None = None
-    is_failed: bool = False
-    """The assignment carried an error: nothing changed and everybody joined again."""
+    error: int = 0
+    """In the assignment: nothing changed and everybody joined again."""
     is_partial: bool = False
     """Read from logs: workers whose logs were not collected are missing."""
+
+    @property
+    def is_failed(self) -> bool:
+        return self.error != 0
 
     @property
     def number(self) -> int:

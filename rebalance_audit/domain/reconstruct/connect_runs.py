@@ -37,6 +37,10 @@ class Run:
     """revoked, gone (the worker), stopped_to_join (eager), given_up (the worker let go by itself)."""
     statuses: list[ConnectRecord] = field(default_factory=list)
     """Its own, in the order they were written."""
+    resumes: Run | None = None
+    """A zombie: the run of the same process which seemed to have ended when the group put its worker out."""
+    revived: Run | None = None
+    """The zombie's run that went on from this one."""
 
 
 class Ownership:
@@ -48,6 +52,10 @@ class Ownership:
         self._open: dict[str, dict[Resource, Run]] = {}
         """By member id."""
         self._workers: dict[str, Worker] = {}
+        self._modes: dict[str, str] = {}
+        """By member id: of the last generation it joined."""
+        self._doubles: dict[str, list[Run]] = {}
+        """By member id: what it runs although the group has given it to others."""
         self.orphans: dict[int, list[Resource]] = {}
         """By index of the generation: resources known to have had an owner and without one after it."""
         for round_ in rounds.all:
@@ -91,11 +99,12 @@ class Ownership:
         present = {w.member_id for w in round_.workers}
         for member_id in [m for m in self._open if m not in present]:
             if not round_.is_partial or self._is_gone(member_id, round_):
-                for run in self._open.pop(member_id).values():
+                for run in (*self._open.pop(member_id).values(), *self._doubles.pop(member_id, ())):
                     _end(run, round_, "gone")
         for worker in round_.workers:
             self._workers[worker.member_id] = worker
             self._settle(worker, round_)
+            self._modes[worker.member_id] = round_.mode
         for worker in round_.workers:
             mine = self._open.setdefault(worker.member_id, {})
             if worker.running is None:
@@ -113,15 +122,20 @@ class Ownership:
     def _settle(self, worker: Worker, round_: Round) -> None:
         """What the worker says it ran when it joined, against what it was last given."""
         mine = self._open.setdefault(worker.member_id, {})
-        if round_.mode == "eager":
+        joined_as = self._modes.get(worker.member_id, round_.mode)
+        if joined_as == "eager":
+            # By the protocol of the generation before it stops all it was given before it joins.
             for resource in list(mine):
                 _end(mine.pop(resource), round_, "stopped_to_join")
             return
-        if worker.held is None:
+        if round_.mode == "eager":
+            self._become_eager(worker)
             return
-        for resource in [r for r in mine if r not in worker.held]:
+        # A worker's own line alone: what it was told to give up it held, whoever else has it by now.
+        held = worker.held if worker.held is not None else frozenset(mine) | worker.taken
+        for resource in [r for r in mine if r not in held]:
             _end(mine.pop(resource), round_, "given_up")
-        for resource in sorted(worker.held - mine.keys(), key=order):
+        for resource in sorted(held - mine.keys(), key=order):
             last = self.runs[resource][-1] if resource in self.runs else None
             if last is not None and last.ended is not None and last.worker.key == worker.key:
                 # Only the memory of the very process can hold it: it never heard of the generation that took it away,
@@ -130,6 +144,22 @@ class Ownership:
                 mine[resource] = last
             else:
                 mine[resource] = self._begin(resource, worker, None, round_)
+                self._link_zombie(mine[resource])
+
+    def _become_eager(self, worker: Worker) -> None:
+        """Seen on 4.3.0: a worker joins the first eager generation as it did the incremental ones, and stops nothing.
+        What it is given again runs on; what others are given runs twice, as long as its process lives."""
+        mine = self._open[worker.member_id]
+        for resource in [r for r in mine if worker.running is not None and r not in worker.running]:
+            self._doubles.setdefault(worker.member_id, []).append(mine.pop(resource))
+
+    def _link_zombie(self, run: Run) -> None:
+        """Held without having been given: the same process as in a run that ended when the group missed its worker."""
+        for earlier in reversed(self.runs[run.resource][:-1]):
+            if earlier.worker.key == run.worker.key:
+                if earlier.how == "gone":
+                    earlier.revived, run.resumes = run, earlier
+                return
 
     def _begin(self, resource: Resource, worker: Worker, begun: Round | None, seen: Round) -> Run:
         run = Run(resource=resource, worker=worker, begun=begun, seen=seen, last=seen)
@@ -149,7 +179,15 @@ class Ownership:
                 return True
         if any(w.key == worker.key for w in round_.workers):
             return True
-        return worker.node is not None and self._lines.is_silent_after(worker.node, round_.at_ms)
+        if worker.node is None:
+            return False
+        last_ms = max((run.last.at_ms for run in self._open.get(member_id, {}).values()), default=round_.at_ms)
+        lines = self._lines.between(worker.node, last_ms, round_.at_ms)
+        if any(line.kind is LogKind.WORKER_STOPPING for line in lines):
+            return True
+        # Back as another member: it had been put out, or is a new process.
+        later = self._lines.next_member_of(worker.node, round_.at_ms)
+        return later not in (None, member_id) or self._lines.is_silent_after(worker.node, round_.at_ms)
 
 
 def _end(run: Run, round_: Round, how: str) -> None:
@@ -191,7 +229,7 @@ def _run_of(runs: Sequence[Run], status: ConnectStatus, at_ms: int) -> Run | Non
         if len(incarnations) == 1:
             place = bisect_right(runs, status.generation, key=_seen_number)
             near = runs[max(place - 1, 0) : place + 1]
-        found = [run for run in near if _covers(run, status.generation)]
+        found = [_alive(run, at_ms) for run in near if _covers(run, status.generation)]
     if not found and status.state in ("UNASSIGNED", "FAILED"):
         found = [run for run in runs if _distance(run, at_ms) <= LATE_STATUS_MS]
     return min(found, key=lambda run: (_distance(run, at_ms), -run.seen.index), default=None)
@@ -205,8 +243,17 @@ def _first_number(run: Run) -> int:
     return run.begun.number if run.begun is not None else -1
 
 
+def _alive(run: Run, at_ms: int) -> Run:
+    """A process that was put out goes on writing the generation it knows."""
+    if run.revived is not None and run.ended is not None and at_ms > run.ended.at_ms:
+        return run.revived
+    return run
+
+
 def _covers(run: Run, generation: int) -> bool:
     first = _first_number(run)
+    if run.resumes is not None:
+        return False
     if run.ended is not None and run.ended.attempt.incarnation == run.seen.attempt.incarnation:
         return first <= generation < run.ended.number
     return first <= generation

@@ -26,6 +26,11 @@ class Instant:
     def exactly(at_ms: int) -> Instant:
         return Instant(at_ms, at_ms, at_ms)
 
+    def no_earlier_than(self, at_ms: int) -> Instant:
+        """Moved, with its bounds, behind what it must follow: pieces of evidence that are missing may contradict."""
+        at = max(self.at, at_ms)
+        return Instant(self.lower, at, None if self.upper is None else max(self.upper, at))
+
 
 def settle(marks: Sequence[Mark], otherwise: int) -> Instant:
     """The best estimate inside its bounds; without one, a bound, or else `otherwise`."""

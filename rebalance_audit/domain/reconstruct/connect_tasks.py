@@ -17,6 +17,7 @@ from .connect_marks import Sources, start_marks, stop_marks, unassigned_marks
 from .connect_rounds import Resource, Round, order, resource_type
 from .connect_runs import Ownership, Run
 from .connect_stretches import Instant, Stretch, cut_overdue, settle
+from .connect_worker_stretches import add_restarts, with_failures
 from .pauses import LINE_SLACK_MS
 
 _ENDS = {
@@ -59,13 +60,15 @@ class TaskHistory:
             row = self._row(resource, stretch)
             while (row.from_ms, row.state) in taken:
                 # Two owners at once from the very same millisecond.
-                row = replace(row, from_ms=row.from_ms + 1)
+                moved = stretch.start.no_earlier_than(row.from_ms + 1)
+                row = replace(row, from_ms=moved.at, from_upper_ms=moved.upper)
             taken.add((row.from_ms, row.state))
             rows.append(row)
         return rows
 
     def _row(self, resource: Resource, stretch: Stretch) -> ConnectTask:
-        start, end, run = stretch.start, stretch.end, stretch.run
+        start, run = stretch.start, stretch.run
+        end = stretch.end.no_earlier_than(start.at) if stretch.end is not None else None
         return ConnectTask(
             cluster_id=self._evidence.cluster_id,
             group_id=self._evidence.group_id,
@@ -79,7 +82,7 @@ class TaskHistory:
             from_ms=start.at,
             from_lower_ms=start.lower,
             from_upper_ms=start.upper,
-            to_ms=max(end.at, start.at) if end is not None else None,
+            to_ms=end.at if end is not None else None,
             to_lower_ms=end.lower if end is not None else None,
             to_upper_ms=end.upper if end is not None else None,
             ended_by=stretch.ended_by,
@@ -129,7 +132,7 @@ class TaskHistory:
             at = _by_status(record, run)
             if status.state == "UNASSIGNED":
                 at = settle(unassigned_marks(record), record.at_ms)
-            at = replace(at, at=max(at.at, current.start.at))
+            at = at.no_earlier_than(current.start.at)
             has_more = record is not run.statuses[-1]
             current.end, current.ended_by = at, _ends(current.state, status.state, has_more=has_more)
             found.append(
@@ -143,13 +146,15 @@ class TaskHistory:
                     evidence=(record.ref,),
                 )
             )
+        if not run.statuses:
+            add_restarts(found, run, self._sources.lines)
         if run.ended is not None:
             stops = stop_marks(run, self._sources)
             last = found[-1]
             last.end = settle(stops, run.ended.at_ms)
             last.ended_by = "deleted" if self._deleted(run) is run.ended else ended_by(run, self._sources.departures)
             last.evidence = (*last.evidence, *(m.ref for m in stops))
-        return found
+        return found if run.statuses else with_failures(found, run, self._sources.lines)
 
     def _between(self, run: Run, end: Instant, following: Run | None) -> list[Stretch]:
         """What the resource was from the end of one run to the next, or to the end of evidence."""
@@ -164,7 +169,7 @@ class TaskHistory:
             start, until = Instant.exactly(deleted.at_ms), deleted.index
         how = ended_by(run, self._sources.departures)
         dead = run if how == "worker_lost" else None
-        why = _WHY.get(how or "")
+        why = _WHY.get(how or "") if run.revived is None else "its worker was out of reach, and came back later"
         first = Stretch(
             state="LOST" if dead is not None else "UNASSIGNED",
             start=end,

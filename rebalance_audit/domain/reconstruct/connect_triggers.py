@@ -14,10 +14,10 @@ from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, 
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
-from .connect_configs import Configs
+from .connect_configs import Configs, connectors_of_line, words_of_line
 from .connect_departures import Departures
 from .connect_lines import WorkerLines
-from .connect_rounds import Round, Rounds, Worker, resource_name
+from .connect_rounds import Round, Rounds, Worker
 from .connect_runs import Ownership, Run
 from .triggers import DEPARTURES, logged_triggers, recorded_triggers
 
@@ -197,7 +197,7 @@ class Causes:
         lines = self._config_lines(before, round_)
         detail = f"config offset {old} -> {new}"
         if lines:
-            words = dict.fromkeys(_words(line) for line in lines)
+            words = dict.fromkeys(words_of_line(line) for line in lines)
             detail, refs = f"{'; '.join(words)} ({detail})", [line.ref for line in lines]
         tier = EvidenceTier.LOGGED if lines else EvidenceTier.INFERRED
         return _inferred_trigger("connect_config_changed", detail, round_, before, refs=refs, tier=tier)
@@ -219,6 +219,18 @@ class Causes:
                     "connect_config_changed", detail, round_, before, members=(worker.member_id,), refs=_refs(changes)
                 )
         return None
+
+    def changed_connectors(self, before: Round | None, round_: Round) -> tuple[str, ...] | None:
+        """Whose configuration, tasks or target state is new in what this generation is based on; None: not known."""
+        old, new = before.config_offset if before is not None else None, round_.config_offset
+        if before is None or old is None or new is None:
+            return None
+        if new <= old:
+            return ()
+        if self._configs.is_known:
+            return tuple(sorted({str(r.record.connector) for _, r in self._configs.changes(max(old, 0), new)}))
+        lines = self._config_lines(before, round_)
+        return tuple(sorted({name for line in lines for name in connectors_of_line(line)})) if lines else None
 
     def _config_lines(self, before: Round, round_: Round) -> list[LogEvent]:
         nodes = {w.node for w in (*before.workers, *round_.workers) if w.node is not None}
@@ -258,21 +270,6 @@ def _workers(workers: object) -> str:
 
 def _refs(changes: Sequence[tuple[str, ConnectRecord]]) -> list[str]:
     return [record.ref for _, record in changes]
-
-
-def _words(line: LogEvent) -> str:
-    fields = line.fields
-    match fields.get("change"):
-        case "connector_updated":
-            return f"connector {fields.get('connector')} created or reconfigured"
-        case "connector_removed":
-            return f"connector {fields.get('connector')} deleted"
-        case "target_state":
-            return f"target state of {fields.get('connector')}"
-        case _:
-            tasks = fields.get("tasks") or ()
-            names = [t if isinstance(t, str) else resource_name(t) for t in tasks]
-            return f"configurations of tasks {', '.join(names)}"
 
 
 def _inferred_trigger(

@@ -191,6 +191,19 @@ BARE: list[tuple[str, str, LogKind, dict[str, Any]]] = [
         LogKind.WORKER_TASK_STARTED,
         {"connector": "my conn", "task": 12},
     ),
+    (
+        "WorkerSourceTask{id=broken-1} Task threw an uncaught and unrecoverable exception. Task is being killed and "
+        "will not recover until manually restarted",
+        "WorkerTask:251",
+        LogKind.WORKER_TASK_FAILED,
+        {"connector": "broken", "task": 1},
+    ),
+    (
+        "Advertised URI: http://localhost:26908/",
+        "rest.RestServer:371",
+        LogKind.WORKER_ADDRESS,
+        {"url": "http://localhost:26908/"},
+    ),
     ("Stopping task alpha-0", "Worker:1", LogKind.WORKER_TASK_STOPPING, {"connector": "alpha", "task": 0}),
     (
         "Graceful stop of task alpha-0 failed.",

@@ -94,6 +94,7 @@ class TestRunningSets:
         assert running(failed) == running(after) == {"w1": "alpha alpha-0"}
         assert (moves(failed), failed.unassigned_count) == ({}, 0)
         assert after.trigger == "connect_assignment_failed"
+        assert [r.connect_error for r in story.rebalances()] == [0, 1, 0]
 
     def test_an_eager_assignment_is_the_whole(self) -> None:
         story = (
