@@ -7,11 +7,12 @@ Kafka prints the JVM's local time and no zone. The zone is configured, or inferr
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 from functools import lru_cache
+from itertools import zip_longest
 from statistics import median_low
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -23,14 +24,18 @@ MAX_OFFSET_MS = 14 * 3_600_000
 """Pacific/Kiritimati. What differs more from the record is no pair."""
 _MAX_CHANGE_MS = 2 * 3_600_000
 _MIN_AGREEING_RATIO = 0.5
+_MIN_OVERRULING = 3
+"""Votes that agree before a configured zone is not believed: one or two may be chance."""
 _EPOCH = datetime(1970, 1, 1)
 _BY_RECORD_TIME = (LogKind.ASSIGNMENT_RECEIVED, LogKind.CLIENT_SYNCED, LogKind.WORKER_JOINED)
+_FOREVER_MS = 1 << 53
 _NO_OFFSET: tuple[tuple[int, int], ...] = ((0, 0),)
 
 
 class ZoneSource(StrEnum):
     CONFIGURED = "configured"
     INFERRED = "inferred"
+    """From lines that belong to records; also where these overruled a configured zone."""
     ASSUMED = "assumed"
     """Nothing was known: UTC."""
 
@@ -57,6 +62,22 @@ class NodeClock:
     def utc_offset_ms(self) -> int:
         """The offset in force at the end; of a configured zone see `to_utc_ms`."""
         return self.offsets[-1][1]
+
+    @property
+    def region(self) -> str | None:
+        """The configured zone, if its offset changes in the course of a year."""
+        return self.zone.strip() if self.zone is not None and isinstance(_zone(self.zone), ZoneInfo) else None
+
+    def local_stretches(self) -> Iterator[tuple[int, int, int]]:
+        """(from, to, local time less UTC) in local times, without gaps; a region's offset is not told here."""
+        if self.zone is not None:
+            yield -_FOREVER_MS, _FOREVER_MS, -self.to_utc_ms(0)
+            return
+        begin = -_FOREVER_MS
+        for (_, offset_ms), following in zip_longest(self.offsets, self.offsets[1:]):
+            end = _FOREVER_MS if following is None else following[0] + offset_ms
+            yield begin, end, offset_ms
+            begin = end
 
     def to_utc_ms(self, local_at_ms: int, *, not_before_ms: int | None = None) -> int:
         """The instant of a local time.
@@ -125,29 +146,31 @@ def infer_utc_offset_ms(pairs: Iterable[tuple[int, int]], configured: str | None
     Each pair votes for the difference rounded to a quarter of an hour (every zone in use is a whole number of these);
     the mode wins if at least half of the votes in its stretch of time agree, so wrong pairs do no harm. Votes for two
     offsets that are apart by up to two hours and follow each other in time are a change of the clocks.
-    A configured zone wins over the votes; the skew is measured all the same.
+    A configured zone wins over the votes, unless most of them contradict it and agree with each other: then it was
+    given wrongly. The skew is measured all the same.
     """
     usable = sorted((at_ms, local_at_ms - at_ms) for local_at_ms, at_ms in pairs)
     usable = [vote for vote in usable if abs(vote[1]) <= MAX_OFFSET_MS + QUARTER_HOUR_MS]
+    found = _stretches([(at_ms, _rounded(difference)) for at_ms, difference in usable])
+    residuals = [
+        difference - offset_ms
+        for at_ms, difference in usable
+        if found and _rounded(difference) == (offset_ms := _offset_at(found, at_ms))
+    ]
+    source, offsets = (ZoneSource.INFERRED, found) if found else (ZoneSource.ASSUMED, _NO_OFFSET)
+    zone = None
     if configured is not None:
         left = [
             to_utc_ms(at_ms + difference, configured, not_before_ms=at_ms - QUARTER_HOUR_MS) - at_ms
             for at_ms, difference in usable
         ]
-        residuals = [residual for residual in left if abs(residual) < QUARTER_HOUR_MS]
-        source, offsets = ZoneSource.CONFIGURED, _NO_OFFSET
-    else:
-        found = _stretches([(at_ms, _rounded(difference)) for at_ms, difference in usable])
-        residuals = [
-            difference - offset_ms
-            for at_ms, difference in usable
-            if found and _rounded(difference) == (offset_ms := _offset_at(found, at_ms))
-        ]
-        source, offsets = (ZoneSource.INFERRED, found) if found else (ZoneSource.ASSUMED, _NO_OFFSET)
+        by_zone = [residual for residual in left if abs(residual) < QUARTER_HOUR_MS]
+        if 2 * len(by_zone) >= len(usable) or len(residuals) < _MIN_OVERRULING:
+            zone, residuals, source, offsets = configured, by_zone, ZoneSource.CONFIGURED, _NO_OFFSET
     skew_ms = median_low(residuals) if residuals else None
     return NodeClock(
         source=source,
-        zone=configured,
+        zone=zone,
         offsets=offsets,
         skew_ms=skew_ms,
         spread_ms=None if skew_ms is None else median_low([abs(residual - skew_ms) for residual in residuals]),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rebalance_audit.domain.connect_stories import ConnectStory, connect_stories
 from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
 from rebalance_audit.domain.explain_hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain_layout import aside, hanging
@@ -32,6 +33,8 @@ class Explanation:
     left_out_count: int
     """Older rebalances that were not asked for."""
     findings: tuple[Finding, ...]
+    connect_stories: tuple[ConnectStory, ...]
+    """Connect: what several rebalances tell together, in the order of `rebalances`."""
     not_seen: tuple[str, ...]
     would_have_helped: tuple[str, ...]
 
@@ -55,6 +58,8 @@ def explain(
     """
     stories = _stories(rebalances)
     told = stories[-latest:] if latest is not None and latest > 0 else stories
+    told_ids = {story.rebalance_id for story in told}
+    together = [s for s in connect_stories(rebalances) if told_ids & set(s.rebalance_ids)]
     return Explanation(
         group_id=group_id,
         kind=_kind(rebalances),
@@ -62,6 +67,7 @@ def explain(
         rebalances=tuple(told if oldest_first else reversed(told)),
         left_out_count=len(stories) - len(told),
         findings=tuple(sorted(findings, key=_urgency)),
+        connect_stories=tuple(together if oldest_first else reversed(together)),
         not_seen=(*not_seen, *not_seen_in(rebalances)),
         would_have_helped=would_have_helped(rebalances, findings),
     )
@@ -80,6 +86,8 @@ def explain_text(explanation: Explanation, width: int = 110) -> str:
     lines += hanging(explanation.summary, width, 0)
     for finding in explanation.findings:
         lines += ["", *_finding_lines(finding, width)]
+    for connect_story in explanation.connect_stories:
+        lines += ["", *_connect_story_lines(connect_story, width)]
     for story in explanation.rebalances:
         lines += ["", *_story_lines(story, width)]
     if explanation.left_out_count:
@@ -182,6 +190,12 @@ def _finding_lines(finding: Finding, width: int) -> list[str]:
     if finding.advice and finding.status == "open":
         lines += hanging(f"{' ' * len(head)}→ {shown(finding.advice, 400)}", width, len(head) + 2)
     return lines
+
+
+def _connect_story_lines(story: ConnectStory, width: int) -> list[str]:
+    head = f"{clock(story.from_ms)}  "
+    lines = hanging(f"{head}{story.title}", width, len(head))
+    return lines + hanging(f"{' ' * _DETAIL_INDENT}{story.text}", width, _DETAIL_INDENT)
 
 
 def _story_lines(story: RebalanceStory, width: int) -> list[str]:

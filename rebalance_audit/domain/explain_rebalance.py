@@ -215,6 +215,13 @@ def _notes(r: Rebalance, noun: str) -> tuple[str, ...]:
         notes.append(f"expected: {shown(r.expected_reason, 120)}")
     if r.kept_count:
         notes.append(f"{counted(r.kept_count, noun, plural)} stayed and did not stop")
+    if r.connect_error:
+        notes.append(
+            f"the assignment failed (error {r.connect_error}): nobody was given anything, and all joined again"
+        )
+    if r.eager_seconds_lower and r.resource_seconds_estimate is not None:
+        eager_s, own_s = r.eager_seconds_lower, r.resource_seconds_estimate
+        notes.append(f"{own_s:,.1f} task-seconds; the same under connect.protocol=eager: at least {eager_s:,.1f}")
     if r.connect_delay_ms:
         notes.append(f"Connect waits up to {duration(r.connect_delay_ms)} before it hands out what has no worker")
     if r.unassigned_count:

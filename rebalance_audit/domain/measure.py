@@ -7,11 +7,13 @@ evidence bounds is null. An overlap (two owners at once) is a negative pause and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from rebalance_audit.domain.marks import best_estimate, bounds, inside
-from rebalance_audit.domain.model import EvidenceTier, Mark, Movement, Rebalance
+from rebalance_audit.domain.model import EvidenceTier, Mark, Rebalance, changed
 
 TIER_ORDER = {tier.value: rank for rank, tier in enumerate(EvidenceTier)}
 OVERLAP_SLACK_MS = 100
@@ -29,47 +31,94 @@ class _Instant:
     best: Mark | None
 
 
+class MovementNumbers(NamedTuple):
+    """The columns of a movement that its marks tell."""
+
+    stopped_at_lower_ms: int | None = None
+    stopped_at_upper_ms: int | None = None
+    resumed_at_lower_ms: int | None = None
+    resumed_at_upper_ms: int | None = None
+    pause_lower_ms: int | None = None
+    pause_estimate_ms: int | None = None
+    pause_upper_ms: int | None = None
+    overlap_ms: int | None = None
+    first_commit_after_ms: int | None = None
+    pause_tier: str | None = None
+    pause_detail: str | None = None
+
+
+class RebalanceNumbers(NamedTuple):
+    """The columns of a rebalance that its movements tell."""
+
+    moved_count: int | None
+    returned_count: int | None
+    revoked_count: int | None
+    assigned_count: int | None
+    restarted_count: int | None
+    avoidable_moved_count: int | None
+    pause_lower_ms: int | None
+    pause_estimate_ms: int | None
+    pause_upper_ms: int | None
+    pause_tier: str | None
+    resource_seconds_lower: float | None
+    resource_seconds_estimate: float | None
+    resource_seconds_upper: float | None
+
+
 def measure(rebalance: Rebalance) -> Rebalance:
     """The same rebalance with the numbers of its movements and its own filled in."""
     known: dict[int, _Instant] = {}
-    movements = tuple(_measured(m, known) for m in rebalance.movements)
-    pausing = [m for m in movements if m.pause_estimate_ms is not None]
-    counts = {
-        kind: sum(m.kind == kind for m in movements)
-        for kind in ("moved", "returned", "revoked", "assigned", "restarted")
-    }
-    is_known = rebalance.resource_count is not None
-    avoidable = [m.is_avoidable for m in movements if m.kind == "moved"]
-    return replace(
-        rebalance,
-        movements=movements,
-        **{f"{kind}_count": count if is_known else None for kind, count in counts.items()},  # type: ignore[arg-type]
-        avoidable_moved_count=sum(bool(a) for a in avoidable) if is_known and None not in avoidable else None,
-        pause_lower_ms=_longest(m.pause_lower_ms for m in pausing),
-        pause_estimate_ms=_longest(m.pause_estimate_ms for m in pausing),
-        pause_upper_ms=_longest((m.pause_upper_ms for m in pausing), null_wins=True),
-        pause_tier=_worst(m.pause_tier for m in pausing),
-        resource_seconds_lower=_seconds((m.pause_lower_ms for m in pausing), is_known),
-        resource_seconds_estimate=_seconds((m.pause_estimate_ms for m in pausing), is_known),
-        resource_seconds_upper=None
-        if any(m.pause_upper_ms is None for m in pausing)
-        else _seconds((m.pause_upper_ms for m in pausing), is_known),
+    movements = rebalance.movements
+    numbers = [movement_numbers(m.kind, m.stop_marks, m.resume_marks, m.first_commit_at_ms, known) for m in movements]
+    kinds, avoidable = [m.kind for m in movements], [m.is_avoidable for m in movements]
+    total = rebalance_numbers(kinds, avoidable, numbers, is_known=rebalance.resource_count is not None)
+    measured = (changed(m, **told._asdict()) for m, told in zip(movements, numbers, strict=True))
+    return changed(rebalance, movements=tuple(measured), **total._asdict())
+
+
+def rebalance_numbers(
+    kinds: Sequence[str],
+    avoidable: Sequence[bool | None],
+    numbers: Sequence[MovementNumbers],
+    *,
+    is_known: bool,
+) -> RebalanceNumbers:
+    """Of a rebalance's movements: each one's kind, whether it was avoidable, and its numbers. `is_known`: whether what
+    was handed out is."""
+    counts = Counter(kinds)
+    pausing = [n for n in numbers if n.pause_estimate_ms is not None]
+    uppers = [n.pause_upper_ms for n in pausing]
+    spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == "moved"]
+    return RebalanceNumbers(
+        moved_count=counts["moved"] if is_known else None,
+        returned_count=counts["returned"] if is_known else None,
+        revoked_count=counts["revoked"] if is_known else None,
+        assigned_count=counts["assigned"] if is_known else None,
+        restarted_count=counts["restarted"] if is_known else None,
+        avoidable_moved_count=sum(bool(a) for a in spared) if is_known and None not in spared else None,
+        pause_lower_ms=_longest(n.pause_lower_ms for n in pausing),
+        pause_estimate_ms=_longest(n.pause_estimate_ms for n in pausing),
+        pause_upper_ms=None if None in uppers else _longest(uppers),
+        pause_tier=_worst(n.pause_tier for n in pausing),
+        resource_seconds_lower=_seconds((n.pause_lower_ms for n in pausing), is_known),
+        resource_seconds_estimate=_seconds((n.pause_estimate_ms for n in pausing), is_known),
+        resource_seconds_upper=None if None in uppers else _seconds(uppers, is_known),
     )
 
 
-def _measured(movement: Movement, known: dict[int, _Instant]) -> Movement:
+def movement_numbers(
+    kind: str,
+    stop_marks: Sequence[Mark],
+    resume_marks: Sequence[Mark],
+    first_commit_at_ms: int | None,
+    known: dict[int, _Instant],
+) -> MovementNumbers:
     """`known`: instants by the identity of their marks, which resources that go together share."""
-    if movement.kind not in _PAUSING:
-        return movement
-    stop, resume = _once(movement.stop_marks, known), _once(movement.resume_marks, known)
+    if kind not in _PAUSING:
+        return NOT_PAUSING
+    stop, resume = _once(stop_marks, known), _once(resume_marks, known)
     if stop.estimate is None or resume.estimate is None:
-        return replace(
-            movement,
-            stopped_at_lower_ms=stop.lower,
-            stopped_at_upper_ms=stop.upper,
-            resumed_at_lower_ms=resume.lower,
-            resumed_at_upper_ms=resume.upper,
-        )
+        return MovementNumbers(stop.lower, stop.upper, resume.lower, resume.upper)
     estimate = resume.estimate - stop.estimate
     lower = None if resume.lower is None or stop.upper is None else resume.lower - stop.upper
     upper = None if resume.upper is None or stop.lower is None else resume.upper - stop.lower
@@ -81,8 +130,7 @@ def _measured(movement: Movement, known: dict[int, _Instant]) -> Movement:
     if lower is not None:
         estimate = max(estimate, lower)
     marks = [m for m in (stop.best, resume.best) if m is not None]
-    return replace(
-        movement,
+    return MovementNumbers(
         stopped_at_lower_ms=stop.lower,
         stopped_at_upper_ms=stop.upper,
         resumed_at_lower_ms=resume.lower,
@@ -91,15 +139,16 @@ def _measured(movement: Movement, known: dict[int, _Instant]) -> Movement:
         pause_estimate_ms=estimate,
         pause_upper_ms=upper,
         overlap_ms=-estimate if estimate < 0 else None,
-        first_commit_after_ms=None
-        if movement.first_commit_at_ms is None
-        else movement.first_commit_at_ms - stop.estimate,
+        first_commit_after_ms=None if first_commit_at_ms is None else first_commit_at_ms - stop.estimate,
         pause_tier=_worst(m.tier for m in marks),
         pause_detail="; ".join(f"{word}: {m.detail}" for word, m in zip(("stopped", "resumed"), marks, strict=False)),
     )
 
 
-def _once(marks: tuple[Mark, ...], known: dict[int, _Instant]) -> _Instant:
+NOT_PAUSING = MovementNumbers()
+
+
+def _once(marks: Sequence[Mark], known: dict[int, _Instant]) -> _Instant:
     found = known.get(id(marks))
     if found is None:
         found = known[id(marks)] = _instant(marks)
@@ -116,11 +165,8 @@ def _instant(marks: Sequence[Mark]) -> _Instant:
     return _Instant(lower, upper, inside(best.at_ms, lower, upper), best)
 
 
-def _longest(values: Iterable[int | None], *, null_wins: bool = False) -> int | None:
-    known = list(values)
-    if not known or (null_wins and None in known):
-        return None
-    return max((v for v in known if v is not None), default=None)
+def _longest(values: Iterable[int | None]) -> int | None:
+    return max((v for v in values if v is not None), default=None)
 
 
 def _worst(tiers: Iterable[str | None]) -> str | None:

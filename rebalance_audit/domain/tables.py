@@ -284,7 +284,20 @@ GOLD_REBALANCE = Table(
         _c("resource_seconds_estimate", "double", ""),
         _c("resource_seconds_upper", "double", "Null if any is unbounded."),
         _c("connect_delay_ms", "bigint", "Connect: the delay announced in this generation."),
+        _c(
+            "connect_error", "int", "Connect: the error in this generation's assignment; 1 = nobody was given anything."
+        ),
         _c("config_offset", "bigint", "Connect: offset of the config topic the assignment is based on."),
+        _c(
+            "changed_connectors",
+            "array<string>",
+            "Connect: whose configuration, tasks or target state changed since the generation before.",
+        ),
+        _c(
+            "eager_seconds_lower",
+            "double",
+            "Connect, incremental: resource-seconds the same change costs at least under connect.protocol=eager.",
+        ),
         _c(
             "is_complete_evidence",
             "boolean",
@@ -558,12 +571,26 @@ SILVER_CONNECT_TASK = Table(
     GOLD_CONNECT_TASK.laws,
 )
 
+SILVER_CONTRADICTION = Table(
+    "silver.contradiction",
+    "Evidence about a group that cannot be true beside the rest, and was not believed.",
+    ("cluster_id", "group_id", "ref"),
+    (
+        _CLUSTER,
+        _c("group_id", "string", "", required=True),
+        _c("ref", "string", "The line or record that was not believed.", required=True),
+        _c("at_ms", "bigint", "When it says it was; null where no clock tells."),
+        _c("detail", "string", "Why, in one sentence.", required=True),
+        _c("evidence", "array<string>", "", required=True),
+    ),
+)
+
 SILVER_FINDING = Table("silver.finding", GOLD_FINDING.doc, GOLD_FINDING.key, GOLD_FINDING.columns, GOLD_FINDING.laws)
 
 TABLES: tuple[Table, ...] = (
     BRONZE_RECORD, BRONZE_LOG_LINE, BRONZE_SOURCE,
     SILVER_GROUP_EVENT, SILVER_COMMIT_MARK, SILVER_UNDECODED, SILVER_DECODE_COUNT,
-    SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_FINDING,
+    SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_CONTRADICTION, SILVER_FINDING,
     GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
     GOLD_COVERAGE, GOLD_CHECK,
 )  # fmt: skip
@@ -575,7 +602,7 @@ REASSIGNMENT_OUTCOMES = ("completed", "cancelled", "superseded", "deleted", "ope
 REASSIGNMENT_PHASES = ("accepted", "catching_up", "leader_moved", "removing")
 REASSIGNMENT_STEP_PHASES = ("before", *REASSIGNMENT_PHASES, "completed", "cancelled", "superseded")
 REASSIGNMENT_BLOCKERS = (
-    "adding_and_removing_overlap", "no_leader", "broker_down", "old_replica_out_of_sync", "throttle",
+    "adding_and_removing_overlap", "no_leader", "broker_down", "old_replica_out_of_sync", "disk_failed", "throttle",
     "replica_not_fetching", "controller_unavailable", "unknown",
 )  # fmt: skip
 ELECTION_CAUSES = (
@@ -697,6 +724,46 @@ SILVER_REASSIGNMENT = _in_silver(GOLD_REASSIGNMENT)
 SILVER_REASSIGNMENT_STEP = _in_silver(GOLD_REASSIGNMENT_STEP)
 SILVER_LEADER_ELECTION = _in_silver(GOLD_LEADER_ELECTION)
 SILVER_REASSIGNMENT_FINDING = _in_silver(GOLD_FINDING, "reassignment_finding")
+GOLD_LEADER_MOVE = Table(
+    "gold.leader_move",
+    "A change of a partition's leader beside a group: its coordinator moved, or it rebalanced with what it reads.",
+    ("cluster_id", "group_id", "topic", "partition", "at_ms", "elected"),
+    (
+        _CLUSTER,
+        _c("group_id", "string", "", required=True),
+        _c(
+            "relation",
+            "string",
+            "`coordinator_moved`: the partition of __consumer_offsets that the group is in.",
+            required=True,
+            values=("coordinator_moved", "partition_led_by_another"),
+        ),
+        *_PARTITION_KEYS,
+        _c("at_ms", "bigint", "Of the election.", required=True),
+        _c("previous_leader", "int", ""),
+        _c("elected", "int", "Null: nobody leads it."),
+        _c("cause", "string", "Of the election.", required=True, values=ELECTION_CAUSES),
+        _c("reassignment_id", "string", "The move of the partition it was part of."),
+        _c("rebalance_id", "string", "The group's first rebalance within a minute; null: none followed."),
+        _c("after_ms", "bigint", "How long after it that began; a little negative where clocks differ."),
+        _c("is_cause", "boolean", "The rebalance's own trigger says that the coordinator moved.", required=True),
+        _EVIDENCE,
+    ),
+)
+SILVER_PARTITION = Table(
+    "silver.partition",
+    "A partition as the metadata log has it at the end of the evidence.",
+    ("cluster_id", "topic", "partition"),
+    (
+        _CLUSTER,
+        *_PARTITION_KEYS,
+        _c("replicas", "array<int>", "In Kafka's order: the first is preferred.", required=True),
+        _c("isr", "array<int>", "", required=True),
+        _c("leader", "int", "Null: nobody leads it."),
+        _c("leader_epoch", "int", ""),
+        _c("ref", "string", "The record that says so.", required=True),
+    ),
+)
 
 TABLES = (
     *TABLES,
@@ -704,8 +771,10 @@ TABLES = (
     SILVER_REASSIGNMENT_STEP,
     SILVER_LEADER_ELECTION,
     SILVER_REASSIGNMENT_FINDING,
+    SILVER_PARTITION,
     GOLD_REASSIGNMENT,
     GOLD_REASSIGNMENT_STEP,
     GOLD_LEADER_ELECTION,
+    GOLD_LEADER_MOVE,
 )
 BY_NAME = {t.name: t for t in TABLES}

@@ -6,10 +6,10 @@ Source: KIP-482 (flexible versions) and the rules of Kafka's message generator.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from struct import Struct
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _INT32 = Struct(">i").unpack_from
 _INT64 = Struct(">q").unpack_from
 
 _MAX_UVARINT_BYTES = 5
-_MAX_INT32 = 0x7FFFFFFF
+MAX_INT32 = 0x7FFFFFFF
 _MAX_STRING_BYTES = 0x7FFF
 """Of a compact string; a classic one cannot say more."""
 
@@ -153,7 +153,7 @@ class Reader:
         Null is -1, but Kafka takes any negative number for it, and a compact length that is negative as a Java int.
         """
         size = self.uvarint(field) - 1 if self.flexible else classic(field)
-        return None if size < 0 or size > _MAX_INT32 else size
+        return None if size < 0 or size > MAX_INT32 else size
 
     def _no_null(self, start: int, field: str) -> DecodeError:
         """For a length that means null where there must be something."""
@@ -233,7 +233,7 @@ class Reader:
 
     def tagged_nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
         """As above inside a tag, where null is 0: brokers of 4.x write it out, though it is the default."""
-        return self._inside(field, read) if 0 < self.uvarint(field) <= _MAX_INT32 else None
+        return self._inside(field, read) if 0 < self.uvarint(field) <= MAX_INT32 else None
 
     def _inside(self, field: str, read: Callable[[Reader], T]) -> T:
         try:
@@ -251,17 +251,24 @@ class Reader:
         if not self.flexible:
             return ()
         unknown: list[tuple[int, bytes]] = []
-        count = self.uvarint("tagged fields")
-        for _ in range(count if count <= _MAX_INT32 else 0):
-            tag = self.uvarint("tag")
-            field = f"tag {tag}"
-            size = self.uvarint(field)
+        for tag, size in self.tag_heads():
             read = known.get(tag)
             if read is not None:
                 read(self)
             else:
-                unknown.append((tag, self.take(size, field)))
+                unknown.append((tag, self.take(size, f"tag {tag}")))
         return tuple(unknown)
+
+    def tag_heads(self) -> Iterator[tuple[int, int]]:
+        """Number and size of each tagged field; whoever asks reads the field before asking for the next."""
+        count = self.uvarint("tagged fields")
+        for _ in range(count if count <= MAX_INT32 else 0):
+            tag = self.uvarint("tag")
+            yield tag, self.uvarint(f"tag {tag}")
+
+    def refuse_tag(self, tag: int, version: int) -> NoReturn:
+        """A tag that a later version of the same record has; Kafka refuses it, too."""
+        raise self.error(DecodeReason.BAD_VALUE, self.at, f"tag {tag}, not of version {version}")
 
 
 def _read_string(reader: Reader) -> str:

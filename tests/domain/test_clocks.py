@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -76,9 +77,16 @@ def test_a_configured_zone_wins_and_its_skew_is_measured() -> None:
     assert clock.to_utc_ms(NOON_MS + HOUR_MS) == NOON_MS
 
 
-def test_a_wrongly_configured_zone_shows_in_pairs_that_do_not_agree() -> None:
+def test_a_wrongly_configured_zone_is_overruled_by_lines_that_agree_with_each_other() -> None:
     clock = infer_utc_offset_ms(pairs(HOUR_MS, 5), "America/New_York")
-    assert (clock.pair_count, clock.agreeing_count, clock.skew_ms) == (5, 0, None)
+    assert (clock.source, clock.zone, clock.utc_offset_ms) == (ZoneSource.INFERRED, None, HOUR_MS)
+    assert (clock.pair_count, clock.agreeing_count) == (5, 5)
+
+
+def test_two_lines_do_not_overrule_a_configured_zone() -> None:
+    clock = infer_utc_offset_ms(pairs(HOUR_MS, 2), "America/New_York")
+    assert (clock.source, clock.zone) == (ZoneSource.CONFIGURED, "America/New_York")
+    assert (clock.pair_count, clock.agreeing_count, clock.skew_ms) == (2, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -207,3 +215,22 @@ def test_lines_are_paired_with_the_instants_they_belong_to() -> None:
 
 def test_a_clock_that_is_not_known_is_utc() -> None:
     assert NodeClock(source=ZoneSource.ASSUMED).to_utc_ms(NOON_MS) == NOON_MS
+
+
+@pytest.mark.parametrize(
+    ("clock", "region"),
+    [
+        (NodeClock(source=ZoneSource.ASSUMED), None),
+        (NodeClock(source=ZoneSource.CONFIGURED, zone="-0330"), None),
+        (NodeClock(source=ZoneSource.CONFIGURED, zone="Europe/Berlin"), "Europe/Berlin"),
+        (NodeClock(source=ZoneSource.INFERRED, offsets=((0, 7_200_000), (NOON_MS, 3_600_000))), None),
+    ],
+    ids=["unknown", "offset", "region", "changed clocks"],
+)
+def test_stretches_of_local_time_say_what_the_clock_says(clock: NodeClock, region: str | None) -> None:
+    assert clock.region == region
+    stretches = list(clock.local_stretches())
+    assert all(end == begin for (_, end, _), (begin, _, _) in pairwise(stretches))
+    for local_at_ms in (0, NOON_MS - 86_400_000, NOON_MS + 7_000_000, NOON_MS + 86_400_000):
+        (offset_ms,) = (offset for begin, end, offset in stretches if begin <= local_at_ms < end)
+        assert region is not None or local_at_ms - offset_ms == clock.to_utc_ms(local_at_ms)

@@ -202,7 +202,7 @@ class TestDetail:
         }
 
 
-SCENARIOS = sorted(path.parent for path in GOLDEN.glob("*/*/meta.json"))
+SCENARIOS = sorted({path.parents[2] for path in GOLDEN.glob("*/*/data/*/__consumer_offsets-*")})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda p: f"{p.parent.name}-{p.name}")

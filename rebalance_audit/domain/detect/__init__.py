@@ -39,9 +39,16 @@ from rebalance_audit.domain.detect.progress import (
 from rebalance_audit.domain.detect.reassignments import REASSIGNMENT_RULES, detect_reassignments
 from rebalance_audit.domain.detect.storm import storm
 from rebalance_audit.domain.detect.trust import (
+    CLOCK_APART_MS,
+    ClockReading,
+    ClockStep,
+    ContradictionCount,
     CopyConflict,
     CoverageGap,
     UndecodedCount,
+    clock_findings,
+    clock_step_findings,
+    contradiction_findings,
     copy_conflict_findings,
     coverage_findings,
     source_of,
@@ -77,6 +84,8 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
 TABLE_RULES: Mapping[str, Callable[..., list[Finding]]] = {
     "TR001": coverage_findings,
     "TR002": undecoded_findings,
+    "TR003": clock_findings,
+    "TR004": contradiction_findings,
     "TR005": copy_conflict_findings,
 }
 
@@ -102,15 +111,22 @@ def detect_group(
 
 
 __all__ = [
+    "CLOCK_APART_MS",
     "DEFAULT",
     "GROUP_RULES",
     "REASSIGNMENT_RULES",
     "TABLE_RULES",
+    "ClockReading",
+    "ClockStep",
+    "ContradictionCount",
     "CopyConflict",
     "CoverageGap",
     "Limits",
     "LimitsError",
     "UndecodedCount",
+    "clock_findings",
+    "clock_step_findings",
+    "contradiction_findings",
     "copy_conflict_findings",
     "coverage_findings",
     "detect_group",

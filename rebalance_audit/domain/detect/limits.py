@@ -91,7 +91,25 @@ class Limits:
     """Tasks, or connectors, of the fullest worker less those of the emptiest. One is what a remainder makes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentLimits:
+    stall_ms: int = 90_000
+    """Without a new replica in sync for 90 s. Copies of the lab took 1 to 20 s; a large partition may raise it."""
+    stall_critical_ms: int = 3_600_000
+    """1 h: by then nobody is waiting for it on purpose."""
+    throttle_grace_ms: int = 300_000
+    """5 min after the last move: `--verify` removes throttles, and people run it when they think of it."""
+    under_min_isr_ms: int = 1_000
+    """Producers with acks=all fail from the first moment; a second hides the change of a leader."""
+    under_replicated_ms: int = 30_000
+    """30 s: replica.lag.time.max.ms; shorter ones are restarts."""
+    imbalance_ratio: float = 0.1
+    """leader.imbalance.per.broker.percentage, Kafka's own limit for its automatic election."""
+    imbalance_min_count: int = 1
+
+
 DEFAULT = Limits()
+DEFAULT_REASSIGNMENT = ReassignmentLimits()
 
 
 def limits_for(

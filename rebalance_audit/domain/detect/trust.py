@@ -1,4 +1,4 @@
-"""TR001, TR002, TR005: what the evidence itself has wrong with it. Over tables, not over one group's history."""
+"""TR001 to TR005: what the evidence itself has wrong with it. Over tables, not over one group's history."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rebalance_audit.domain.clocks import NodeClock, ZoneSource
 from rebalance_audit.domain.detect.history import as_json, finding_id
-from rebalance_audit.domain.detect.wording import counted, shown
+from rebalance_audit.domain.detect.wording import counted, duration, shown
 from rebalance_audit.domain.model import Finding
 
 _RECORD_REF = re.compile(r"record:(.+)@\d+\Z", re.DOTALL)
 _LOG_REF = re.compile(r"log:(.+)#[0-9a-fA-F]+@\d+\Z", re.DOTALL)
+
+CLOCK_APART_MS = 1_000
+"""Less is no fault: a line follows its record by some ms, by tenths of a second under load."""
+_MIN_PAIRS = 3
+"""Lines that agree with records before anything is said about a clock: one or two may be chance."""
 
 _NEWER = frozenset({"unknown_record_type", "unknown_value_version", "unknown_layout"})
 """A newer Kafka, most likely; the other reasons say that the bytes are damaged or not what they should be."""
@@ -44,6 +50,48 @@ class CopyConflict:
     last_ref: str
     first_at_ms: int
     last_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContradictionCount:
+    """silver.contradiction, counted per cluster, group and kind of evidence."""
+
+    cluster_id: str
+    group_id: str
+    is_line: bool
+    """Else records."""
+    count: int
+    first_detail: str
+    first_ref: str
+    last_ref: str
+    first_at_ms: int | None = None
+    last_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """What the lines of one node that belong to records say of its clock."""
+
+    cluster_id: str
+    node: str
+    zone: str | None
+    """As configured."""
+    clock: NodeClock
+    """As the lines are read by it."""
+    first_ref: str
+    last_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStep:
+    """Records of one partition whose times go back by more than a moment: another leader's clock wrote on."""
+
+    cluster_id: str
+    source: str
+    back_ms: int
+    before_ref: str
+    ref: str
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +217,150 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
                 advice="Give the missing file or let the collector run without a break; rebalances in the gap are "
                 "marked as incomplete.",
                 evidence=(f"{row.source}@{row.from_position}",),
+            )
+        )
+    return found
+
+
+def clock_findings(rows: Iterable[ClockReading]) -> list[Finding]:
+    """TR003: a configured log zone that the records contradict, or a host's clock apart from the brokers'.
+
+    Silent where fewer than three lines belong to records, where these scatter, and below a second.
+    """
+    found: list[Finding] = []
+    for row in sorted(rows, key=lambda r: (r.cluster_id, r.node)):
+        fault = _wrong_zone(row) or _apart(row)
+        if fault is None:
+            continue
+        title, advice, numbers = fault
+        found.append(
+            Finding(
+                cluster_id=row.cluster_id,
+                finding_id=finding_id(row.cluster_id, "TR003", row.node, row.first_ref),
+                rule_id="TR003",
+                severity="warning",
+                subject_type="source",
+                subject=row.node,
+                status="open",
+                first_seen_at_ms=row.last_at_ms,
+                last_seen_at_ms=row.last_at_ms,
+                title=title,
+                numbers=as_json(numbers),
+                advice=advice,
+                evidence=(row.first_ref,),
+            )
+        )
+    return found
+
+
+_Fault = tuple[str, str, dict[str, object]]
+"""Title, advice, numbers."""
+
+
+def _wrong_zone(row: ClockReading) -> _Fault | None:
+    clock = row.clock
+    if row.zone is None or clock.source is not ZoneSource.INFERRED:
+        return None
+    offset = _offset(clock.utc_offset_ms)
+    return (
+        f"The log of {shown(row.node)} was said to be in {shown(row.zone)}, but agrees with the records at {offset}",
+        f"Set the log zone of {shown(row.node)} to {offset}, or leave it out. Its lines were read at {offset}.",
+        {
+            "pair_count": clock.pair_count,
+            "agreeing_count": clock.agreeing_count,
+            "utc_offset_ms": clock.utc_offset_ms,
+        },
+    )
+
+
+def _apart(row: ClockReading) -> _Fault | None:
+    skew_ms, spread_ms = row.clock.skew_ms, row.clock.spread_ms
+    if skew_ms is None or abs(skew_ms) <= CLOCK_APART_MS or row.clock.agreeing_count < _MIN_PAIRS:
+        return None
+    if 2 * (spread_ms or 0) > abs(skew_ms):
+        return None
+    side = "ahead of" if skew_ms > 0 else "behind"
+    return (
+        f"The clock of {shown(row.node)} is {duration(abs(skew_ms))} {side} the brokers'",
+        f"Let {shown(row.node)} keep time (chrony, NTP); bounds that rest on its lines are off by that much.",
+        {"skew_ms": skew_ms, "spread_ms": spread_ms, "agreeing_count": row.clock.agreeing_count},
+    )
+
+
+def _offset(utc_offset_ms: int) -> str:
+    minutes = abs(utc_offset_ms) // 60_000
+    return f"{'-' if utc_offset_ms < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def clock_step_findings(rows: Iterable[ClockStep]) -> list[Finding]:
+    """TR003, too: the times of a partition's records go back, as when a broker with a slower clock leads it on.
+
+    One finding per partition, with the largest step. Silent below a second.
+    """
+    largest: dict[tuple[str, str], ClockStep] = {}
+    for row in sorted(rows, key=lambda r: (r.cluster_id, r.source, r.back_ms, r.ref)):
+        if row.back_ms > CLOCK_APART_MS:
+            largest[row.cluster_id, row.source] = row
+    return [
+        Finding(
+            cluster_id=row.cluster_id,
+            finding_id=finding_id(row.cluster_id, "TR003", row.source, row.ref),
+            rule_id="TR003",
+            severity="warning",
+            subject_type="source",
+            subject=row.source,
+            status="open",
+            first_seen_at_ms=row.at_ms,
+            last_seen_at_ms=row.at_ms,
+            title=f"Times of {shown(row.source)} go back by {duration(row.back_ms)}: its leaders' clocks disagree",
+            detail="Order is by offset and stays right; durations across this place are off by that much.",
+            numbers=as_json({"back_ms": row.back_ms}),
+            advice="Let the brokers keep time (chrony, NTP).",
+            evidence=(row.before_ref, row.ref),
+        )
+        for row in largest.values()
+    ]
+
+
+def contradiction_findings(rows: Iterable[ContradictionCount], seen_until_ms: int) -> list[Finding]:
+    """TR004: lines that no record supports, or records of one group that cannot stand behind each other.
+
+    One finding per group and kind. Silent for lines of generations from before the first record: nothing contradicts
+    them.
+    """
+    found: list[Finding] = []
+    for row in sorted(rows, key=lambda r: (r.cluster_id, r.group_id, r.is_line)):
+        if row.count <= 0:
+            continue
+        last_ms = row.last_at_ms if row.last_at_ms is not None else seen_until_ms
+        first_ms = row.first_at_ms if row.first_at_ms is not None else last_ms
+        group, verb = shown(row.group_id), "contradicts" if row.count == 1 else "contradict"
+        found.append(
+            Finding(
+                cluster_id=row.cluster_id,
+                finding_id=finding_id(
+                    row.cluster_id, "TR004", row.group_id, f"{'line' if row.is_line else 'record'} {row.first_ref}"
+                ),
+                rule_id="TR004",
+                severity="warning",
+                subject_type="group",
+                subject=row.group_id,
+                status="open",
+                first_seen_at_ms=min(first_ms, last_ms),
+                last_seen_at_ms=last_ms,
+                title=f"{counted(row.count, 'log line')} about {group} {verb} the records"
+                if row.is_line
+                else f"Records of {group} contradict each other in {counted(row.count, 'place')}",
+                detail=f"The first: {shown(row.first_detail, 160)}. The records were believed."
+                if row.is_line
+                else f"The first: {shown(row.first_detail, 160)}. What stands later counts on from there.",
+                numbers=as_json({"count": row.count}),
+                advice="A client can write any text into a broker's log by its ids and reasons: look who connects as "
+                "this group. Else the lines are another cluster's, or the log zone is wrong (TR003)."
+                if row.is_line
+                else "Two clusters may share one cluster id here, or an unclean leader election cut the partition: "
+                "compare the replicas' segments at the named offsets.",
+                evidence=tuple(dict.fromkeys((row.first_ref, row.last_ref))),
             )
         )
     return found

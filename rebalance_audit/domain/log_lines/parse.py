@@ -86,7 +86,14 @@ def _parse(source: SourceLine) -> tuple[LogEvent | None, bool]:
         or " is fenced by " in text
     )
     is_member = "[Consumer " in text or "[Worker clientId=" in text
-    if not (is_coordinator or is_member or " task " in text or " connector " in text or "WorkerConnector{" in text):
+    is_of_worker = (
+        " task " in text
+        or " connector " in text
+        or "WorkerConnector{" in text
+        or " Task threw " in text
+        or "Advertised URI: " in text
+    )
+    if not (is_coordinator or is_member or is_of_worker):
         return None, False
     head = read_head(text)
     if head is None:

@@ -65,7 +65,7 @@ def best(readings: list[Reading], offsets_partition: int | None) -> Reading:
     """The most plausible of several readings.
 
     The partition of the offsets topic that a coordinator's line names is that of the group's hash (true for the
-    default of 50 partitions, else it decides nothing); broker-made member ids end in a UUID; reasons are Kafka's.
+    default of 50 partitions, else it decides nothing); member ids are or end in a UUID; reasons are Kafka's.
     What is left goes to the longest group id: the tail of a form is anchored, a group id is free. Of equals the form
     that stands first in its table, so special forms stand before general ones.
     """
@@ -83,9 +83,13 @@ def _plausibility(reading: Reading, offsets_partition: int | None) -> tuple[bool
     return (
         partition is not None and is_short and default_offsets_partition(group_id) == partition,
         reason is None or is_known_reason(reason),
-        sum(1 for name in _MEMBER_IDS if ends_in_uuid(reading.fields.get(name) or "")),
+        sum(1 for name in _MEMBER_IDS if _is_member_id(reading.fields.get(name) or "")),
         len(group_id),
     )
+
+
+def _is_member_id(text: str) -> bool:
+    return ends_in_uuid(text) or _KAFKA_UUID.fullmatch(text) is not None
 
 
 def default_offsets_partition(group_id: str) -> int:
@@ -107,6 +111,8 @@ def first_word(message: str) -> str:
 
 
 _MAX_HASHED = 4096
+_KAFKA_UUID = re.compile(r"[\w-]{22}", re.ASCII)
+"""As the newer protocols' clients name their members."""
 _MEMBER_IDS = ("member_id", "new_member_id", "expected_member_id")
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from rebalance_audit.domain.model import GroupEvidence, Rebalance
+from rebalance_audit.domain.model import GroupEvidence, Rebalance, changed
 
 from .attempts import line_order
 from .classic import reconstruct_classic
 from .connect import is_connect_group, reconstruct_connect
-from .modern import GROUP_TYPES, reconstruct_modern
+from .epochs import GROUP_TYPES
+from .frame import rebalance_id
+from .modern import reconstruct_modern
 from .modern_lines import epochs_told
-from .reconstruction import Contradiction, Reconstruction, of_line
+from .reconstruction import Contradiction, Reconstruction, in_time, of_line
 
-__all__ = ["Contradiction", "Reconstruction", "reconstruct"]
+__all__ = ["Contradiction", "Reconstruction", "is_connect_group", "rebalance_id", "reconstruct"]
 
 EPOCH_RECORDS = frozenset(f"{prefix}Metadata" for prefix in GROUP_TYPES)
 
@@ -29,13 +29,13 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
         return Reconstruction(rebalances=(), contradictions=tuple(of_line(line, detail) for line in evidence.lines))
     classic, contradictions = reconstruct_classic(evidence)
     modern, more = reconstruct_modern(evidence)
-    contradictions = sorted(contradictions + more, key=lambda c: (c.at_ms or 0, c.evidence))
+    contradicting = in_time(contradictions + more)
     told = epochs_told(evidence, frozenset(_number(r) for r in modern if r.outcome != "missing"))
     modern += told
     if not modern:
-        return Reconstruction(rebalances=tuple(classic), contradictions=tuple(contradictions))
+        return Reconstruction(rebalances=tuple(classic), contradictions=contradicting)
     if not classic and not told:
-        return Reconstruction(rebalances=tuple(modern), contradictions=tuple(contradictions))
+        return Reconstruction(rebalances=tuple(modern), contradictions=contradicting)
     # A converted group goes on counting: numbers one side lacks are the other side's.
     numbers = {r.group_epoch for r in modern if r.outcome != "missing"} | {
         r.generation_id for r in classic if r.outcome != "missing"
@@ -50,7 +50,7 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
             r.ended_at_ms or 0,
         )
     )
-    return Reconstruction(rebalances=tuple(rows), contradictions=tuple(contradictions))
+    return Reconstruction(rebalances=tuple(rows), contradictions=contradicting)
 
 
 def in_order(evidence: GroupEvidence) -> GroupEvidence:
@@ -58,7 +58,7 @@ def in_order(evidence: GroupEvidence) -> GroupEvidence:
     records = {r.ref: r for r in sorted(evidence.records, key=lambda r: (r.topic, r.partition, r.offset, r.at_ms))}
     lines = {line.ref: line for line in sorted(evidence.lines, key=line_order)}
     marks = sorted(set(evidence.marks), key=lambda m: (m.topic, m.partition, m.first_offset, m.last_offset))
-    return replace(
+    return changed(
         evidence,
         records=tuple(records.values()),
         lines=tuple(lines.values()),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
-from rebalance_audit.domain.model import Member, Movement, Rebalance
+from rebalance_audit.domain.model import Member, Movement, Rebalance, changed
 
 PER_TOPIC = frozenset({"range"})
 BY_TOTAL = frozenset({"roundrobin", "sticky", "cooperative-sticky", "uniform"})
@@ -32,13 +31,13 @@ def mark_avoidable(rebalance: Rebalance) -> Rebalance:
     verdicts: dict[str, bool | None] = {}
     for resources, eligible in _units(rebalance.assignor or "", owner_after, members):
         verdicts |= _judge(resources, eligible, owner_before, owner_after)
-    return replace(rebalance, movements=tuple(_judged(m, verdicts) for m in rebalance.movements))
+    return changed(rebalance, movements=tuple(_judged(m, verdicts) for m in rebalance.movements))
 
 
 def _judged(movement: Movement, verdicts: Mapping[str, bool | None]) -> Movement:
     if movement.kind != "moved" or verdicts.get(movement.resource) is None:
         return movement
-    return replace(movement, is_avoidable=verdicts.get(movement.resource))
+    return changed(movement, is_avoidable=verdicts.get(movement.resource))
 
 
 def _is_known(assignor: str | None, members: Iterable[Member]) -> bool:

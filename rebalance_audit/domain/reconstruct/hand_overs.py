@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from rebalance_audit.domain.model import LogEvent, Mark, Movement
+from rebalance_audit.domain.model import LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
@@ -13,7 +12,9 @@ from .clients import ClientLines
 from .commits import Commits, Resource
 from .departures import logged_departure
 from .members import resource_name
-from .pauses import Stretch, resume_bounds, resume_line, stop_bounds, stop_line
+from .resumes import resume_bounds, resume_line
+from .stops import stop_bounds, stop_line
+from .stretch import Stretch
 
 REJOIN_WITHIN = 3
 """A member put out for not polling is looked for in so many attempts after it lost its partitions."""
@@ -39,6 +40,8 @@ class HandOvers:
         self._fell_silent = fell_silent
         """Whether it had stopped polling when it left: of index, member id and the time of its LeaveGroup."""
         self._index = -1
+        self._following: Attempt | None = None
+        """The next attempt with a record after the one at `_index`."""
         self._stretches: dict[tuple[object, ...], tuple[Stretch, tuple[Mark, ...]]] = {}
         self._resumes: dict[str, tuple[Mark, ...]] = {}
 
@@ -62,12 +65,13 @@ class HandOvers:
         """`held`: all the old owner gave up together; `assigned`: all the new one was given."""
         if index != self._index:
             self._index, self._stretches, self._resumes = index, {}, {}
+            self._following = self._after(index)
         attempt = self._attempts[index]
         stops: tuple[Mark, ...] = ()
         resumes: tuple[Mark, ...] = ()
         first_commit = None
         if attempt.record is not None and new is not None:
-            following = self._following(index)
+            following = self._following
             until = following.record.offset if following is not None and following.record is not None else _NO_END
             first_commit = self._commits.first_between([resource], attempt.record.offset, until)
             if is_hand_over and old is not None:
@@ -93,7 +97,7 @@ class HandOvers:
             evidence=tuple(dict.fromkeys(refs)),
         )
 
-    def _following(self, index: int) -> Attempt | None:
+    def _after(self, index: int) -> Attempt | None:
         later = range(index + 1, len(self._attempts))
         return next((self._attempts[i] for i in later if self._attempts[i].record is not None), None)
 
@@ -114,9 +118,9 @@ class HandOvers:
         if known is None:
             stretch = self._stretch(old, resource, held, given_index, index, revoked_index)
             if given is not None:
-                stretch = replace(stretch, given=given)
+                stretch = changed(stretch, given=given)
             if fenced is not None:
-                stretch = replace(stretch, fenced=fenced)
+                stretch = changed(stretch, fenced=fenced)
             known = self._stretches[key] = stretch, tuple(stop_bounds(stretch, self._commits))
         own = stop_line(known[0], resource, self._clients)
         return (*known[1], *own) if own else known[1]
@@ -152,7 +156,7 @@ class HandOvers:
             departure = logged_departure(owner, attempts, self._attempts[index + 1 : index + 1 + REJOIN_WITHIN])
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
-                departure = replace(departure, trigger="member_poll_timeout")
+                departure = changed(departure, trigger="member_poll_timeout")
         return Stretch(
             owner=owner,
             resource=resource,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.protocols import consumer_protocol
 from rebalance_audit.domain.records import MemberMetadata
 from rebalance_audit.domain.wire import DecodeError
 
 from .commits import Resource
 from .eager import EAGER_ASSIGNORS
+
+_CACHED = 1_024
+_CACHED_BYTES = 4_096
+_CACHED_RESOURCES = 256
+"""From one record to the next most members' bytes stay as they were. Larger ones are not kept, so that the caches are
+bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +35,40 @@ def resource_name(resource: Resource) -> str:
     return f"{resource[0]}-{resource[1]}"
 
 
-def names(resources: Iterable[Resource]) -> tuple[str, ...]:
+def names(resources: frozenset[Resource]) -> tuple[str, ...]:
+    return _names(resources) if len(resources) <= _CACHED_RESOURCES else _names.__wrapped__(resources)
+
+
+@lru_cache(maxsize=_CACHED)
+def _names(resources: frozenset[Resource]) -> tuple[str, ...]:
     return tuple(resource_name(r) for r in sorted(resources))
 
 
 def parse(member: MemberMetadata) -> Parsed:
     """The member's embedded bytes; what cannot be read is None, never empty."""
-    topics: tuple[str, ...] | None = None
-    owned: frozenset[Resource] = frozenset()
-    assigned: frozenset[Resource] | None
+    read = _subscribed if len(member.subscription) <= _CACHED_BYTES else _subscribed.__wrapped__
+    topics, owned = read(member.subscription)
+    given = _given if len(member.assignment) <= _CACHED_BYTES else _given.__wrapped__
+    return Parsed(member, topics, owned, given(member.assignment))
+
+
+@lru_cache(maxsize=_CACHED)
+def _subscribed(subscription: bytes) -> tuple[tuple[str, ...] | None, frozenset[Resource]]:
     try:
-        subscription = consumer_protocol.decode_subscription(member.subscription)
-        topics, owned = subscription.topics, frozenset(subscription.owned_partitions)
+        read = consumer_protocol.decode_subscription(subscription)
     except DecodeError:
-        pass
+        return None, frozenset()
+    return read.topics, frozenset(read.owned_partitions)
+
+
+@lru_cache(maxsize=_CACHED)
+def _given(assignment: bytes) -> frozenset[Resource] | None:
+    if not assignment:
+        return frozenset()  # the leader's SyncGroup did not name this member
     try:
-        # Zero length: the leader's SyncGroup did not name this member.
-        assigned = (
-            frozenset(consumer_protocol.decode_assignment(member.assignment).partitions)
-            if member.assignment
-            else frozenset()
-        )
+        return frozenset(consumer_protocol.decode_assignment(assignment).partitions)
     except DecodeError:
-        assigned = None
-    return Parsed(member, topics, owned, assigned)
+        return None
 
 
 def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[str, MemberMetadata] | None) -> str:
@@ -75,10 +92,10 @@ def settle_modes(rebalances: Sequence[Rebalance]) -> list[Rebalance]:
             if rebalance.assignor is None:
                 # An empty generation elects nothing; it ends what went before in that group's mode.
                 if rebalance.outcome == "emptied" and i and rebalance.mode == "unknown":
-                    settled[i] = replace(rebalance, mode=settled[i - 1].mode)
+                    settled[i] = changed(rebalance, mode=settled[i - 1].mode)
                 continue
             if rebalance.mode != "unknown":
                 known[rebalance.assignor] = rebalance.mode
             elif rebalance.assignor in known:
-                settled[i] = replace(rebalance, mode=known[rebalance.assignor])
+                settled[i] = changed(rebalance, mode=known[rebalance.assignor])
     return settled

@@ -12,7 +12,7 @@ from .commits import Commits, Resource
 from .pauses import ASSIGNED_CALLBACK_MS, COMMIT_SLACK_MS, LINE_SLACK_MS, own_start_marks, own_stop_marks
 
 if TYPE_CHECKING:
-    from .modern import LiveMember, Release
+    from .epochs import LiveMember, Release
 
 CURRENT_TO_CALLBACK_MS = 99
 """The last assigned callback follows the current-assignment record by 99 ms in the median (observed.md)."""

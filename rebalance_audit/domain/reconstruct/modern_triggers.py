@@ -10,7 +10,7 @@ from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Trigge
 
 if TYPE_CHECKING:
     from .commits import Commits
-    from .modern import Epoch
+    from .epochs import Epoch
 
 _NEAR_MS = 5_000
 _ALIVE_MS = 5_000
@@ -155,3 +155,14 @@ def _without_member_change(epoch: Epoch, group_type: str, topics_changed: list[s
             )
         ]
     return []
+
+
+def departure_line(lines: Iterable[LogEvent], member_id: str, at_ms: int) -> LogEvent | None:
+    """The coordinator's word on why a member went, near the time of its tombstone."""
+    kinds = (LogKind.MEMBER_FENCED, LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT)
+    near = [
+        x
+        for x in lines
+        if x.kind in kinds and x.fields.get("member_id") == member_id and abs((x.at_ms or 0) - at_ms) < 5_000
+    ]
+    return min(near, key=lambda x: abs((x.at_ms or 0) - at_ms), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rebalance_audit.domain.model import ConnectTask, LogEvent, Rebalance
@@ -24,6 +25,10 @@ class Reconstruction:
     connect_tasks: tuple[ConnectTask, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     """In the order of their times."""
+
+
+def in_time(contradictions: Iterable[Contradiction]) -> tuple[Contradiction, ...]:
+    return tuple(sorted(contradictions, key=lambda c: (c.at_ms or 0, c.evidence)))
 
 
 def of_line(line: LogEvent, detail: str) -> Contradiction:

@@ -7,9 +7,8 @@ Source: StreamsPartitionAssignor.java, formats.md B.4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
-from rebalance_audit.domain.model import EvidenceTier, Member, Movement, Rebalance, Trigger
+from rebalance_audit.domain.model import EvidenceTier, Member, Movement, Rebalance, Trigger, changed
 from rebalance_audit.domain.protocols import consumer_protocol, streams_protocol
 from rebalance_audit.domain.records import MemberMetadata
 from rebalance_audit.domain.wire import DecodeError
@@ -73,12 +72,12 @@ def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str]) -> Rebalance
             movements[movement.resource] = movement
         elif task in movements:
             first = movements[task]
-            movements[task] = replace(first, evidence=tuple(dict.fromkeys(first.evidence + movement.evidence)))
+            movements[task] = changed(first, evidence=tuple(dict.fromkeys(first.evidence + movement.evidence)))
         else:
-            movements[task] = replace(movement, resource_type="stream_task", resource=task, topic=None, partition=None)
+            movements[task] = changed(movement, resource_type="stream_task", resource=task, topic=None, partition=None)
     held = {r for m in rebalance.members if m.change != "left" for r in _named(m.assigned, name_of) or ()}
     moved = {m.resource for m in movements.values() if m.kind != "revoked"}
-    return replace(
+    return changed(
         rebalance,
         movements=tuple(movements[name] for name in sorted(movements)),
         members=tuple(_of_tasks(m, name_of) for m in rebalance.members),
@@ -91,7 +90,7 @@ def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str]) -> Rebalance
 
 
 def _of_tasks(member: Member, name_of: Mapping[str, str]) -> Member:
-    return replace(
+    return changed(
         member,
         owned_before=_named(member.owned_before, name_of),
         assigned=_named(member.assigned, name_of),

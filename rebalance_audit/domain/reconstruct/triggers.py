@@ -83,6 +83,27 @@ def logged_triggers(
     return _merged([t for t in (_believed(t, attempt, before, after, instance_ids) for t in found) if t is not None])
 
 
+def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
+    """The coordinator moved while it prepared this very generation: the next one begins the join phase anew.
+
+    A failover between rebalances makes none: members go on with the new coordinator.
+    """
+    one, other = before.preparing, attempt.preparing
+    if one is None or other is None or (before.number, before.incarnation) != (attempt.number, attempt.incarnation):
+        return []
+    brokers = one.coordinator_broker_id, other.coordinator_broker_id
+    if before.record is not None or None in brokers or brokers[0] == brokers[1]:
+        return []
+    return [
+        Trigger(
+            trigger="coordinator_failover",
+            tier=EvidenceTier.LOGGED,
+            detail=f"broker {brokers[0]} had begun to prepare it when broker {brokers[1]} took the group over",
+            evidence=(one.ref, other.ref),
+        )
+    ]
+
+
 def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
     """A consumer group turns classic for a member that went; the `Preparing` line does not say which."""
     assert attempt.preparing is not None

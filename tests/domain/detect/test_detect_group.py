@@ -96,6 +96,12 @@ def _worker_lost(returns_s: float | None, *, ends_s: float | None = 360, delay_m
     return story
 
 
+def _twice(story: GroupStory, *, tasks: int) -> GroupStory:
+    for task in range(tasks):
+        story.task("t", task, "RUNNING", "w1:8083", 0, 120).task("t", task, "RUNNING", "w2:8083", 60, None)
+    return story
+
+
 CASES = [
     # RB001
     Case(1, "nineteen poll timeouts in three minutes are one storm and one incident of RB006",
@@ -484,6 +490,12 @@ CASES = [
          lambda: a_connect_cluster().joins("w1", "w2", at_s=0).joins("w3", at_s=60, revoked_count=2)
          .joins("w4", at_s=70, revoked_count=2).meets_again(
              at_s=72, because="connect_revocation_follow_up", revoked_count=0, expected=True), {}),
+    Case(119, "a worker that was put out and went on runs all it had a second time: one finding",
+         lambda: _twice(a_connect_cluster().joins("w1", "w2", at_s=0), tasks=5), {"CN003": ["warning resolved"]}),
+    Case(120, "the round that failed and the one it made necessary are one failure",
+         lambda: a_connect_cluster().joins("w1", "w2", at_s=0)
+         .meets_again(at_s=60, because="connect_config_changed", connect_error=1)
+         .meets_again(at_s=61, because="connect_assignment_failed"), {"CN005": ["warning open"]}),
 ]  # fmt: skip
 
 

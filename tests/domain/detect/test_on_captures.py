@@ -36,6 +36,12 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "connect_worker_joins": {"connect-lab": {}},
     # A worker is killed and stays away: tasks wait for the delay, the status topic goes on saying RUNNING.
     "connect_worker_lost": {"connect-lab": {"RB007": "warning", "CN001": "warning", "CN003": "info"}},
+    # It is restarted, and back within the delay.
+    "connect_bounce_within_delay": {"connect-lab": {"CN001": "info"}},
+    # Under connect.protocol=eager a worker is restarted, then killed.
+    "connect_eager": {"connect-lab": {"CN006": "warning", "RB007": "warning", "CN003": "info"}},
+    # Connectors are created, changed, paused, stopped and deleted.
+    "connect_connector_life": {"connect-lab": {}},
 }
 
 CAPTURES = sorted(path.parent for path in GOLDEN.glob("*/*/meta.json") if path.parent.name in EXPECTED)

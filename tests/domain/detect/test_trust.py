@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import pytest
+
+from rebalance_audit.domain.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.detect import (
+    ClockReading,
+    ClockStep,
+    ContradictionCount,
     CopyConflict,
     CoverageGap,
     UndecodedCount,
+    clock_findings,
+    clock_step_findings,
+    contradiction_findings,
     copy_conflict_findings,
     coverage_findings,
     source_of,
@@ -108,3 +117,106 @@ def test_hostile_source_names_stay_on_one_line() -> None:
     assert "\n" not in found.title
     assert "\x1b" not in found.title
     assert found.subject == "evil\n\x1b[2Jtopic-0"
+
+
+HOUR_MS = 3_600_000
+
+
+def _clock(offset_ms: int, *, zone: str | None = None, count: int = 5, scatter_ms: int = 0) -> ClockReading:
+    """Lines a minute apart whose local times are this far from the records they belong to."""
+    at = [NOW_MS + n * 60_000 for n in range(count)]
+    pairs = [(at_ms + offset_ms + scatter_ms * (n - count // 2), at_ms) for n, at_ms in enumerate(at)]
+    return ClockReading(
+        cluster_id="cluster-a", node="broker-1", zone=zone, clock=infer_utc_offset_ms(pairs, zone),
+        first_ref="log:broker-1/server.log#f00d@0", last_at_ms=NOW_MS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reading", "title"),
+    [
+        (
+            _clock(0, zone="Asia/Tokyo"),
+            "The log of broker-1 was said to be in Asia/Tokyo, but agrees with the records at +00:00",
+        ),
+        (
+            _clock(-3 * HOUR_MS - HOUR_MS // 2, zone="+02:00"),
+            "The log of broker-1 was said to be in +02:00, but agrees with the records at -03:30",
+        ),
+        (_clock(12_300), "The clock of broker-1 is 12.3 s ahead of the brokers'"),
+        (_clock(2 * HOUR_MS - 4_000), "The clock of broker-1 is 4 s behind the brokers'"),
+        (_clock(9 * HOUR_MS + 1_500, zone="Asia/Tokyo"), "The clock of broker-1 is 1.5 s ahead of the brokers'"),
+    ],
+    ids=["wrong region", "wrong offset", "ahead", "behind, zone inferred", "ahead, zone right"],
+)
+def test_a_clock_that_disagrees_is_told(reading: ClockReading, title: str) -> None:
+    (found,) = clock_findings([reading])
+    assert (found.rule_id, found.subject, found.title) == ("TR003", "broker-1", title)
+    assert found.evidence == ("log:broker-1/server.log#f00d@0",)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        _clock(7),
+        _clock(1_000),
+        _clock(9 * HOUR_MS + 20, zone="Asia/Tokyo"),
+        _clock(9 * HOUR_MS + 20),
+        _clock(12_300, count=2),
+        _clock(0, zone="Asia/Tokyo", count=2),
+        _clock(2_000, scatter_ms=30_000),
+    ],
+    ids=["usual delay", "one second", "right zone", "inferred zone", "two lines", "two lines, zone", "scattered"],
+)
+def test_a_clock_that_agrees_or_cannot_be_told_is_silent(reading: ClockReading) -> None:
+    assert clock_findings([reading]) == []
+
+
+def test_times_that_go_back_in_one_partition_are_told_once_with_the_largest_step() -> None:
+    steps = [
+        ClockStep(
+            cluster_id="cluster-a", source="__consumer_offsets-7", back_ms=back_ms,
+            before_ref=f"record:__consumer_offsets-7@{offset - 1}", ref=f"record:__consumer_offsets-7@{offset}",
+            at_ms=NOW_MS,
+        )
+        for offset, back_ms in ((10, 900), (20, 2_000), (30, 65_000))
+    ]  # fmt: skip
+    (found,) = clock_step_findings(steps)
+    assert found.title == "Times of __consumer_offsets-7 go back by 1 min 5 s: its leaders' clocks disagree"
+    assert found.evidence == ("record:__consumer_offsets-7@29", "record:__consumer_offsets-7@30")
+    assert clock_step_findings(steps[:1]) == []
+
+
+def _contradiction(**changes: object) -> ContradictionCount:
+    facts: dict[str, object] = {
+        "cluster_id": "cluster-a", "group_id": "orders", "is_line": True, "count": 2,
+        "first_detail": "it speaks of generation 9, which the records had not reached then",
+        "first_ref": "log:broker-1/server.log#f00d@10", "last_ref": "log:broker-1/server.log#f00d@90",
+        "first_at_ms": NOW_MS, "last_at_ms": NOW_MS + 5,
+    }  # fmt: skip
+    return ContradictionCount(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_lines_and_records_that_were_not_believed_are_told_apart_and_per_group() -> None:
+    rows = [
+        _contradiction(),
+        _contradiction(count=1, group_id="evil\ngroup"),
+        _contradiction(
+            is_line=False, count=1, first_detail="generation 3 stands after 8, and nothing deleted the group",
+            first_ref="record:__consumer_offsets-7@3", last_ref="record:__consumer_offsets-7@3",
+        ),
+    ]  # fmt: skip
+    found = contradiction_findings(rows, NOW_MS)
+    assert [(f.subject, f.title) for f in found] == [
+        ("evil\ngroup", "1 log line about evil\\ngroup contradicts the records"),
+        ("orders", "Records of orders contradict each other in 1 place"),
+        ("orders", "2 log lines about orders contradict the records"),
+    ]
+    assert len({f.finding_id for f in found}) == 3
+    assert found[1].evidence == ("record:__consumer_offsets-7@3",)
+    assert found[2].evidence == ("log:broker-1/server.log#f00d@10", "log:broker-1/server.log#f00d@90")
+
+
+def test_nothing_contradicted_is_silent() -> None:
+    assert contradiction_findings([], NOW_MS) == []
+    assert contradiction_findings([_contradiction(count=0)], NOW_MS) == []

@@ -141,6 +141,27 @@ def test_a_deleted_group_that_comes_back_uses_its_numbers_a_second_time() -> Non
     assert moves(second) == {"orders-0": ("assigned", None, "c2")}
 
 
+def test_a_join_phase_that_another_broker_begins_anew_came_from_the_failover() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    story.preparing(1, "removing member c9 on LeaveGroup", at_ms=5_000)
+    story.preparing(1, "Leader c1 re-joining group during Stable", at_ms=9_000)
+    story.lines[-1] = replace(story.lines[-1], coordinator_broker_id=2)
+    story.generation(2, {"c1": "0 1"}, at_ms=9_500)
+    assert told(story)[1:] == [
+        (2, "rebalance", "failed", "member_left"),
+        (2, "rebalance", "completed", "coordinator_failover"),
+    ]
+    assert rebalances(story)[2].trigger_detail == ("broker 1 had begun to prepare it when broker 2 took the group over")
+
+
+def test_a_join_phase_that_the_same_broker_begins_anew_is_no_failover() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    story.preparing(1, "removing member c9 on LeaveGroup", at_ms=5_000)
+    story.preparing(1, "removing member c8 on LeaveGroup", at_ms=9_000)
+    story.generation(2, {"c1": "0 1"}, at_ms=9_500)
+    assert [trigger for *_, trigger in told(story)][1:] == ["member_left", "member_left"]
+
+
 def test_before_the_first_record_nobody_knows_who_held_what() -> None:
     (only,) = rebalances(a_group().generation(17, {"c1": "0 1"}, at_ms=1_000))
     assert (only.trigger, only.movements, only.resource_count) == ("unknown", (), 2)

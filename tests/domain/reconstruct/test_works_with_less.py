@@ -45,15 +45,18 @@ def test_a_compacted_topic_tells_its_last_generation_and_invents_nothing(capture
         last = groups[evidence.group_id]["rebalances"][-1]
         (row,) = rows(compacted(evidence))
         assert (row.generation_id, row.outcome) == (last["number"], last["outcome"])
-        assert row.trigger == "unknown"
-        assert not row.movements
+        # Before a first generation there is nothing that compaction could have taken.
+        whole = last["number"] == 1
+        assert row.trigger == (last["trigger"] if whole else "unknown")
+        assert whole or not row.movements
 
 
 @pytest.mark.parametrize("capture", CLASSIC, ids=name_of)
 def test_lines_tell_the_generations_that_compaction_took(capture: Path) -> None:
     groups = scenario(capture)["groups"]
     for evidence in gathered(capture).groups:
-        if evidence.group_id not in groups:
+        # A line cannot be tied to a group whose own name breaks it in two.
+        if evidence.group_id not in groups or "\n" in evidence.group_id:
             continue
         expected = groups[evidence.group_id]["rebalances"]
         found = rows(compacted(evidence))

@@ -1,0 +1,240 @@
+"""Why each rebalance of a classic group began, by its lines, its records and its members' commits together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rebalance_audit.domain.model import EvidenceTier, Rebalance, Trigger, changed
+from rebalance_audit.domain.records import MemberMetadata
+
+from .attempts import Attempt
+from .conversions import Downgrade
+from .departures import arrivals, infer_departure
+from .group_state import GroupState
+from .hand_overs import REJOIN_WITHIN
+from .members import parse
+from .pauses import RECENT_COMMIT_MS
+from .stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
+from .triggers import DEPARTURES, EXPECTED, logged_triggers, recorded_triggers, taken_over
+
+UUID_LENGTH = 36
+WITHOUT_REASON = frozenset({"", "left the group"})
+"""Details of a leave whose client gave no reason."""
+SAID_WITHOUT_REASON = frozenset({"leader_rejoined", "subscription_changed", "unknown"})
+"""What a re-join is called when the client does not say why."""
+
+
+class Causes:
+    """Asked once for every attempt, in order, before the state moves on to it."""
+
+    def __init__(self, state: GroupState, instance_ids: frozenset[str]) -> None:
+        self._state = state
+        self._instance_ids = instance_ids
+        """Of static members, as lines name them; records say so themselves."""
+
+    def with_triggers(self, rebalance: Rebalance, index: int, after: Mapping[str, MemberMetadata] | None) -> Rebalance:
+        attempt = self._state.attempts[index]
+        if attempt.missing_to is not None:
+            detail = (
+                f"generations {attempt.number} to {attempt.missing_to}" if attempt.missing_to > attempt.number else None
+            )
+            return changed(rebalance, trigger_detail=detail)
+        triggers = (
+            [] if attempt.rewrite_seq else logged_triggers(attempt, self._state.before, after, self._instance_ids)
+        )
+        if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is None:
+            # A re-join without a reason is how a rebalance began, not why; only records could tell.
+            first = triggers[0]
+            triggers[0] = changed(
+                first, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
+            )
+        triggers = [self._reasonless(t, index) for t in triggers]
+        if self._state.converted is not None and after is not None and not attempt.rewrite_seq:
+            triggers = self._departed_before_conversion(attempt, self._state.converted, after, triggers) + triggers
+        if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is not None:
+            # Clients before 3.2 and librdkafka send no reason: what the records show says more than the re-join.
+            shown = self._without_member_change(rebalance, after)
+            if shown:
+                first = triggers[0]
+                refs = tuple(dict.fromkeys((*first.evidence, *shown[0].evidence)))
+                triggers[0] = changed(shown[0], members=first.members or shown[0].members, evidence=refs)
+        inferred = {}
+        if self._state.before is not None and after is not None:
+            inferred = {m: self.inferred(index, m) for m in self._state.before.keys() - after.keys()}
+        recorded = recorded_triggers(self._state.before, after, triggers, inferred)
+        if index:
+            triggers = taken_over(attempt, self._state.attempts[index - 1]) + triggers
+        if not triggers:
+            # A departure starts a rebalance before an arrival can join it.
+            recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
+        triggers += recorded
+        if not triggers and after is not None:
+            triggers = self._without_member_change(rebalance, after)
+        if not triggers:
+            return rebalance
+        first = triggers[0]
+        if first.trigger == "unknown":
+            return changed(rebalance, triggers=tuple(triggers), trigger_detail=first.detail)
+        return changed(
+            rebalance,
+            triggers=tuple(triggers),
+            trigger=first.trigger,
+            trigger_tier=first.tier,
+            trigger_detail=first.detail,
+            expected=first.trigger in EXPECTED,
+            expected_reason=EXPECTED.get(first.trigger),
+            evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
+        )
+
+    def note_committers(self, index: int) -> None:
+        """Which members committed more than once since they were last given partitions."""
+        since, record = self._state.delivered_offset, self._state.attempts[index].record
+        if since is None or record is None:
+            return
+        for member_id, held in self._state.held_before.items():
+            first = self._state.commits.first_between(held, since, record.offset)
+            last = self._state.commits.last_between(held, since, record.offset)
+            if self._state.before and first is not None and last is not None and last[0] - first[0] > 1_000:
+                self._state.committers.add(self._state.before[member_id].client_id)
+
+    def inferred(self, index: int, member_id: str) -> str:
+        """How a member went, from its commits before the record in which it is missing."""
+        if self._state.before is None or member_id not in self._state.before:
+            return "unknown"
+        member = self._state.before[member_id]
+        held = self._state.held_before.get(member_id, frozenset())
+        record = self._state.attempts[index].record
+        since = self._state.delivered_offset
+        value = self._state.attempts[index].value
+        if record is None or since is None or value is None:
+            return "unknown"
+        last = self._state.commits.last_between(held, since, record.offset)
+        if last is None and member.client_id not in self._state.committers:
+            return "unknown"
+        given = self._state.attempts[self._state.delivered_index].record
+        alive_at_ms = last[0] if last else given.at_ms if given else None
+        commits_often = member.client_id in self._state.committers
+        return infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often)
+
+    def fell_silent(self, index: int, member_id: str, left_at_ms: int) -> bool | None:
+        """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""
+        member = (self._state.before or {}).get(member_id)
+        since, record = self._state.delivered_offset, self._state.attempts[index].record
+        if member is None or since is None or record is None:
+            return None
+        last = self._state.commits.last_between(
+            self._state.held_before.get(member_id, frozenset()), since, record.offset
+        )
+        if member.client_id not in self._state.committers and (last is None or not self._state.committers):
+            return None
+        given = self._state.attempts[self._state.delivered_index].record
+        alive_at_ms = last[0] if last is not None else given.at_ms if given is not None else left_at_ms
+        return member.rebalance_timeout > 0 and left_at_ms - alive_at_ms >= member.rebalance_timeout
+
+    def _without_member_change(self, rebalance: Rebalance, after: Mapping[str, MemberMetadata]) -> list[Trigger]:
+        """The same members met again and no line says why: only some reasons leave a trace in the records."""
+        if self._state.before is None or not self._state.before or rebalance.outcome != "completed":
+            if self._state.before == {} and after and rebalance.generation_id == 1:
+                return [
+                    Trigger(
+                        trigger="member_joined",
+                        tier=EvidenceTier.INFERRED,
+                        members=tuple(sorted(after)),
+                        detail="first generation of the group",
+                    )
+                ]
+            return []
+        before_topics = {m: parse(x).topics for m, x in self._state.before.items()}
+        after_topics = {m: parse(x).topics for m, x in after.items()}
+        differing = tuple(sorted(m for m in after if before_topics.get(m) != after_topics[m]))
+        grown = self._grown_topics(after)
+        if grown and not differing:
+            return [
+                Trigger(
+                    trigger="topic_metadata_changed",
+                    tier=EvidenceTier.INFERRED,
+                    detail=f"partitions that were not there before: {', '.join(grown)}",
+                )
+            ]
+        if differing:
+            return [
+                Trigger(
+                    trigger="subscription_changed",
+                    tier=EvidenceTier.INFERRED,
+                    members=differing,
+                    detail="subscribed topics differ from the record before",
+                )
+            ]
+        if rebalance.assignor == STREAMS_ASSIGNOR:
+            planned = planned_rejoin(self._state.before.values(), rebalance.joined_at_ms)
+            if planned:
+                return planned
+        if any(h.revoked_in is not None for h in self._state.holdings.values()):
+            return [
+                Trigger(
+                    trigger="cooperative_follow_up",
+                    tier=EvidenceTier.INFERRED,
+                    detail="the generation before took partitions away without giving them on",
+                )
+            ]
+        return []
+
+    def _grown_topics(self, after: Mapping[str, MemberMetadata]) -> list[str]:
+        """Topics of which higher partitions are handed out than ever before."""
+        highest: dict[str, int] = {}
+        for topic, partition in self._state.holdings:
+            highest[topic] = max(partition, highest.get(topic, -1))
+        given = (r for m in after.values() for r in parse(m).assigned or ())
+        return sorted({topic for topic, partition in given if topic in highest and partition > highest[topic]})
+
+    def _reasonless(self, trigger: Trigger, index: int) -> Trigger:
+        """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good: its commits tell.
+
+        Where it does not commit, its coming back leaves two ways open.
+        """
+        if trigger.trigger != "member_left" or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
+            return trigger
+        member_id, attempt = trigger.members[0], self._state.attempts[index]
+        at_ms = attempt.preparing.at_ms if attempt.preparing is not None else attempt.known_at_ms
+        silent = self.fell_silent(index, member_id, at_ms or 0)
+        if silent:
+            detail = "it left, and had not committed for its max.poll.interval.ms"
+            return changed(trigger, trigger="member_poll_timeout", tier=EvidenceTier.INFERRED, detail=detail)
+        if silent is None and self._comes_back(member_id, index):
+            detail = "it left without a reason and came back: closed, or put out for not polling"
+            return changed(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
+        return trigger
+
+    def _comes_back(self, member_id: str, index: int) -> bool:
+        """Whether the same client joins again in one of the next attempts."""
+        prefix = member_id[:-UUID_LENGTH]
+        return any(
+            joined.startswith(prefix)
+            for attempt in self._state.attempts[index : index + 1 + REJOIN_WITHIN]
+            for _, joined in arrivals(attempt)
+        )
+
+    def _departed_before_conversion(
+        self, attempt: Attempt, converted: Downgrade, after: Mapping[str, MemberMetadata], known: Sequence[Trigger]
+    ) -> list[Trigger]:
+        """Members that were not taken over: the group became classic because they went."""
+        told = {m for t in known for m in t.members}
+        kept = self._state.before or {}
+        found = []
+        for member_id, member in sorted(converted.members.items()):
+            if member_id in kept or member_id in after or member_id in told:
+                continue
+            held = [r for r, h in converted.held.items() if h.member.member_id == member_id]
+            last = self._state.commits.last_between(held, -1, converted.offset)
+            converted_at_ms = self._state.attempts[self._state.delivered_index].known_at_ms or 0
+            left = last is not None and converted_at_ms - last[0] < RECENT_COMMIT_MS
+            found.append(
+                Trigger(
+                    trigger="member_left" if left else "unknown",
+                    tier=EvidenceTier.INFERRED if left else EvidenceTier.UNKNOWN,
+                    members=(member_id,),
+                    detail=f"{member.client_id} was not taken over into the classic group",
+                    evidence=(last[1],) if last is not None else (),
+                )
+            )
+        return found

@@ -1,0 +1,56 @@
+"""When the new owner of a partition was given it, by every piece of evidence."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.model import Mark
+from rebalance_audit.domain.records import MemberMetadata
+
+from .attempts import Attempt
+from .clients import ClientLines
+from .commits import Commits, Resource
+from .pauses import ASSIGNED_CALLBACK_MS, LINE_SLACK_MS, joined, own_start_marks, recorded
+
+
+def resume_bounds(
+    owner: MemberMetadata, assigned: frozenset[Resource], attempt: Attempt, following: Attempt | None, commits: Commits
+) -> tuple[Mark, ...]:
+    """When the new owner's assigned callback returned, by what the coordinator wrote down."""
+    record = attempt.record
+    if record is None:
+        return ()
+    until = following.record.offset if following is not None and following.record is not None else 1 << 62
+    marks = [
+        recorded("lower", record.at_ms, "the assignment was delivered", record.ref),
+        recorded(
+            "estimate",
+            record.at_ms + ASSIGNED_CALLBACK_MS,
+            "the assigned callback follows the group record by 7 ms in the median",
+            record.ref,
+            rank=3,
+        ),
+    ]
+    commit = commits.first_between(assigned, record.offset, until)
+    if commit is not None:
+        marks.append(recorded("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
+    elif (
+        following is not None
+        and following.value is not None
+        and any(m.member_id == owner.member_id for m in following.value.members)
+    ):
+        joined_at_ms, joined_ref = joined([following])
+        if joined_at_ms is not None and not following.rewrite_seq:
+            marks.append(
+                recorded("upper", joined_at_ms + LINE_SLACK_MS, "the new owner joined the next rebalance", joined_ref)
+            )
+    return tuple(marks)
+
+
+def resume_line(
+    owner: MemberMetadata, resource: Resource, attempt: Attempt, following: Attempt | None, clients: ClientLines
+) -> list[Mark]:
+    """The new owner's own word on when it was given the partition."""
+    if clients.is_empty or attempt.record is None:
+        return []
+    until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else 1 << 62
+    line = clients.start(owner.client_id, resource, attempt.record.at_ms, until_ms)
+    return [] if line is None else own_start_marks(line)
