@@ -4,14 +4,14 @@ subscribes, joins, commits or creates anything."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ingest.batches import KEY, Row
 from ingest.client_config import without_secrets
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.readings import SourceReading
@@ -19,7 +19,8 @@ from rebalance_audit.domain.connect_topics import internal_topic_kind
 
 TIMEOUT_S = 10.0
 SAMPLED_KEYS = 20
-CONSUME_RECORDS = 10_000
+CONSUME_RECORDS = 1_000
+"""At once: of so many objects, a core's own cache still has most when they are read."""
 _OBSERVER = {
     "group.id": "rebalance-audit-observer",  # the client insists on one; no request ever carries it as a member
     "enable.auto.commit": False,
@@ -30,7 +31,10 @@ _OBSERVER = {
     "allow.auto.create.topics": False,
     "queued.max.messages.kbytes": 16_384,
     "fetch.max.bytes": 16 << 20,
+    "fetch.queue.backoff.ms": 5,  # with the default of a second most of the time goes by with an empty queue
 }
+_Place = tuple[str | None, int | None]
+"""Topic and partition; an error of the client as a whole has none."""
 _ADMIN = {"allow.auto.create.topics": False}
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -133,8 +137,8 @@ class Cluster:
         try:
             give_up_at = time.monotonic() + self.timeout_s
             while not reader.is_done and time.monotonic() < give_up_at:
-                for live, rows in reader.poll(0.2):
-                    keys[live.topic] += [key for row in rows if (key := row[KEY]) is not None]
+                for live, messages in reader.poll(0.2):
+                    keys[live.topic] += filter(None, map(Message.key, messages))
                 reader.drop([live for live in reader.partitions if len(keys[live.topic]) >= SAMPLED_KEYS])
         finally:
             reader.close()
@@ -173,7 +177,8 @@ class BrokerReader:
         """`topics`: name to kind. `partitions` restricts some topics to some partitions."""
         self._cluster = cluster
         self._consumer = cluster.consumer()
-        self._live: dict[tuple[str, int], LivePartition] = {}
+        self._place_of: Callable[[Message], object] = Message.partition if len(topics) == 1 else _place_of
+        self._live: dict[_Place, LivePartition] = {}
         self._closed: list[SourceReading] = []
         self.problems: dict[str, Problem] = {}
         """Topics that are not read, and why."""
@@ -202,30 +207,27 @@ class BrokerReader:
         """Everything that was there when reading began is read."""
         return all(live.is_at_end for live in self._live.values())
 
-    def poll(self, wait_s: float) -> list[tuple[LivePartition, list[Row]]]:
+    def poll(self, wait_s: float) -> list[tuple[LivePartition, list[Message]]]:
         """What arrived, per partition in offset order."""
-        found: dict[tuple[str, int], list[Row]] = {}
-        for message in self._consumer.consume(CONSUME_RECORDS, wait_s):
-            place = message.topic(), message.partition()
+        arrived = []
+        for _, run in groupby(self._consumer.consume(CONSUME_RECORDS, wait_s), key=self._place_of):
+            messages = list(run)
+            place = _place_of(messages[0])
+            if any(map(Message.error, messages)):
+                messages = self._without_errors(place, messages)
+            if messages and (live := self._live.get(place)) is not None:
+                first, last = messages[0], messages[-1]
+                live.position = last.offset() + 1
+                live.is_at_end = live.is_at_end or live.position >= live.end_offset
+                live.reading.saw_records(len(messages), first.timestamp()[1], last.timestamp()[1])
+                arrived.append((live, messages))
+        return arrived
+
+    def _without_errors(self, place: _Place, messages: list[Message]) -> list[Message]:
+        for message in messages:
             if (error := message.error()) is not None:
                 self._on_error(place, message.offset(), error)
-                continue
-            rows = found.get(place)
-            if rows is None:
-                rows = found[place] = []
-            headers = message.headers()
-            rows.append((
-                message.offset(), message.timestamp()[1], message.key(), message.value(),
-                tuple(headers) if headers else None, message.leader_epoch(), None, None, None, None, None, None,
-            ))  # fmt: skip
-        arrived = []
-        for place, rows in found.items():
-            if (live := self._live.get(place)) is not None:
-                live.position = rows[-1][0] + 1
-                live.is_at_end = live.is_at_end or live.position >= live.end_offset
-                live.reading.saw(rows)
-                arrived.append((live, rows))
-        return arrived
+        return [message for message in messages if message.error() is None]
 
     def drop(self, partitions: Iterable[LivePartition]) -> None:
         """Read these no further."""
@@ -257,7 +259,7 @@ class BrokerReader:
     def _assign(self) -> None:
         self._consumer.assign([TopicPartition(p.topic, p.partition, p.position) for p in self._live.values()])
 
-    def _on_error(self, place: tuple[str, int], offset: int, error: KafkaError) -> None:
+    def _on_error(self, place: _Place, offset: int, error: KafkaError) -> None:
         live = self._live.get(place)
         if live is None:
             return
@@ -271,6 +273,10 @@ class BrokerReader:
             self._refuse(live.topic, error)
             self._assign()
         # everything else passes by itself: the client goes on trying
+
+
+def _place_of(message: Message) -> _Place:
+    return message.topic(), message.partition()
 
 
 def start_position(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.batches import KEY, VALUE, Row
+from confluent_kafka import Message
+
 from ingest.broker import BrokerReader, Cluster, LivePartition
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
-from ingest.readings import LogText, RecordRun, SourceReading
+from ingest.messages import LiveRun, rows_of
+from ingest.readings import LogText, SourceReading
 from ingest.sources import source_record, without_secrets
 from ingest.tail import SETTLE_MS, LogTail
 from rebalance_audit.domain.model import SourceRecord
@@ -38,7 +42,7 @@ class CollectSettings:
     cluster_id: str | None = None
     """Needed only without a broker; else it must be the broker's."""
     until_end: bool = False
-    flush_records: int = 200_000
+    flush_records: int = 400_000
     flush_bytes: int = 32 << 20
     flush_ms: int = 5_000
 
@@ -73,7 +77,19 @@ def collect(
     else:
         raise Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or log files and a cluster id.")
     collector = _Collector(settings, landing, cluster_id, report, now_ms)
-    return collector.run(cluster, stop, progress)
+    with _few_cycle_searches():
+        return collector.run(cluster, stop, progress)
+
+
+@contextlib.contextmanager
+def _few_cycle_searches() -> Iterator[None]:
+    """A thousand messages at a time live for a moment, and none is part of a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Collector:
@@ -87,7 +103,7 @@ class _Collector:
         self.record_positions: dict[str, int] = positions.get("partitions", {})
         self.tail = LogTail(settings.logs, positions.get("logs"))
         self.reader: BrokerReader | None = None
-        self.pending: dict[tuple[str, int], list[Row]] = {}
+        self.pending: dict[tuple[str, int], LiveRun] = {}
         self.lines: list[LogText] = []
         self.readings: list[SourceReading] = []
         self.pending_count = self.pending_bytes = self.flush_count = 0
@@ -152,12 +168,15 @@ class _Collector:
                 time.sleep(0.2)
             return False
         arrived = self.reader.poll(0.2)
-        for live, rows in arrived:
-            if live.kind != "group":
-                rows = without_secrets(rows)
-            self.pending.setdefault((live.topic, live.partition), []).extend(rows)
-            self.pending_count += len(rows)
-            self.pending_bytes += sum(len(row[KEY] or b"") + len(row[VALUE] or b"") for row in rows)
+        for live, messages in arrived:
+            place = live.topic, live.partition
+            if (run := self.pending.get(place)) is None:
+                run = self.pending[place] = LiveRun(*place)
+            self.pending_count += len(messages)
+            if live.kind == "group":
+                self.pending_bytes += run.add_messages(messages)
+            else:
+                self.pending_bytes += run.add_rows(without_secrets(rows_of(messages)))
         return bool(arrived)
 
     def _poll_logs(self, *, is_last: bool = False) -> None:
@@ -203,10 +222,7 @@ class _Collector:
             return
         self.is_flushing = True
         landing_id = f"{self.summary.read_id}-{self.flush_count:06d}"
-        runs = [
-            RecordRun(topic=topic, partition=partition, source="live", node=None, rows=rows)
-            for (topic, partition), rows in sorted(self.pending.items())
-        ]
+        runs = [run for _, run in sorted(self.pending.items())]
         cluster_id = self.summary.cluster_id
         self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
         self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, self.lines)
@@ -270,9 +286,9 @@ class LiveEvidence:
         try:
             while not reader.is_done:
                 arrived = reader.poll(0.5)
-                for live, rows in arrived:
+                for live, messages in arrived:
                     idle_since = time.monotonic()
-                    yield from self._records(live, rows, wants)
+                    yield from self._records(live, messages, wants)
                 if (time.monotonic() - idle_since) * 1000 > NO_ANSWER_MS:
                     raise Retryable(f"{self.cluster.address} stopped answering before the end was read; try again.")
             self.sources += reader.close_pages()
@@ -284,10 +300,11 @@ class LiveEvidence:
             reader.close()
 
     def _records(
-        self, live: LivePartition, rows: list[Row], wants: Callable[[str, bytes | None], bool] | None
+        self, live: LivePartition, messages: list[Message], wants: Callable[[str, bytes | None], bool] | None
     ) -> Iterator[SourceRecord]:
         if wants is not None:
-            rows = [row for row in rows if wants(live.topic, row[KEY])]
+            messages = [message for message in messages if wants(live.topic, message.key())]
+        rows = rows_of(messages)
         for row in rows if live.kind == "group" else without_secrets(rows):
             yield source_record(self.cluster_id, live.topic, live.partition, row)
 

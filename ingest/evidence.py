@@ -164,7 +164,7 @@ class _Import:
             self.skipped_count += 1
             return
         log = MetadataLog(self.folder.cluster_id, self.folder.metadata)
-        for run in metadata_runs(log):
+        for run in metadata_runs(log.records()):
             self.runs.append(run)
             self.record_count += len(run.rows)
             self.pending_rows += len(run.rows)

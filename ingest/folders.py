@@ -199,9 +199,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 
 def _cluster_id(data: Mapping[str, Path], meta: Mapping[str, Any], default: str) -> str:
-    """As given; else what the brokers' own meta.properties say, which must agree."""
-    if meta.get("cluster_id"):
-        return str(meta["cluster_id"])
+    """As given; else as the brokers' own meta.properties say. These must agree: one name does not make one cluster."""
     ids = {}
     for node, folder in data.items():
         path = folder / "meta.properties"
@@ -210,7 +208,7 @@ def _cluster_id(data: Mapping[str, Path], meta: Mapping[str, Any], default: str)
     if len(set(ids.values())) > 1:
         told = ", ".join(f"{node}: {id_}" for node, id_ in sorted(ids.items()))
         raise Misconfigured(f"The folder mixes nodes of several clusters ({told}); import each cluster by itself.")
-    return next(iter(ids.values()), default)
+    return str(meta.get("cluster_id") or next(iter(ids.values()), default))
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -19,15 +19,23 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ingest.batches import HEADERS, ROW_COLUMNS
 from ingest.errors import Misconfigured
-from ingest.readings import LogText, RecordRun, SourceReading
+from ingest.readings import LogText, Run, SourceReading
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import arrow_schema
 
 _RECORD = arrow_schema(tables.BRONZE_RECORD)
 _LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)
 _SOURCE = arrow_schema(tables.BRONZE_SOURCE)
+_RECORD_ENCODINGS: dict[str, Any] = {
+    # What rises by little is written as differences, what repeats once: a third of the size, two thirds of the time.
+    "column_encoding": dict.fromkeys(("offset", "timestamp_ms", "batch_base_offset"), "DELTA_BINARY_PACKED"),
+    "use_dictionary": [
+        "cluster_id", "topic", "partition", "copy", "key", "leader_epoch", "producer_id", "producer_epoch", "source",
+        "node", "landing", "batch_crc",
+    ],
+    "write_statistics": ["cluster_id", "topic", "partition", "offset", "timestamp_ms"],  # nobody asks of the others
+}  # fmt: skip
 
 
 class Landing:
@@ -41,15 +49,18 @@ class Landing:
         else:
             self._fs, self._root = pafs.FileSystem.from_uri(location)
 
-    def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[RecordRun]) -> int:
+    def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[Run]) -> int:
         """One landing file of records, sorted by topic, partition and offset. How many; no file for none."""
-        parts = [_record_table(cluster_id, landing_id, run) for run in runs if run.rows]
+        parts = [_record_table(cluster_id, landing_id, run) for run in runs]
         if not parts:
             return 0
-        data = pa.concat_tables(parts)
-        if not _is_sorted(parts):
-            data = data.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
-        self._write_parquet("record", landing_id, data)
+        data = pa.concat_tables(parts).unify_dictionaries()
+        if not _is_sorted(parts):  # dictionaries have no order in Arrow
+            topics = data["topic"].cast(_RECORD.field("topic").type)
+            data = data.set_column(data.schema.get_field_index("topic"), "topic", topics).sort_by(
+                [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+            )
+        self._write_parquet("record", landing_id, data, store_schema=False, **_RECORD_ENCODINGS)
         return int(data.num_rows)
 
     def write_log_lines(self, landing_id: str, cluster_id: str, lines: Sequence[LogText]) -> int:
@@ -115,9 +126,9 @@ class Landing:
         """Call only after everything before these positions has been written."""
         self._write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
 
-    def _write_parquet(self, noun: str, landing_id: str, data: pa.Table) -> None:
+    def _write_parquet(self, noun: str, landing_id: str, data: pa.Table, **encodings: Any) -> None:
         sink = pa.BufferOutputStream()
-        pq.write_table(data, sink, compression="zstd", write_statistics=True)
+        pq.write_table(data, sink, compression="zstd", **encodings)
         self._write(f"landing/{noun}/{landing_id}.parquet", sink.getvalue())
 
     def _write(self, name: str, content: bytes | pa.Buffer) -> None:
@@ -155,28 +166,36 @@ def positions_name(what: str, cluster_id: str) -> str:
     return f"{what}-{urllib.parse.quote(cluster_id, safe='')}"
 
 
-def _record_table(cluster_id: str, landing_id: str, run: RecordRun) -> pa.Table:
-    columns = list(zip(*run.rows, strict=True))
-    count = len(run.rows)
-    constant = {
-        "cluster_id": cluster_id, "topic": run.topic, "partition": run.partition, "copy": 0, "source": run.source,
-        "node": run.node, "landing": landing_id,
-    }  # fmt: skip
+def _record_table(cluster_id: str, landing_id: str, run: Run) -> pa.Table:
+    columns = run.columns
+    count = len(columns["offset"])
+    texts = {"cluster_id": cluster_id, "topic": run.topic, "source": run.source, "landing": landing_id}
+    if run.node is not None:
+        texts["node"] = run.node
+    numbers = {"partition": run.partition, "copy": 0}
+    codes = pa.repeat(pa.scalar(0, pa.int8()), count)
     arrays = []
     for column in _RECORD:
-        if column.name in constant:
-            arrays.append(pa.repeat(pa.scalar(constant[column.name], column.type), count))
-        elif column.name == "headers":
-            arrays.append(_headers(columns[HEADERS], column.type))
+        if column.name in texts:  # as a dictionary, which is how Parquet writes it, and not 400,000 times
+            arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array([texts[column.name]], column.type)))
+        elif column.name in numbers:
+            arrays.append(pa.repeat(pa.scalar(numbers[column.name], column.type), count))
+        elif column.name not in columns:
+            arrays.append(pa.nulls(count, column.type))
+        elif isinstance(given := columns[column.name], pa.ChunkedArray):
+            arrays.append(given)
         else:
-            arrays.append(pa.array(columns[ROW_COLUMNS.index(column.name)], column.type))
-    return pa.Table.from_arrays(arrays, schema=_RECORD)
+            arrays.append(record_column(column.name, given))
+    return pa.Table.from_arrays(arrays, names=_RECORD.names)
 
 
-def _headers(headers: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    if not any(headers):
-        return pa.nulls(len(headers), type_)
-    return pa.array([h and [{"key": key, "value": value} for key, value in h] for h in headers], type_)
+def record_column(name: str, values: Sequence[Any]) -> pa.Array:
+    type_ = _RECORD.field(name).type
+    if name != "headers":
+        return pa.array(values, type_)
+    if not any(values):
+        return pa.nulls(len(values), type_)
+    return pa.array([h and [{"key": key, "value": value} for key, value in h] for h in values], type_)
 
 
 def _is_sorted(parts: Sequence[pa.Table]) -> bool:

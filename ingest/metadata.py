@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from ingest.batches import IS_CONTROL, KEY, OFFSET, TIMESTAMP, VALUE, Row
 from ingest.errors import Problem, Problems
@@ -21,6 +22,7 @@ METADATA_FOLDER = f"{METADATA_TOPIC}-0"
 _CHECKPOINT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.gz)?")
 _READ_NAME = re.compile(r"\d{20}(-\d{10}\.checkpoint|\.log)(\.gz)?")
 _FOOTER_TYPE = 4
+EPOCH: Final = 5
 
 
 @dataclass(slots=True)
@@ -35,8 +37,6 @@ class MetadataLog:
     reading: SourceReading = field(
         default_factory=lambda: SourceReading(source=f"record:{METADATA_FOLDER}", kind="record")
     )
-    sure_until: int | None = None
-    """Offsets below it are on a majority of the copies at hand; None with less than three copies."""
 
     def records(self) -> Iterator[SourceMetadata]:
         """In the order of the log: each snapshot that is needed where it stands, then what follows it."""
@@ -57,6 +57,10 @@ class MetadataLog:
         if latest is not None and latest[0] > next_offset:
             yield from self._snapshot(latest, checkpoints[latest])
         self._close(replicas)
+
+    def bridge(self, reached: int, wanted: int) -> Iterator[SourceMetadata]:
+        """The checkpoint that stands for what lies between two offsets; nothing if there is none."""
+        yield from self._bridge(self._checkpoints(), reached, wanted)
 
     def _bridge(
         self, checkpoints: Mapping[tuple[int, int], tuple[str, Path]], reached: int, wanted: int
@@ -108,11 +112,10 @@ class MetadataLog:
                     yield self._record(node, row, snapshot)
 
     def _record(self, node: str, row: Row, snapshot: tuple[int, int] | None) -> SourceMetadata:
-        value = row[VALUE]
         return SourceMetadata(
             cluster_id=self.cluster_id, topic=METADATA_TOPIC, partition=0, offset=row[OFFSET],
-            timestamp_ms=row[TIMESTAMP], key=row[KEY], value=value if row[IS_CONTROL] else redact_metadata(value),
-            is_control=bool(row[IS_CONTROL]), node=node, epoch=row[5], snapshot=snapshot,
+            timestamp_ms=row[TIMESTAMP], key=row[KEY], value=_without_secrets(row), is_control=bool(row[IS_CONTROL]),
+            node=node, epoch=row[EPOCH], snapshot=snapshot,
         )  # fmt: skip
 
     def _close(self, replicas: Sequence[Replica]) -> None:
@@ -120,9 +123,6 @@ class MetadataLog:
         for replica in replicas:
             for problem in replica.problems:
                 self.problems.add(problem)
-        if len(replicas) >= 3:
-            ends = sorted((replica.end_offset for replica in replicas), reverse=True)
-            self.sure_until = ends[len(ends) // 2]
         if ahead := beyond_majority(replicas):
             self.problems.add(ahead)
         for problem in self.problems:
@@ -139,22 +139,25 @@ def metadata_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and _READ_NAME.fullmatch(path.name))
 
 
-def metadata_of_folder(folder: str | Path, cluster_id: str) -> MetadataLog:
-    """The metadata log of an evidence folder; without records if there is none."""
-    data = Path(folder) / "data"
-    nodes = {path.name: path for path in sorted(data.iterdir()) if path.is_dir()} if data.is_dir() else {}
-    return MetadataLog(cluster_id, metadata_folders(nodes))
-
-
-def metadata_runs(log: MetadataLog, *, size: int = 50_000) -> Iterator[RecordRun]:
+def metadata_runs(sources: Iterable[SourceMetadata], *, size: int = 50_000) -> Iterator[RecordRun]:
     """The same as rows for a landing: checkpoints under a topic name of their own, as their offsets are places."""
-    for (topic, node), sources in itertools.groupby(log.records(), lambda s: (bronze_topic(s.snapshot), s.node)):
-        while rows := [_row(source) for source in itertools.islice(sources, size)]:
+    for (topic, node), run in itertools.groupby(sources, lambda s: (bronze_topic(s.snapshot), s.node)):
+        while rows := [
+            _row(s.offset, s.timestamp_ms, s.key, s.value, s.epoch, s.is_control) for s in itertools.islice(run, size)
+        ]:
             yield RecordRun(topic=topic, partition=0, source="segment", node=node, rows=rows)
 
 
-def _row(source: SourceMetadata) -> Row:
-    return (
-        source.offset, source.timestamp_ms, source.key, source.value, None, source.epoch, None, None, None,
-        source.is_control, None, None,
-    )  # fmt: skip
+def stored_row(row: Row) -> Row:
+    """A record as it lies in a segment, as it may be stored."""
+    return _row(row[OFFSET], row[TIMESTAMP], row[KEY], _without_secrets(row), row[EPOCH], row[IS_CONTROL])
+
+
+def _without_secrets(row: Row) -> bytes | None:
+    return row[VALUE] if row[IS_CONTROL] else redact_metadata(row[VALUE])
+
+
+def _row(
+    offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, epoch: int | None, is_control: bool | None
+) -> Row:
+    return offset, timestamp_ms, key, value, None, epoch, None, None, None, is_control, None, None
