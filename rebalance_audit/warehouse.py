@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,6 +255,8 @@ class Warehouse:
             )
             info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
             keys_file = info.get("replacedKeys")
+            if keys_file and not self._files.is_there(f"{_folder(name)}/{keys_file}"):
+                return None
             if added or keys_file:
                 found.append(Change(version, added, keys_file))
         return found
@@ -327,11 +329,47 @@ class Warehouse:
         return self._write(name, None, transaction, [self._taken_in(name, file) for file in files])
 
     def compact(self, name: str, keep_hours: int = 168) -> None:
-        """Fewer, larger files; files that no version of the last `keep_hours` needs are deleted."""
+        """Fewer, larger files; files that no version of the last `keep_hours` needs are deleted.
+
+        What was published stays published, as the version that holds the same rows in fewer files.
+        """
         table = self._delta(name)
-        if table is not None:
-            table.optimize.compact()
-            table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
+        if table is None:
+            return
+        before = int(table.version())
+        table.optimize.compact()
+        table.create_checkpoint()
+        table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
+        self._republish(name, before)
+        table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
+        self._delete_older(f"{_folder(name)}/_keys", keep_hours)
+
+    def _republish(self, name: str, before: int) -> None:
+        manifest = self.publication()
+        now = self.version(name)
+        if now is not None and manifest.get("versions", {}).get(name) == before:
+            self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
+
+    def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
+        """Delete landing files that bronze took in, as their transaction `application(file)` tells, and that are this
+        old. How many."""
+        landed = self.landed(noun)
+        done = self.transaction_versions(f"bronze.{noun}", [application(file) for file in landed])
+        return self._delete_older(
+            f"landing/{noun}", keep_hours, [f.rpartition("/")[2] for f in landed if done[application(f)] is not None]
+        )
+
+    def _delete_older(self, folder: str, keep_hours: int, only: Sequence[str] | None = None) -> int:
+        until_ns = time.time_ns() - keep_hours * 3_600_000_000_000
+        selector = pafs.FileSelector(self._files.path(folder), allow_not_found=True)
+        old = [
+            f.base_name
+            for f in self._files.fs.get_file_info(selector)
+            if f.type == pafs.FileType.File and f.mtime_ns < until_ns and (only is None or f.base_name in only)
+        ]
+        for name in old:
+            self._files.delete(f"{folder}/{name}")
+        return len(old)
 
     # ---- reading ---------------------------------------------------------------------------------------------
 

@@ -118,11 +118,18 @@ def _topic_ids(decoded: Commits, first: Ints, last: Ints) -> pa.Array:
 
 def _places(batch: pa.RecordBatch) -> tuple[Ints, list[Place]]:
     """A code per row for its cluster, offsets topic and offsets partition, and the places; few in a batch."""
-    separator = "\x1f"  # in no topic name, and split off from the left, so a cluster id may even hold it
-    parts = [batch.column("partition").cast(pa.string()), batch.column("topic"), batch.column("cluster_id")]
-    encoded = pc.binary_join_element_wise(*parts, separator).dictionary_encode()
+    topic_code, topics = _codes(batch.column("topic"))
+    cluster_code, clusters = _codes(batch.column("cluster_id"))
+    partition = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
+    joined = ((cluster_code * len(topics) + topic_code) << 32) | partition
+    encoded = pa.array(joined).dictionary_encode()
     places: list[Place] = []
-    for text in encoded.dictionary.to_pylist():
-        partition, topic, cluster_id = text.split(separator, 2)
-        places.append((cluster_id, topic, int(partition)))
+    for code in encoded.dictionary.to_pylist():
+        cluster, topic = divmod(code >> 32, len(topics))
+        places.append((clusters[cluster], topics[topic], code & 0xFFFFFFFF))
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), places
+
+
+def _codes(column: pa.Array) -> tuple[Ints, list[str]]:
+    encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from rebalance_audit.warehouse import Warehouse
@@ -11,6 +13,9 @@ from spark_jobs.group_evidence import Clocks, node_clocks, node_of_source
 
 _NOT_A_GAP = frozenset({"above_majority"})
 """Problems that tell of doubt, not of something missing."""
+
+_HOURLY = re.compile(r"(log:[^/]+/controller\.log)\.(\d{4}-\d\d-\d\d-\d\d)(?:\.gz)?#\w+")
+_HOURS_THAT_SHOW_A_HABIT = 3
 
 Row = dict[str, Any]
 
@@ -33,7 +38,29 @@ def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[R
         if kind == "log":
             found += _clock(known, found, clocks.get(cluster_id, {}).get(node_of_source(source)))
         rows += _distinct(found)
-    return rows
+    return rows + list(_missing_hours(by_source))
+
+
+def _missing_hours(sources: Iterable[tuple[str, str, str]]) -> Iterator[Row]:
+    """Hourly files of a controller's log that are not there between others. A controller logs every few minutes; where
+    hours are missing more often than not, nobody expects a file of each."""
+    hours: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for cluster_id, source, kind in sources:
+        if kind == "log" and (found := _HOURLY.fullmatch(source)):
+            try:
+                at = datetime.strptime(found[2], "%Y-%m-%d-%H").replace(tzinfo=UTC)
+            except ValueError:
+                continue  # digits that are no hour
+            hours[cluster_id, found[1]].add(int(at.timestamp()) // 3600)
+    for (cluster_id, source), there in sorted(hours.items()):
+        missing_count = max(there) - min(there) + 1 - len(there)
+        if len(there) < _HOURS_THAT_SHOW_A_HABIT * missing_count:
+            continue
+        known = {"cluster_id": cluster_id, "source": source, "kind": "log"}
+        for hour in sorted(set(range(min(there), max(there))) - there):
+            named = f"{datetime.fromtimestamp(hour * 3600, UTC):%Y-%m-%d, hour %H}"
+            problem = f"There is no file for {named} of the log's own zone, and there are files before and after it."
+            yield known | _gap(hour, hour + 1, "not_given", problem, None, None)
 
 
 def _stretches(kind: str, readings: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -25,6 +25,17 @@ STRETCH_MS = 6 * 3_600_000
 """Of each node, six hours and kind of line that names a generation or epoch, so many may vote on its clock: enough to
 outvote outliers, few enough to decode again. Which ones depends on the evidence alone, not on when it came."""
 
+_STRETCHES = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("node", pa.string()),
+        ("from_local_ms", pa.int64()),
+        ("to_local_ms", pa.int64()),
+        ("region", pa.string()),
+        ("utc_offset_ms", pa.int64()),
+    ]
+)
+
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
 
@@ -38,13 +49,33 @@ class Belonging:
     """Groups by evidence ref."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodePairs:
+    """What the clock of one node is told from."""
+
+    cluster_id: str
+    node: str
+    zone: str | None
+    """As configured."""
+    pairs: tuple[tuple[int, int], ...]
+    """(local time of a line, UTC time of the record it belongs to)."""
+    first_ref: str | None
+    """One of these lines."""
+
+
 def node_clocks(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> Clocks:
     """The clock of every node with log events."""
+    found: Clocks = defaultdict(dict)
+    for told in node_pairs(warehouse, event_version, source_version):
+        found[told.cluster_id] |= clocks_of({told.node: told.pairs}, [told.node], {told.node: told.zone})
+    return dict(found)
+
+
+def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
     events = _relation(warehouse, "silver.group_event", event_version)
     zones = _zones(warehouse, source_version)
-    found: Clocks = {}
     if events is None:
-        return found
+        return []
     number = (
         "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
     )
@@ -76,13 +107,17 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
     by_cluster: dict[str, set[str]] = defaultdict(set)
     for cluster_id, node in nodes:
         by_cluster[cluster_id].add(node)
-    for cluster_id, names in by_cluster.items():
-        told = [event_of_row(row) for row in lines if row["cluster_id"] == cluster_id]
-        known = [event_of_row(row) for row in records if row["cluster_id"] == cluster_id]
-        pairs = pairs_by_node(
-            [e for e in told if isinstance(e, LogEvent)], [e for e in known if isinstance(e, GroupRecord)]
-        )
-        found[cluster_id] = clocks_of(pairs, names, zones.get(cluster_id, {}))
+    found = []
+    for cluster_id, names in sorted(by_cluster.items()):
+        told = [e for row in lines if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), LogEvent)]
+        known = [
+            e for row in records if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), GroupRecord)
+        ]
+        pairs = pairs_by_node(told, known)
+        refs = {e.node: e.ref for e in sorted(told, key=lambda e: (e.local_at_ms, e.ref), reverse=True)}
+        for node in sorted(names):
+            zone = zones.get(cluster_id, {}).get(node)
+            found.append(NodePairs(cluster_id, node, zone, tuple(pairs.get(node, ())), refs.get(node)))
     return found
 
 
@@ -112,6 +147,21 @@ def settings_of(clocks: Clocks) -> dict[str, Any]:
         }
         for cluster_id, by_node in sorted(clocks.items())
     }
+
+
+def stretches_of(clocks: Clocks) -> pa.Table:
+    """How local times become instants, as a small table: of each node and stretch of local time, where the offset
+    changes by itself the region, else the offset."""
+    rows = [
+        {
+            "cluster_id": cluster_id, "node": node, "from_local_ms": from_ms, "to_local_ms": to_ms,
+            "region": clock.region, "utc_offset_ms": offset_ms,
+        }
+        for cluster_id, by_node in clocks.items()
+        for node, clock in by_node.items()
+        for from_ms, to_ms, offset_ms in clock.local_stretches()
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, _STRETCHES)
 
 
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:

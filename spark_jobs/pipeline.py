@@ -45,7 +45,7 @@ STAGES: tuple[Stage, ...] = (
         name="reconstruct",
         module="spark_jobs.stage_reconstruct",
         reads=("silver.group_event", "silver.commit_mark", "bronze.source", "bronze.record"),
-        writes=("silver.rebalance", "silver.connect_task"),
+        writes=("silver.rebalance", "silver.connect_task", "silver.contradiction"),
         law="any order of arrival and any cut into batches give the same rows",
     ),
     Stage(
@@ -63,9 +63,10 @@ STAGES: tuple[Stage, ...] = (
             "silver.reassignment",
             "silver.reassignment_step",
             "silver.leader_election",
+            "silver.partition",
             "silver.reassignment_finding",
         ),
-        law="a cluster's history is made from all of its metadata log and controller lines, in any order of arrival",
+        law="any cut, repeat and order of arrival give the same rows: a partition is folded from its first record on",
     ),
     Stage(
         name="detect",
@@ -73,9 +74,12 @@ STAGES: tuple[Stage, ...] = (
         reads=(
             "silver.measured_rebalance",
             "silver.connect_task",
+            "silver.contradiction",
             "silver.undecoded",
             "silver.reassignment_finding",
+            "silver.group_event",
             "bronze.record",
+            "bronze.source",
         ),
         writes=("silver.finding",),
         law="a finding names evidence; the same input gives the same finding id",
@@ -90,6 +94,7 @@ STAGES: tuple[Stage, ...] = (
             "silver.reassignment",
             "silver.reassignment_step",
             "silver.leader_election",
+            "silver.partition",
             "bronze.source",
         ),
         writes=(
@@ -103,11 +108,17 @@ STAGES: tuple[Stage, ...] = (
             "gold.reassignment",
             "gold.reassignment_step",
             "gold.leader_election",
+            "gold.leader_move",
         ),
         law="publishing twice changes nothing",
     ),
 )
 BY_NAME = {stage.name: stage for stage in STAGES}
+
+
+def landing_application(noun: str, file: str) -> str:
+    """The transaction id by which bronze remembers that it took in a landing file."""
+    return f"landing:{noun}/{file.rpartition('/')[2]}"
 
 
 @dataclass(slots=True)

@@ -30,7 +30,6 @@ from rebalance_audit.warehouse import Warehouse, rows_to_table
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # ships no types
-    from great_expectations.core.batch import Batch
 
 ON_DRIVER_ROWS = 50_000
 """Up to so many rows are checked by the Pandas engine, in tenths of a second; Spark's needs seconds per suite."""
@@ -83,20 +82,23 @@ def suite_of(name: str) -> Any:
 def check(warehouse: Warehouse, name: str, data: DataFrame, batch_id: str) -> None:
     """Write the verdicts on these rows to gold.check. Raises QualityError if a fatal one failed."""
     table = tables.BY_NAME[name]
-    checked = _projection(table, data).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        small = checked.limit(ON_DRIVER_ROWS + 1).toArrow()
-        if small.num_rows == 0:
-            return
-        is_small = small.num_rows <= ON_DRIVER_ROWS
-        result = _batch(small.to_pandas() if is_small else checked, is_small).validate(
-            suite_of(name), result_format="BASIC"
-        )
-        verdicts = [_verdict(table, found.to_json_dict(), checked, batch_id) for found in result.results]
-    finally:
-        checked.unpersist()
-    rows = rows_to_table("gold.check", verdicts)
-    warehouse.replace("gold.check", rows, rows.select(["batch_id", "table_name"]).slice(0, 1))
+    projected = _projection(table, data)
+    checked = projected.withColumn("_is_unique", F.count(F.lit(1)).over(Window.partitionBy(*table.key)) == 1)
+    small = projected.limit(ON_DRIVER_ROWS + 1).toArrow()
+    if small.num_rows == 0:
+        return
+    if small.num_rows <= ON_DRIVER_ROWS:
+        rows = small.to_pandas()
+        rows["_is_unique"] = ~rows.duplicated(list(table.key), keep=False)
+        verdicts = _verdicts(table, _assets()[True], rows, checked, batch_id)
+    else:
+        checked.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            verdicts = _verdicts(table, _assets()[False], checked, checked, batch_id)
+        finally:
+            checked.unpersist()
+    told = rows_to_table("gold.check", verdicts)
+    warehouse.replace("gold.check", told, told.select(["batch_id", "table_name"]).slice(0, 1))
     broken = [v for v in verdicts if v["is_fatal"] and not v["success"]]
     if broken:
         raise QualityError(
@@ -110,7 +112,7 @@ def check(warehouse: Warehouse, name: str, data: DataFrame, batch_id: str) -> No
 
 
 def _projection(table: tables.Table, data: DataFrame) -> DataFrame:
-    """The columns the checks look at: the table's own, whether the key is unique, and one truth per law."""
+    """The columns the checks look at: the table's own, and one truth per law."""
     own = list(dict.fromkeys([*table.key, *(c.name for c in table.columns if c.required or c.values)]))
     types = {c.name: c.type for c in table.columns}
     # Of a list or of bytes only its being there is looked at.
@@ -118,12 +120,11 @@ def _projection(table: tables.Table, data: DataFrame) -> DataFrame:
         F.col(c) if types[c] in ("string", "int", "bigint", "boolean") else F.when(F.col(c).isNotNull(), True).alias(c)
         for c in own
     ]
-    unique = (F.count(F.lit(1)).over(Window.partitionBy(*table.key)) == 1).alias("_is_unique")
     laws = [
         F.coalesce(F.expr(law.sql), F.lit(True)).alias(_law_column(at))  # null counts as good
         for at, law in enumerate(table.laws)
     ]
-    return data.select(*columns, unique, *laws)
+    return data.select(*columns, *laws)
 
 
 def _law_column(at: int) -> str:
@@ -143,9 +144,12 @@ def _assets() -> Mapping[bool, Any]:
     }
 
 
-def _batch(rows: pd.DataFrame | DataFrame, is_small: bool) -> Batch:
-    batch: Batch = _assets()[is_small].get_batch(batch_parameters={"dataframe": rows})
-    return batch
+def _verdicts(
+    table: tables.Table, asset: Any, rows: pd.DataFrame | DataFrame, checked: DataFrame, batch_id: str
+) -> list[dict[str, Any]]:
+    batch = asset.get_batch(batch_parameters={"dataframe": rows})
+    result = batch.validate(suite_of(table.name), result_format="BASIC")
+    return [_verdict(table, found.to_json_dict(), checked, batch_id) for found in result.results]
 
 
 def _verdict(table: tables.Table, found: Mapping[str, Any], checked: DataFrame, batch_id: str) -> dict[str, Any]:

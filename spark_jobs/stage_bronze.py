@@ -3,6 +3,7 @@
 Rows in:  landing files, in any order, repeats included.
 Rows out: one per (cluster, topic, partition, offset) and per (cluster, node, file id, byte).
 Law:      repeats collapse only if key, value, timestamp and headers agree; if they differ both stay, as `copy` 1, 2 …
+          The metadata log's copies on several nodes all stay.
 A file whose ranges overlap nothing is committed as it is; only the others are rewritten. Which files came in is told
 by one transaction id per file.
 """
@@ -17,6 +18,8 @@ import duckdb
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from rebalance_audit.domain.metadata import METADATA_TOPIC
+from spark_jobs.pipeline import landing_application
 from spark_jobs.stage import Run, row_count
 
 
@@ -48,7 +51,7 @@ def _take_in(context: Run, grain: Grain) -> bool:
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:
             continue
-        transaction = {_application(grain.noun, file): 1 for file in files}
+        transaction = {landing_application(grain.noun, file): 1 for file in files}
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
         if is_alone:
             landed = context.scan(grain.table, files)
@@ -70,19 +73,15 @@ def _take_in_sources(context: Run) -> bool:
     if not new:
         return False
     context.gate("bronze.source", context.scan("bronze.source", new), f"bronze:source:{os.path.basename(new[0])}")
-    context.warehouse.adopt("bronze.source", new, {_application("source", file): 1 for file in new})
+    context.warehouse.adopt("bronze.source", new, {landing_application("source", file): 1 for file in new})
     context.committed("bronze.source", "bronze.source", row_count(new))
     return True
 
 
-def _application(noun: str, file: str) -> str:
-    return f"landing:{noun}/{os.path.basename(file)}"
-
-
 def _new_files(context: Run, table: str, noun: str) -> list[str]:
     landed = context.warehouse.landed(noun)
-    done = context.warehouse.transaction_versions(table, [_application(noun, file) for file in landed])
-    return [file for file in landed if done[_application(noun, file)] is None]
+    done = context.warehouse.transaction_versions(table, [landing_application(noun, file) for file in landed])
+    return [file for file in landed if done[landing_application(noun, file)] is None]
 
 
 def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain) -> tuple[list[str], list[str]]:
@@ -156,6 +155,8 @@ def _content() -> Column:
         F.coalesce(F.hex("value"), F.lit("-")),
         F.col("timestamp_ms").cast("string"),
         F.coalesce(F.concat_ws(",", headers), F.lit("")),
+        # Who holds a record of the metadata log is part of what is known, and which copy came first is chance.
+        F.when(F.col("topic").startswith(METADATA_TOPIC), F.coalesce(F.col("node"), F.lit(""))).otherwise(F.lit("")),
     ]
     return F.sha2(F.concat_ws("|", *parts), 256)
 

@@ -27,16 +27,14 @@ from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse import WarehouseError, arrow_schema, rows_to_table
-from spark_jobs import commits
-from spark_jobs.commit_marks import COMMITS, SPARK_MARK, boundaries_of, commit_marks, group_records_of
+from spark_jobs import commits, record_files
+from spark_jobs.commit_marks import SPARK_MARK, boundaries_of, commit_marks, group_records_of
 from spark_jobs.stage import Batch, Run, next_batch, row_count
 
 NAME = "decode"
 INPUTS = ("bronze.record", "bronze.log_line")
 OUTPUTS = ("silver.group_event", "silver.undecoded", "silver.decode_count", "silver.commit_mark")
 
-RECORD_COLUMNS = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value", "is_control",
-                  "is_transactional", "producer_id")  # fmt: skip
 _TORN_CONTEXT_BYTES = 2 * 131_072
 """So far before a file's new lines the parser looks for a line that a client's text tore: log_lines.parse_lines."""
 _COUNT = pa.schema(
@@ -53,13 +51,13 @@ def run(context: Run) -> bool:
     batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
     if batch is None:
         return False
-    record_files = _added(context, "bronze.record", batch)
+    new_files = _added(context, "bronze.record", batch)
     line_files = _added(context, "bronze.log_line", batch)
     kept: list[DataFrame] = []
     try:
         parts = []
-        if record_files:
-            parts.append(_decoded_records(context.scan("bronze.record", record_files)))
+        if new_files:
+            parts.append(_decoded_records(context, new_files))
         if line_files:
             parts.append(_decoded_lines(context, line_files, batch))
         told = [part.persist(StorageLevel.MEMORY_AND_DISK) for part in parts]
@@ -67,14 +65,14 @@ def run(context: Run) -> bool:
         _commit_events(context, batch, told)
 
         group_records = group_records_of(context)
-        folded = _folded_commits(context, record_files, group_records)
+        folded = _folded_commits(context, new_files, group_records)
         if folded is not None:
             folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
             kept.append(folded)
             told.append(folded)
         _commit_undecoded(context, batch, told)
-        _commit_counts(context, batch, told, record_files + line_files)
-        commit_marks(context, batch, folded, group_records, record_files)
+        _commit_counts(context, batch, told, new_files + line_files)
+        commit_marks(context, batch, folded, group_records, new_files)
     finally:
         for frame in kept:
             frame.unpersist()
@@ -143,10 +141,10 @@ def _undecoded_row(cluster_id: str, refused: Undecoded) -> dict[str, Any]:
     return {"cluster_id": cluster_id} | {name: getattr(refused, name) for name in refused.__slots__}
 
 
-def _decoded_records(records: DataFrame) -> DataFrame:
-    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decoded_records(context: Run, files: Sequence[str]) -> DataFrame:
+    def decode(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = _Out()
-        for batch in batches:
+        for batch in (batch for some in named for batch in record_files.others_in(some)):
             books = _Books("record")
             events: list[dict[str, Any]] = []
             refusals: list[dict[str, Any]] = []
@@ -178,8 +176,7 @@ def _decoded_records(records: DataFrame) -> DataFrame:
             yield from out.rows("undecoded", refusals)
             yield from out.rows("book", books.rows())
 
-    others = records.where(f"not ({COMMITS})")
-    return others.select(*RECORD_COLUMNS, "copy").mapInArrow(decode, _out_schema())
+    return record_files.row_groups(context, files).mapInArrow(decode, _out_schema())
 
 
 # ---- log lines
@@ -255,24 +252,23 @@ def _file_kind(file_name: str) -> str:
 def _folded_commits(context: Run, files: Sequence[str], group_records: pa.Table) -> DataFrame | None:
     if not files:
         return None
-    records = context.scan("bronze.record", files).where(COMMITS)
     boundaries = context.spark.sparkContext.broadcast(boundaries_of(group_records))
-    return records.select(*RECORD_COLUMNS).mapInArrow(_folder(lambda: boundaries.value), _out_schema())
+    return record_files.row_groups(context, files).mapInArrow(_folder(lambda: boundaries.value), _out_schema())
 
 
 def _folder(
     boundaries: Callable[[], commits.Boundaries],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = _Out()
         known = boundaries()
-        for batch in batches:
+        for batch in (batch for some in named for batch in record_files.commits_in(some)):
             books = _Books("record")
             refusals = []
             legacy = _is_legacy(batch)
             for kind, part in (
-                ("LegacyOffsetCommit", batch.filter(legacy)),
-                ("OffsetCommit", batch.filter(pc.invert(legacy))),
+                ("LegacyOffsetCommit", _filtered(batch, legacy)),
+                ("OffsetCommit", _filtered(batch, ~legacy)),
             ):
                 for cluster_id, rows in _by_cluster(part):
                     folded = commits.fold(rows, known)
@@ -291,16 +287,21 @@ def _folder(
     return fold
 
 
-def _is_legacy(batch: pa.RecordBatch) -> pa.Array:
-    return pc.equal(pc.binary_slice(batch.column("key"), 0, 2), pa.scalar(b"\x00\x00", pa.binary()))
+def _is_legacy(batch: pa.RecordBatch) -> record_files.Flags:
+    legacy = pa.scalar(b"\x00\x00", pa.binary())
+    return record_files.flags_of(batch.column("key"), lambda keys: pc.equal(pc.binary_slice(keys, 0, 2), legacy))
+
+
+def _filtered(batch: pa.RecordBatch, flags: record_files.Flags) -> pa.RecordBatch:
+    return batch if flags.all() else batch.filter(pa.array(flags))
 
 
 def _by_cluster(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    clusters = batch.column("cluster_id").unique().to_pylist()
-    for cluster_id in clusters:
+    column = batch.column("cluster_id")
+    for cluster_id in column.unique().to_pylist():
         yield (
             cluster_id,
-            batch if len(clusters) == 1 else batch.filter(pc.equal(batch.column("cluster_id"), cluster_id)),
+            _filtered(batch, record_files.flags_of(column, lambda ids, own=cluster_id: pc.equal(ids, own))),
         )
 
 

@@ -1,4 +1,5 @@
-"""detect: silver.measured_rebalance, .connect_task, .undecoded, .reassignment_finding, bronze -> silver.finding.
+"""detect: silver.measured_rebalance, .connect_task, .contradiction, .group_event, .undecoded, .reassignment_finding,
+bronze -> silver.finding.
 
 Rows in:  the whole measured history of each group with anything new, or with something still open.
 Rows out: one per finding, in place of that group's findings before.
@@ -16,29 +17,41 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.detect import (
+    CLOCK_APART_MS,
     DEFAULT,
+    ClockReading,
+    ClockStep,
+    ContradictionCount,
     CopyConflict,
     CoverageGap,
     Limits,
     UndecodedCount,
+    clock_findings,
+    clock_step_findings,
+    contradiction_findings,
     copy_conflict_findings,
     coverage_findings,
     detect_group,
     source_of,
     undecoded_findings,
 )
+from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
 from rebalance_audit.warehouse import arrow_schema, rows_to_table
 from spark_jobs.coverage import ledger
-from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of
 from spark_jobs.stage import Batch, Run, next_batch, row_count
 
 NAME = "detect"
 REBALANCES, TASKS, OUTPUT = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
-REASSIGNMENTS = "silver.reassignment_finding"
-INPUTS = (REBALANCES, TASKS, REASSIGNMENTS, "silver.undecoded", "bronze.record", "bronze.source")
+REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
+EVENTS = "silver.group_event"
+INPUTS = (
+    REBALANCES, TASKS, CONTRADICTIONS, REASSIGNMENTS, "silver.undecoded", EVENTS, "bronze.record", "bronze.source",
+)  # fmt: skip
 GROUP = ["cluster_id", "group_id"]
 
 
@@ -120,19 +133,77 @@ def _detector(limits: Callable[[str, str], Limits], seen: dict[str, int]) -> Any
 
 
 def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequence[Finding]:
-    """TR001, TR002, TR005 of all clusters; always all of them, since they are few and cheap."""
+    """TR001 to TR005 of all clusters; always all of them, since they are few and cheap."""
+    contradictions = _contradictions(context, batch)
     undecoded, conflicts = _undecoded(context, batch), _conflicts(context, batch)
     gaps = [
         CoverageGap(**{name: row[name] for name in CoverageGap.__slots__})
         for row in ledger(context.warehouse, batch.until["bronze.source"])
         if row["is_gap"]
     ]
-    found = list(copy_conflict_findings(conflicts))
-    for cluster_id in sorted({*(u.cluster_id for u in undecoded), *(g.cluster_id for g in gaps)}):
+    found = [
+        *copy_conflict_findings(conflicts),
+        *clock_findings(_clocks(context, batch, seen)),
+        *clock_step_findings(_clock_steps(context, batch)),
+    ]
+    told: list[UndecodedCount | CoverageGap | ContradictionCount] = [*undecoded, *gaps, *contradictions]
+    for cluster_id in sorted({row.cluster_id for row in told}):
         end_ms = seen.get(cluster_id, 0)
+        found += contradiction_findings([c for c in contradictions if c.cluster_id == cluster_id], end_ms)
         found += undecoded_findings([u for u in undecoded if u.cluster_id == cluster_id], end_ms)
         found += coverage_findings([g for g in gaps if g.cluster_id == cluster_id], end_ms)
     return found
+
+
+def _contradictions(context: Run, batch: Batch) -> list[ContradictionCount]:
+    rows = context.warehouse.read(CONTRADICTIONS, version=batch.until[CONTRADICTIONS])
+    with duckdb.connect() as db:
+        db.register("contradiction", rows)
+        counted = db.execute(
+            """
+            SELECT cluster_id, group_id, starts_with(ref, 'log:') is_line, count(*) "count",
+                   arg_min(detail, (coalesce(at_ms, 0), ref)) first_detail,
+                   arg_min(ref, (coalesce(at_ms, 0), ref)) first_ref, arg_max(ref, (coalesce(at_ms, 0), ref)) last_ref,
+                   min(at_ms) first_at_ms, max(at_ms) last_at_ms
+            FROM contradiction GROUP BY ALL
+            """
+        ).to_arrow_table()
+    return [ContradictionCount(**row) for row in counted.to_pylist()]
+
+
+def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReading]:
+    return [
+        ClockReading(
+            cluster_id=told.cluster_id,
+            node=told.node,
+            zone=told.zone,
+            clock=infer_utc_offset_ms(told.pairs, told.zone),
+            first_ref=told.first_ref,
+            last_at_ms=seen.get(told.cluster_id, 0),
+        )
+        for told in node_pairs(context.warehouse, batch.until[EVENTS], batch.until["bronze.source"])
+        if told.first_ref is not None
+    ]
+
+
+def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
+    """The largest step back of each partition."""
+    columns = ["cluster_id", "topic", "partition", "offset", "at_ms", "ref"]
+    rows = context.warehouse.read(EVENTS, columns, "source_kind = 'record'", version=batch.until[EVENTS])
+    with duckdb.connect() as db:
+        db.register("event", rows)
+        steps = db.execute(
+            f"""
+            SELECT cluster_id, topic || '-' || partition AS source, before_at_ms - at_ms AS back_ms, before_ref, ref,
+                   at_ms
+            FROM (
+                SELECT *, lag(at_ms) OVER place before_at_ms, lag(ref) OVER place before_ref FROM event
+                WINDOW place AS (PARTITION BY cluster_id, topic, partition ORDER BY "offset")
+            ) WHERE back_ms > {CLOCK_APART_MS}
+            QUALIFY row_number() OVER (PARTITION BY cluster_id, source ORDER BY back_ms DESC, ref) = 1
+            """
+        ).to_arrow_table()
+    return [ClockStep(**row) for row in steps.to_pylist()]
 
 
 def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
@@ -155,7 +226,9 @@ def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
 
 def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
     columns = ["cluster_id", "topic", "partition", "offset", "timestamp_ms"]
-    rows = context.warehouse.read("bronze.record", columns, "copy > 0", version=batch.until["bronze.record"])
+    # Copies of the metadata log are many on purpose; stage_reassign looks where they disagree.
+    where = f"copy > 0 AND NOT starts_with(topic, '{METADATA_TOPIC}')"
+    rows = context.warehouse.read("bronze.record", columns, where, version=batch.until["bronze.record"])
     by_place: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for row in rows.to_pylist():
         place = (row["cluster_id"], row["topic"], row["partition"])

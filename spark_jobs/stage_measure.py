@@ -8,15 +8,18 @@ Law:      one row per rebalance; what cannot be known is null with a reason, nev
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.measure import measure
-from rebalance_audit.domain.model import Rebalance, from_row, to_row
-from rebalance_audit.warehouse import rows_to_table
+from rebalance_audit.domain.measure import MovementNumbers, RebalanceNumbers, movement_numbers, rebalance_numbers
+from rebalance_audit.domain.model import Mark
 from spark_jobs.stage import Run, next_batch, row_count
+from spark_jobs.structs import lists_of
 
 NAME = "measure"
 INPUT, OUTPUT = "silver.rebalance", "silver.measured_rebalance"
@@ -34,7 +37,7 @@ def run(context: Run) -> bool:
     rebalances = context.scan(INPUT, context.warehouse.files(INPUT, batch.until[INPUT]))
     dirty = rebalances.join(F.broadcast(context.spark.createDataFrame(groups)), ["cluster_id", "group_id"])
     columns = [c.name for c in tables.SILVER_REBALANCE.columns]
-    measured = dirty.select(*columns).mapInArrow(_measure_rows, tables.SILVER_MEASURED.ddl())
+    measured = dirty.select(*columns).mapInArrow(measure_rows, tables.SILVER_MEASURED.ddl())
     with context.staged(OUTPUT, measured) as files:
         context.gate(OUTPUT, context.scan(OUTPUT, files), batch.batch_id)
         context.warehouse.replace(OUTPUT, files, groups, batch.transaction)
@@ -42,7 +45,47 @@ def run(context: Run) -> bool:
     return True
 
 
-def _measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [to_row(measure(from_row(Rebalance, row))) | {"place": row["place"]} for row in batch.to_pylist()]
-        yield from rows_to_table(OUTPUT, rows).to_batches()
+        rebalances = dict(zip(batch.schema.names, batch.columns, strict=True))
+        movements = lists_of(rebalances["movements"])
+        facts = dict(zip(movements.items.type.names, movements.items.flatten(), strict=True))
+        kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
+        numbers = [
+            movement_numbers(kind, stops, resumes, first_commit_at_ms, {})
+            for kind, stops, resumes, first_commit_at_ms in zip(
+                kinds,
+                _marks(facts["stop_marks"]),
+                _marks(facts["resume_marks"]),
+                facts["first_commit_at_ms"].to_pylist(),
+                strict=True,
+            )
+        ]
+        is_known = rebalances["resource_count"].is_valid().to_pylist()
+        totals = [
+            rebalance_numbers(kinds[a:b], avoidable[a:b], numbers[a:b], is_known=known)
+            for (a, b), known in zip(pairwise(movements.offsets), is_known, strict=True)
+        ]
+        rebalances["movements"] = movements.around(_with(facts, movements.items.type, MovementNumbers, numbers))
+        measured = _with(rebalances, pa.struct(list(batch.schema)), RebalanceNumbers, totals)
+        yield pa.RecordBatch.from_struct_array(measured)
+
+
+def _marks(column: pa.ListArray) -> Iterator[tuple[Mark, ...]]:
+    marks = lists_of(column)
+    facts = dict(zip(marks.items.type.names, (c.to_pylist() for c in marks.items.flatten()), strict=True))
+    columns = (facts[f.name] for f in fields(Mark))
+    made = [
+        Mark(bound=bound, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref)
+        for bound, at_ms, tier, rank, detail, ref in zip(*columns, strict=True)
+    ]
+    return (tuple(made[a:b]) for a, b in pairwise(marks.offsets))
+
+
+def _with(
+    columns: dict[str, pa.Array], type_: pa.StructType, kind: type[MovementNumbers | RebalanceNumbers], rows: list[Any]
+) -> pa.StructArray:
+    """The columns as structs, those of `kind` from `rows`."""
+    told = dict(zip(kind._fields, zip(*rows, strict=True), strict=False))
+    arrays = [pa.array(told[f.name], f.type) if f.name in told else columns[f.name] for f in type_]
+    return pa.StructArray.from_arrays(arrays, fields=list(type_))

@@ -16,6 +16,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -26,6 +27,7 @@ from rebalance_audit.warehouse import arrow_schema, rows_to_table
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of
+from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.stage import Run, row_count
 
 NAME = "publish"
@@ -35,8 +37,10 @@ REASSIGNMENTS = {
     "reassignment_step": ["cluster_id", "reassignment_id"],
     "leader_election": ["cluster_id", "topic"],
 }
+GOLD = [name for name in tables.BY_NAME if name.startswith("gold.") and name != "gold.check"]
 INPUTS = (
-    REBALANCES, TASKS, FINDINGS, "bronze.source", "silver.group_event", *(f"silver.{noun}" for noun in REASSIGNMENTS)
+    REBALANCES, TASKS, FINDINGS, "bronze.source", "silver.group_event", "silver.partition",
+    *(f"silver.{noun}" for noun in REASSIGNMENTS),
 )  # fmt: skip
 GROUP = ["cluster_id", "group_id"]
 _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
@@ -44,7 +48,7 @@ _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a gold table should hold: `rows`, of the keys in `scope` (None: all there are)."""
+    """What a gold table should hold: `rows`, of the keys in `scope` (None: all there are; empty: nothing is new)."""
 
     rows: DataFrame | pa.Table
     key: list[str]
@@ -60,8 +64,9 @@ def run(context: Run) -> bool:
     wanted = _wanted(context, before, consumed)
     batch_id = f"{NAME}:" + ",".join(f"{name.partition('.')[2]}@{consumed[name]}" for name in sorted(consumed))
     for table, want in wanted.items():
-        _publish(context, table, want, batch_id)
-    versions = {name: v for name in wanted if (v := warehouse.version(name)) is not None}
+        if want.scope is None or want.scope.num_rows:
+            _publish(context, table, want, batch_id)
+    versions = {name: v for name in GOLD if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
     context.reached("published")
     return True
@@ -85,20 +90,35 @@ def _wanted(context: Run, before: Mapping[str, int], consumed: Mapping[str, int]
     if team is not None:
         measured = measured.withColumn("team", F.udf(team, "string")("cluster_id", "group_id"))
     (task_scope, task_groups), (finding_scope, finding_groups) = dirty(TASKS), dirty(FINDINGS)
+    group_scope = _moving_groups(context, scope, finding_scope)
+    moving = F.broadcast(context.spark.createDataFrame(group_scope))
     return {
         "gold.rebalance": Wanted(_with_revision(context, measured, groups), GROUP, scope),
         "gold.rebalance_member": Wanted(_children(measured, "members", tables.GOLD_REBALANCE_MEMBER), GROUP, scope),
         "gold.movement": Wanted(_children(measured, "movements", tables.GOLD_MOVEMENT), GROUP, scope),
         "gold.connect_task": Wanted(silver(TASKS).join(task_groups, GROUP), GROUP, task_scope),
         "gold.finding": Wanted(_null_safe(silver(FINDINGS), finding_groups, GROUP), GROUP, finding_scope),
-        "gold.group": Wanted(_group_rows(context, silver(REBALANCES), silver(FINDINGS), team), GROUP, None),
+        "gold.group": Wanted(
+            _group_rows(context, silver(REBALANCES).join(moving, GROUP), silver(FINDINGS).join(moving, GROUP), team),
+            GROUP,
+            group_scope,
+        ),
+        "gold.leader_move": Wanted(leader_move_rows(context.warehouse, consumed), ["cluster_id", "group_id"], None),
         "gold.coverage": Wanted(_coverage(context, consumed), ["cluster_id", "source"], None),
     } | {
         f"gold.{noun}": Wanted(
             context.warehouse.read(f"silver.{noun}", version=consumed[f"silver.{noun}"]), key, None
         )
         for noun, key in REASSIGNMENTS.items()
+        if consumed[f"silver.{noun}"] != before[f"silver.{noun}"]
     }  # fmt: skip
+
+
+def _moving_groups(context: Run, *changed: pa.Table) -> pa.Table:
+    """Groups with new rows, and those that rebalanced of late: their rates change with the end of the evidence."""
+    recent = context.warehouse.read("gold.group", GROUP, "rebalance_count_24h > 0")
+    keys = pa.concat_tables([recent, *(table.cast(recent.schema) for table in changed)])
+    return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
 
 def _null_safe(rows: DataFrame, keys: DataFrame, columns: list[str]) -> DataFrame:
@@ -135,7 +155,6 @@ def _children(measured: DataFrame, column: str, table: tables.Table) -> DataFram
 def _group_rows(
     context: Run, measured: DataFrame, findings: DataFrame, team: Callable[[str, str], str | None] | None
 ) -> DataFrame:
-    """All groups: the rates of each change with the end of the evidence."""
     slim = [
         c.name for c in tables.SILVER_MEASURED.columns if c.name not in ("members", "movements", "triggers", "evidence")
     ]

@@ -223,6 +223,50 @@ def test_compaction_is_no_change_and_loses_nothing(tmp_path: Path) -> None:
     assert warehouse.changed_keys("silver.finding", ["subject"], None).num_rows == 3
 
 
+def test_what_was_published_stays_published_when_its_files_are_joined(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for subject in "abc":
+        warehouse.append("gold.finding", rows_to_table("gold.finding", findings(subject).to_pylist()))
+    version = warehouse.version("gold.finding") or 0
+    warehouse.publish({"gold.finding": version}, {"silver.finding": 7})
+    warehouse.append("gold.finding", rows_to_table("gold.finding", findings("d").to_pylist()))
+    warehouse.compact("gold.finding", keep_hours=1)  # a publication did not end: readers keep what they had
+    assert warehouse.published() == {"gold.finding": version}
+    assert warehouse.query("SELECT subject FROM gold.finding ORDER BY 1").column("subject").to_pylist() == list("abc")
+    warehouse.append("gold.finding", rows_to_table("gold.finding", findings("e").to_pylist()))
+    warehouse.publish({"gold.finding": warehouse.version("gold.finding") or 0}, {"silver.finding": 9})
+    warehouse.compact("gold.finding", keep_hours=0)
+    assert len(warehouse.files("gold.finding")) == 1
+    assert warehouse.query("SELECT subject FROM gold.finding ORDER BY 1").column("subject").to_pylist() == list("abcde")
+    assert warehouse.publication()["consumed"] == {"silver.finding": 9}
+
+
+def test_keys_that_were_cleaned_up_mean_everything_may_have_changed(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    warehouse.append("silver.finding", findings("a"))
+    warehouse.replace("silver.finding", findings("b"), pa.table({"subject": ["a"]}))
+    assert warehouse.changed_keys("silver.finding", ["subject"], 0).column("subject").to_pylist() == ["a"]
+    warehouse.compact("silver.finding", keep_hours=0)
+    assert not list((tmp_path / "silver/finding/_keys").iterdir())
+    assert warehouse.changed_keys("silver.finding", ["subject"], 0).column("subject").to_pylist() == ["b"]
+
+
+def test_only_landing_files_that_were_taken_in_and_are_old_are_forgotten(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    folder = tmp_path / "landing" / "source"
+    folder.mkdir(parents=True)
+    for name in ("taken", "waiting"):
+        pq.write_table(rows_to_table("bronze.source", []), folder / f"{name}.parquet")
+    warehouse.append("bronze.source", rows_to_table("bronze.source", []), {"landing:source/taken.parquet": 1})
+
+    def application(file: str) -> str:
+        return f"landing:source/{Path(file).name}"
+
+    assert warehouse.forget_landed("source", application, keep_hours=1) == 0
+    assert warehouse.forget_landed("source", application, keep_hours=0) == 1
+    assert [Path(file).name for file in warehouse.landed("source")] == ["waiting.parquet"]
+
+
 def test_a_cleaned_up_history_means_everything_may_have_changed(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     for subject in "abc":

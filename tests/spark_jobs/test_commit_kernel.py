@@ -3,94 +3,20 @@
 from __future__ import annotations
 
 import struct
-from base64 import urlsafe_b64encode
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from rebalance_audit.domain.wire import DecodeError
 from spark_jobs import commit_kernel as kernel
 from tests import encoders as enc
 from tests.differential.cases import Case, batches
 from tests.differential.oracle import Kind
+from tests.spark_jobs.kernel_rows import Pair, assert_as_the_domain_reads, by_domain, decoded, rows
 
 TOPIC_ID = "3fkd8mT0QJ-wE1lVt5v_Zw"
 AT_MS = 1_795_276_800_123
-
-Pair = tuple[bytes | None, bytes | None]
-
-
-def decoded(pairs: list[Pair]) -> kernel.Commits:
-    keys, values = zip(*pairs, strict=True)
-    return kernel.decode_commits(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
-
-
-def by_domain(key: bytes | None, value: bytes | None) -> tuple[object, ...]:
-    try:
-        typed = decode_record(key, None).key
-    except DecodeError as refused:
-        return kernel.REFUSED, refused.reason, refused.at
-    if not isinstance(typed, OffsetCommitKey):
-        return (kernel.OTHER,)
-    try:
-        read = decode_record(key, value).value
-    except DecodeError as refused:
-        return kernel.REFUSED, refused.reason, refused.at
-    named = (typed.group, typed.topic, typed.partition)
-    if read is None:
-        return kernel.TOMBSTONE, *named
-    assert isinstance(read, OffsetCommitValue)
-    return (
-        kernel.COMMIT,
-        *named,
-        read.offset,
-        read.commit_timestamp,
-        read.leader_epoch,
-        read.expire_timestamp,
-        read.topic_id,
-    )
-
-
-def rows(commits: kernel.Commits) -> list[tuple[object, ...]]:
-    """As `by_domain` says it."""
-    groups, topics = commits.keys.group.to_pylist(), commits.keys.topic.to_pylist()
-    none_if_minus_one = {-1: None}
-    found: list[tuple[object, ...]] = []
-    for row, verdict in enumerate(commits.verdict.tolist()):
-        code = int(commits.key_code[row])
-        named = (groups[code], topics[code], int(commits.keys.partition[code]))
-        if verdict == kernel.REFUSED:
-            found.append((verdict, kernel.REASONS[commits.reason[row]], int(commits.at[row])))
-            continue
-        assert commits.reason[row] == kernel.NO_REASON
-        if verdict == kernel.OTHER:
-            found.append((verdict,))
-        elif verdict == kernel.TOMBSTONE:
-            found.append((verdict, *named))
-        else:
-            epoch, expires = int(commits.leader_epoch[row]), int(commits.expire_timestamp[row])
-            topic_id = commits.topic_id[row].tobytes()
-            found.append(
-                (
-                    verdict,
-                    *named,
-                    int(commits.offset[row]),
-                    int(commits.commit_timestamp[row]),
-                    none_if_minus_one.get(epoch, epoch),
-                    none_if_minus_one.get(expires, expires),
-                    urlsafe_b64encode(topic_id)[:22].decode() if any(topic_id) else None,
-                )
-            )
-    return found
-
-
-def assert_as_the_domain_reads(pairs: list[Pair]) -> None:
-    actual = rows(decoded(pairs))
-    for pair, row in zip(pairs, actual, strict=True):
-        assert row == by_domain(*pair), pair
 
 
 def a_commit(n: int = 0, **value: object) -> Pair:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.evidence import import_evidence
+from ingest.landing import Landing
 from rebalance_audit.domain.clocks import NodeClock, ZoneSource
+from rebalance_audit.warehouse import Warehouse
 from spark_jobs.coverage import ledger_rows
+from tests.ingest.test_metadata import CHECKPOINT, a_checkpoint, batches, folder, log_name, the_rest
 
 Row = dict[str, Any]
 
@@ -61,3 +69,40 @@ def test_a_log_says_how_its_times_were_read() -> None:
     rows = ledger_rows([a_reading(0, 10, **log)], {"c": {"broker-1": assumed}})
     assert shown(rows) == [(0, 10, False, "none"), (0, None, False, "time_zone")]
     assert "utc_offset_source" not in ledger_rows([a_reading(0, 10, **log)], {})[0]
+
+
+def hourly(*hours: int) -> list[dict[str, object]]:
+    files = [f"log:broker-1/controller.log.2026-11-21-{hour:02}.gz#{hour}a" for hour in hours]
+    empty = dict.fromkeys(("from_at_ms", "to_at_ms", "problem", "problem_code", "problem_position"))
+    known = {"cluster_id": "lab", "kind": "log", "read_id": "r", "from_position": 0, "to_position": 9, "item_count": 1}
+    return [known | empty | {"source": source} for source in files]
+
+
+def gaps(readings: list[dict[str, object]]) -> list[tuple[object, object]]:
+    return [(row["source"], row["problem"]) for row in ledger_rows(readings, {}) if row["is_gap"]]
+
+
+def test_an_hour_of_a_controllers_log_that_is_missing_between_others_is_a_gap() -> None:
+    told = "There is no file for 2026-11-21, hour 12 of the log's own zone, and there are files before and after it."
+    assert gaps(hourly(10, 11, 13, 14)) == [("log:broker-1/controller.log", told)]
+    assert gaps(hourly(10, 11, 12, 13)) == []
+
+
+def test_hours_of_a_log_that_seldom_says_anything_are_no_gap() -> None:
+    assert gaps(hourly(1, 9, 17)) == []
+    assert gaps([*hourly(1), *(row | {"source": "log:b/controller.log.9999-99-99-99#a"} for row in hourly(2))]) == []
+
+
+def test_what_was_not_whole_of_a_metadata_log_stands_in_the_ledger(tmp_path: Path) -> None:
+    files = {
+        log_name(500): batches(the_rest(500).sources)[:-7],
+        CHECKPOINT: batches(a_checkpoint(500).sources[:-1]),
+    }
+    root = folder(tmp_path / "evidence", "controller-100", files)
+    Warehouse.open(tmp_path / "w", create=True)
+    import_evidence(root, Landing(tmp_path / "w"))
+    landed = pa.concat_tables([pq.read_table(file) for file in Warehouse.open(tmp_path / "w").landed("source")])
+    found = [row for row in ledger_rows(landed.to_pylist(), {}) if row["source"] == "record:__cluster_metadata-0"]
+    told = " ".join(str(row["problem"]) for row in found if row["is_gap"])
+    assert "ends inside a batch" in told
+    assert "has no footer: this snapshot is not used" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from rebalance_audit.warehouse import Warehouse
 from spark_jobs import pipeline
-from tests.spark_jobs.synthetic import a_generation, a_record, land
+from tests.spark_jobs.synthetic import BASE_MS, a_commit, a_generation, a_line, a_record, land
 
 pytestmark = pytest.mark.spark
 
@@ -55,6 +56,47 @@ def test_the_way_of_a_warehouse_over_three_runs(spark: SparkSession, tmp_path: P
         ("TR002", "__consumer_offsets-7", "record:__consumer_offsets-7@9"),
         ("TR005", "__consumer_offsets-7", "record:__consumer_offsets-7@3"),
     ]
+
+
+def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    at = datetime.fromtimestamp((BASE_MS + 1_000) / 1_000, UTC)
+    forged = (
+        f"[{at:%Y-%m-%d %H:%M:%S},000] INFO [GroupCoordinator 1]: Group orders with generation 99 is now empty "
+        "(__consumer_offsets-7) (kafka.coordinator.group.GroupCoordinator)"
+    )
+    records = [
+        a_generation(1, 1),
+        a_generation(2, 8, timestamp_ms=BASE_MS + 60_000),
+        a_generation(3, 3, timestamp_ms=BASE_MS + 50_000),
+    ]
+    land(warehouse, "a", records, [a_line(0, forged)])
+    pipeline.run(warehouse, spark=spark, with_quality=False)
+    found = warehouse.query("SELECT rule_id, subject, evidence FROM gold.finding WHERE rule_id LIKE 'TR%'").to_pylist()
+    assert sorted((f["rule_id"], f["subject"], f["evidence"]) for f in found) == [
+        ("TR003", "__consumer_offsets-7", ["record:__consumer_offsets-7@2", "record:__consumer_offsets-7@3"]),
+        ("TR004", "orders", ["log:broker-1/server.log#f1@0"]),
+        ("TR004", "orders", ["record:__consumer_offsets-7@3"]),
+    ]
+    rows = warehouse.query(
+        "SELECT generation_id FROM gold.rebalance WHERE outcome = 'completed' ORDER BY 1"
+    ).to_pylist()
+    assert [row["generation_id"] for row in rows] == [1, 3, 8]
+
+
+def test_a_commit_that_only_goes_on_folds_no_group_again(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+
+    def folded(name: str, *records: dict[str, Any]) -> int:
+        land(warehouse, name, records)
+        return pipeline.run(warehouse, spark=spark, with_quality=False).rows_written["silver.rebalance"]
+
+    assert folded("a", a_generation(1, 1), a_commit(2)) == 1
+    assert folded("b", a_commit(3), a_commit(4)) == 0  # as before, only longer
+    assert folded("c", a_commit(5, partition=1)) == 1  # the first of this partition: it works again
+    assert folded("d", a_generation(6, 2)) == 2
+    assert folded("e", a_commit(9)) == 2
+    assert folded("f", a_commit(8)) == 2  # came late: now this one is the first
 
 
 def test_rows_of_a_rebalance_that_vanished_are_removed(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""The domain's rows as Arrow, column by column, are what a dict of each would have been."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.model import to_row
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.warehouse import arrow_schema, rows_to_table
+from spark_jobs.grouped import struct_of
+from spark_jobs.stage_measure import measure_rows
+from spark_jobs.structs import lists_of, struct_array
+from tests.captures import CAPTURES, gathered
+
+TABLE = "silver.rebalance"
+
+
+@pytest.fixture(scope="module")
+def rebalances() -> list[list[object]]:
+    return [list(reconstruct(group).rebalances) for capture in CAPTURES for group in gathered(capture).groups]
+
+
+def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:
+    for rows in filter(None, rebalances):
+        made = struct_array(rows, struct_of(arrow_schema(TABLE)), place=range(len(rows)))
+        expected = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
+        assert made.to_pylist() == expected.to_pylist()
+
+
+def test_measuring_columns_gives_what_measuring_each_rebalance_gives(rebalances: list[list[object]]) -> None:
+    rows = [row for group in rebalances for row in group]
+    unmeasured = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
+    expected = rows_to_table(TABLE, [to_row(measure(r)) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
+    measured = pa.Table.from_batches(measure_rows(iter(unmeasured.to_batches(max_chunksize=50))))
+    assert measured.to_pylist() == expected.to_pylist()
+
+
+def test_nothing_makes_an_empty_array() -> None:
+    assert len(struct_array([], struct_of(arrow_schema(TABLE)))) == 0
+
+
+def test_a_null_list_is_an_empty_one_also_in_a_slice() -> None:
+    lists = lists_of(pa.array([[9], [1, 2], None, [3]], pa.list_(pa.int64())).slice(1))
+    assert (lists.items.to_pylist(), lists.offsets) == ([1, 2, 3], [0, 2, 2, 3])
+    assert lists.around(lists.items).to_pylist() == [[1, 2], [], [3]]
