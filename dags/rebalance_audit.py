@@ -67,6 +67,8 @@ exec "${command[@]}" collect "${options[@]}" --until-end -b "$bootstrap"
 RUN_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --stage "$STAGE" --no-check\n'
 CHECK_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --check "$STAGE"\n'
 
+MAINTAIN = CALL + 'exec "${command[@]}" maintain -q -w "$warehouse" --keep "${KEEP:-7d}"\n'
+
 SKIPPED = 99
 ALERT = (
     CALL
@@ -134,3 +136,31 @@ with DAG(
         BashOperator(task_id="alert", bash_command=ALERT, env=environment, append_env=True, skip_on_exit_code=SKIPPED)
     )
     chain(*steps)
+
+with DAG(
+    dag_id="rebalance_audit_maintenance",
+    description="Joins the small files of a warehouse and deletes those that are no longer needed",
+    doc_md="Rows stay as they are. While a run is writing it fails and is tried again: a warehouse has one writer.",
+    schedule="30 3 * * *",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka", "audit"],
+    default_args={
+        "owner": "rebalance-audit",
+        # The hourly run holds the lease for minutes.
+        "retries": 6,
+        "retry_delay": timedelta(minutes=10),
+        "execution_timeout": timedelta(hours=2),
+    },
+    params={
+        "warehouse": _text("Folder or object-store URL of the warehouse."),
+        "keep": Param("7d", type="string", description="Files that nothing newer than this needs are deleted."),
+    },
+):
+    BashOperator(
+        task_id="maintain",
+        bash_command=MAINTAIN,
+        env={"WAREHOUSE": "{{ params.warehouse or '' }}", "KEEP": "{{ params.keep }}"},
+        append_env=True,
+    )

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from rebalance_audit import __version__
-from rebalance_audit.commands import collect, demo, explain, export, lab, options, pipeline, report, serve
+from rebalance_audit.commands import collect, demo, explain, export, lab, maintain, options, pipeline, report, serve
 from rebalance_audit.commands import doctor as doctor_verb
 from rebalance_audit.commands.output import visible
 
@@ -37,6 +37,7 @@ app.command("run")(pipeline.run)
 app.command("watch")(pipeline.watch)
 app.command("report")(report.report)
 app.command("export")(export.export)
+app.command("maintain")(maintain.maintain)
 app.command("check")(report.check)
 app.command("alert")(report.alert)
 app.command("serve")(serve.serve)

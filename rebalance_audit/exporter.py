@@ -45,6 +45,8 @@ METRICS: Mapping[str, str] = {
     "finding_open": "Open findings, by rule and severity.",
     "storm_active": "1 while the group is in a rebalance storm (RB001).",
     "connect_tasks_not_running": "Connect tasks whose last known state is not RUNNING or PAUSED.",
+    "reassignments_open": "Partitions that are being reassigned when evidence ends.",
+    "reassignments_stalled": "Those of them that stand still, by what blocks them.",
     "undecoded": "Records that could not be read, by reason.",
     "check_failed": "1 while the last run of this data check failed.",
     "evidence_age_seconds": "How old the newest evidence is.",
@@ -123,6 +125,7 @@ def read_metrics(warehouse: Warehouse) -> tuple[list[Metric], dict[str, int]]:
         *_group_metrics(groups, named),
         *_finding_metrics(warehouse, named),
         *_connect_metrics(warehouse, named),
+        *_reassignment_metrics(warehouse),
         *_trust_metrics(warehouse),
     ]
     return metrics, ends
@@ -253,6 +256,26 @@ def _connect_metrics(warehouse: Warehouse, named: _Names) -> Iterator[Metric]:
     for key, value in sorted(waiting.items()):
         tasks.add_metric(list(key), value)
     yield tasks
+
+
+def _reassignment_metrics(warehouse: Warehouse) -> Iterator[Metric]:
+    running = _gauge("reassignments_open", ["cluster"])
+    stalled = _gauge("reassignments_stalled", ["cluster", "blocked_by"])
+    # A cluster whose moves have all ended is told as 0: what vanishes looks like an exporter that broke.
+    for row in _rows(
+        warehouse,
+        "SELECT cluster_id, count(*) FILTER (WHERE outcome = 'open') AS count FROM gold.reassignment GROUP BY ALL "
+        "ORDER BY ALL",
+    ):
+        running.add_metric([_label(row["cluster_id"])], row["count"])
+    for row in _rows(
+        warehouse,
+        "SELECT cluster_id, blocked_by, count(*) AS count FROM gold.reassignment "
+        "WHERE stalled_since_ms IS NOT NULL GROUP BY ALL ORDER BY ALL",
+    ):
+        stalled.add_metric([_label(row["cluster_id"]), row["blocked_by"] or "unknown"], row["count"])
+    yield running
+    yield stalled
 
 
 def _trust_metrics(warehouse: Warehouse) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,20 +25,21 @@ from rebalance_audit import __version__, cli
 from rebalance_audit.commands import options
 from rebalance_audit.commands.demo import cluster_name
 from rebalance_audit.commands.export import known_table, selection
-from rebalance_audit.commands.group_reading import offsets_partition
 from rebalance_audit.commands.output import csv_cell, visible
 from rebalance_audit.commands.serve import start_app
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.leader_moves import offsets_partition
 from rebalance_audit.warehouse import Warehouse, rows_to_table
 from tests.app import gold_rows
+from tests.domain.reassign.stories import MetadataStory
 from tests.ingest.test_metadata import a_story, batches, folder, log_name
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
-    "explain", "import", "collect", "run", "watch", "report", "export", "check", "alert", "serve", "ui", "demo",
-    "doctor", "lab",
+    "explain", "import", "collect", "run", "watch", "report", "export", "maintain", "check", "alert", "serve", "ui",
+    "demo", "doctor", "lab",
 )  # fmt: skip
 
 
@@ -123,7 +125,9 @@ def test_version_is_told(call: Any) -> None:
         ["explain", "g"],
         ["explain", "--evidence", str(EAGER)],
         ["explain", "g", "--reassignment", "orders-0", "--evidence", str(EAGER)],
-        ["explain", "--reassignment", "orders-0", "-b", "localhost:1"],
+        ["explain", "g", "--metadata", str(EAGER), "-b", "localhost:1"],
+        ["explain", "--reassignment", "orders-0", "--plan", "p.json", "-b", "localhost:1"],
+        ["explain", "--reassignment", "orders-0", "--metadata", str(EAGER)],
         ["explain", "g", "-b", "localhost:1", "--evidence", "."],
         ["explain", "g", "--evidence", str(EAGER), "--last", "soon"],
         ["explain", "g", "--data-dir", str(EAGER)],
@@ -241,6 +245,38 @@ def test_explain_tells_what_became_of_a_reassignment(call: Any, moved: Path) -> 
     assert found["steps"][0]["phase"] == "before"
 
 
+def test_explain_tells_what_became_of_a_plan(call: Any, moved: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    lines = [{"topic": "orders", "partition": p, "replicas": [2, 3, 5]} for p in (0, 1)]
+    file.write_text(json.dumps({"version": 1, "partitions": lines}))
+    told = call("explain", "--plan", file, "--evidence", moved, "-q")
+    assert told.status == 0, told.err
+    assert told.out.splitlines()[0] == "1 done: orders-0"
+    found = json.loads(call("explain", "--plan", file, "--evidence", moved, "-o", "json").out)
+    assert [line["status"] for line in found["partitions"]] == ["done", "never_asked"]
+    assert (found["throttle_removable_since_ms"], found["remaining"]["partitions"]) == (20_000, [])
+    rows = list(csv.DictReader(io.StringIO(call("explain", "--plan", file, "--evidence", moved, "-o", "csv").out)))
+    assert [(row["status"], row["ended_at_ms"]) for row in rows] == [("done", "20000"), ("never_asked", "")]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"{", "is not JSON"),
+        (b"\xff\x00", "is not JSON"),
+        (b'{"partitions": [{"topic": "elsewhere", "partition": 0, "replicas": [1]}]}', "the same cluster"),
+    ],
+)
+def test_a_plan_that_cannot_be_compared_gets_one_sentence(
+    call: Any, moved: Path, tmp_path: Path, content: bytes, fault: str
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_bytes(content)
+    told = call("explain", "--plan", file, "--evidence", moved)
+    assert_one_sentence(told)
+    assert fault in told.err
+
+
 def test_an_unknown_reassignment_is_answered_with_the_ones_that_are_there(call: Any, moved: Path) -> None:
     told = call("explain", "--reassignment", "order-0", "--evidence", moved)
     assert_one_sentence(told)
@@ -248,6 +284,24 @@ def test_an_unknown_reassignment_is_answered_with_the_ones_that_are_there(call: 
     told = call("explain", "--reassignment", "orders", "--evidence", EAGER)
     assert_one_sentence(told)
     assert "nor of any other partition" in told.err
+
+
+def test_explain_tells_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(EAGER, copy)
+    first = json.loads(call("explain", "orders-app", "--evidence", EAGER, "-o", "jsonl").out.splitlines()[1])
+    at_ms = first["started_at_ms"] - 2_000
+    story = MetadataStory(node="broker-1").at(at_ms - 60_000).topic("__consumer_offsets", (1, 2))
+    story.at(at_ms).change(0, leader=2)
+    folder(copy, "broker-1", {log_name(0): batches(story.sources)})
+    told = call("explain", "orders-app", "--evidence", copy, "-q")
+    assert told.status == 0, told.err
+    lines = told.out[told.out.index("Leaders that moved beside it:") :].splitlines()
+    assert "the coordinator moved: __consumer_offsets-0, broker 2 leads it now, broker 1 did" in lines[1]
+    assert lines[1].endswith("a rebalance began 2 s later")
+    assert lines[2].split() == ["evidence", "metadata:broker-1@2"]
+    (move,) = json.loads(call("explain", "orders-app", "--evidence", copy, "-o", "json").out)["leader_moves"]
+    assert (move["rebalance_id"], move["after_ms"]) == (first["rebalance_id"], 2_000)
 
 
 def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
@@ -586,8 +640,10 @@ def test_the_demo_shows_every_recorded_cluster(tmp_path: Path) -> None:
     assert "Worst groups" in done.stdout
     captures = sorted(path.parent for path in GOLDEN.glob("*/*/meta.json"))
     opened = Warehouse.open(tmp_path / "w")
-    found = opened.query("SELECT DISTINCT cluster_id FROM gold.rebalance ORDER BY 1").column(0).to_pylist()
-    assert found == sorted(cluster_name(capture) for capture in captures)
+    found = opened.query(
+        "SELECT cluster_id FROM gold.rebalance UNION SELECT cluster_id FROM gold.reassignment ORDER BY 1"
+    )
+    assert found.column(0).to_pylist() == sorted(cluster_name(capture) for capture in captures)
     for capture in captures:
         for group, told in json.loads((capture / "truth" / "scenario.json").read_text())["groups"].items():
             rows = opened.query(
@@ -631,3 +687,36 @@ def test_watch_follows_logs_publishes_and_ends_in_order(tmp_path: Path) -> None:
 def test_rows_written_for_tests_have_all_columns() -> None:
     """`rows_to_table` fills what a row lacks, so the warehouse above is of the real schema."""
     assert rows_to_table("gold.group", [{}]).schema.names == [c.name for c in tables.GOLD_GROUP.columns]
+
+
+# ---- maintain
+
+
+def test_maintenance_leaves_the_rows_and_fewer_files(call: Any, filled: Path) -> None:
+    before = call("export", "rebalance", "-w", filled).out
+    told = call("maintain", "-w", filled)
+    assert told.status == 0, told.err
+    assert "landing files that bronze holds are gone" in told.err
+    assert call("export", "rebalance", "-w", filled).out == before
+    told = call("maintain", "-w", filled, "--keep", "10m")
+    assert told.status == 2
+    assert "at least 1h" in told.err
+
+
+# ---- the metadata log of a node on this machine
+
+
+def test_a_metadata_log_is_collected_and_explained_in_place(call: Any, moved: Path, tmp_path: Path) -> None:
+    node = moved / "data" / "controller-100"
+    told = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end")
+    assert_one_sentence(told)
+    assert "--cluster-id" in told.err
+    (node / "meta.properties").write_text("cluster.id=theirs\nnode.id=100\n")
+    told = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end")
+    assert (told.status, "Landed 4 records of cluster theirs." in told.err) == (0, True), told.err
+    told = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end", "--cluster-id", "ours")
+    assert_one_sentence(told)
+    assert "node-100 is of cluster theirs, not ours" in told.err
+    explained = call("explain", "--reassignment", "orders-0", "--metadata", f"c1={node}", "-q")
+    assert explained.status == 0, explained.err
+    assert "metadata:c1@2" in explained.out

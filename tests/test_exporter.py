@@ -74,6 +74,7 @@ def test_every_metric_has_the_prefix_and_no_label_names_a_member(seen: dict[Any,
     named = {label for _, key in seen for label, _ in key}
     assert named <= {
         "cluster",
+        "blocked_by",
         "group",
         "trigger",
         "rule",

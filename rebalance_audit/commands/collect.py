@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,10 +23,20 @@ from rebalance_audit.commands.output import note
 if TYPE_CHECKING:
     from ingest.collector import CollectSettings
     from ingest.evidence import ImportSummary
+    from ingest.landing import Landing
 
+METADATA_FOLDER = "__cluster_metadata-0"
 LogTimeZone = Annotated[
     str | None,
     typer.Option("--log-time-zone", metavar="Z", help="Zone of the log times, Europe/Berlin; inferred if not given."),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="DIR",
+        help="A KRaft node's metadata log folder, on this machine; NODE=DIR names the node. Repeatable.",
+    ),
 ]
 NewClusterId = Annotated[str | None, typer.Option("--cluster-id", metavar="ID", help="Name of the cluster.")]
 
@@ -84,6 +96,7 @@ def collect(
     command_config: options.CommandConfig = None,
     overrides: options.Overrides = None,
     logs: options.Logs = None,
+    metadata: Metadata = None,
     topics: options.ConnectTopics = None,
     cluster_id: NewClusterId = None,
     until_end: Annotated[
@@ -91,7 +104,7 @@ def collect(
     ] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Follow a cluster's topics and logs into a warehouse. It only reads: no group is joined."""
+    """Follow a cluster's topics, logs and metadata log into a warehouse. It only reads: no group is joined."""
     from ingest.collector import collect as collect_into
     from ingest.landing import Landing
     from rebalance_audit.warehouse import Warehouse
@@ -99,16 +112,103 @@ def collect(
     settings = collect_settings(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end
     )
+    followed = metadata_followed(metadata, settings.client_config, cluster_id)
     landing = Landing(Warehouse.open(warehouse, create=True).location)
     with until_stopped() as stopped, meter("collect", quiet=quiet, unit="records") as tell:
-        summary = collect_into(
-            settings, landing, stop=stopped.is_set, report=lambda line: note(line, quiet=quiet), progress=tell
-        )
+        if followed is not None:
+            followed.start(landing, stopped, until_end=until_end, quiet=quiet)
+            settings = replace(settings, cluster_id=followed.cluster_id)
+        try:
+            if not collects(settings) and followed is not None:
+                followed.wait()
+                note(f"Landed {followed.count:,} records of cluster {followed.cluster_id}.", quiet=quiet)
+                return
+            summary = collect_into(
+                settings, landing, stop=stopped.is_set, report=lambda line: note(line, quiet=quiet), progress=tell
+            )
+        finally:
+            if followed is not None:
+                if not until_end:
+                    stopped.set()
+                followed.wait()
+    count = summary.record_count + (0 if followed is None else followed.count)
     note(
-        f"Landed {summary.record_count:,} records and {summary.line_count:,} log events of cluster "
-        f"{summary.cluster_id}.",
-        quiet=quiet,
+        f"Landed {count:,} records and {summary.line_count:,} log events of cluster {summary.cluster_id}.", quiet=quiet
     )
+
+
+def collects(settings: CollectSettings) -> bool:
+    """Brokers or logs were named, not the metadata log alone."""
+    return bool(settings.client_config.get("bootstrap.servers") or settings.logs)
+
+
+class Followed:
+    """The metadata log of some nodes of one cluster, followed by a thread of its own."""
+
+    def __init__(self, cluster_id: str, folders: dict[str, Path]) -> None:
+        self.cluster_id, self.folders, self.count = cluster_id, folders, 0
+        self.failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, landing: Landing, stopped: threading.Event, *, until_end: bool = False, quiet: bool) -> None:
+        from ingest.metadata_tail import follow_metadata
+
+        def follow() -> None:
+            try:
+                self.count = follow_metadata(
+                    self.folders, landing, self.cluster_id, stop=stopped.is_set, until_end=until_end,
+                    report=lambda line: note(line, quiet=quiet),
+                )  # fmt: skip
+            except Exception as error:  # the main thread says it
+                self.failure = error
+
+        self._thread = threading.Thread(target=follow, name="metadata", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Raises what ended it, once it has ended."""
+        if self._thread is not None:
+            self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
+    """None without brokers. Raises Retryable or Misconfigured."""
+    from ingest.broker import Cluster
+
+    return Cluster(config).cluster_id if config.get("bootstrap.servers") else None
+
+
+def metadata_followed(given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None) -> Followed | None:
+    """What `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
+    if not given:
+        return None
+    from ingest.metadata_tail import cluster_of
+
+    folders: dict[str, Path] = {}
+    for text in given:
+        node, equals, path = text.partition("=")
+        folder = Path(text)
+        if equals and not folder.exists():
+            folder = Path(path)
+        else:
+            node = ""
+        inside = folder if folder.name == METADATA_FOLDER else folder / METADATA_FOLDER
+        if not inside.is_dir():
+            raise UsageError(f"--metadata {text}: there is no {METADATA_FOLDER} in it; give a node's metadata.log.dir.")
+        node = node or node_of(inside.parent) or inside.resolve().parent.name
+        if node in folders:
+            raise UsageError(f"--metadata {text}: there is another {node} already; name them: NODE=DIR.")
+        folders[node] = inside
+    return Followed(cluster_of(folders, cluster_of_brokers(config) or cluster_id), folders)
+
+
+def node_of(data_dir: Path) -> str | None:
+    """As the node's own meta.properties name it."""
+    meta = data_dir / "meta.properties"
+    found = re.search(r"(?m)^node\.id=(\d+)", meta.read_text("utf-8", "replace")) if meta.is_file() else None
+    return None if found is None else f"node-{found[1]}"
 
 
 def collect_settings(

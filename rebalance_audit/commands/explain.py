@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalance_audit.commands import explain_reassignment, options
-from rebalance_audit.commands.collect import LogTimeZone
+from rebalance_audit.commands import explain_plan, explain_reassignment, live_partitions, options
+from rebalance_audit.commands.collect import LogTimeZone, Metadata, cluster_of_brokers, metadata_followed
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
-from rebalance_audit.commands.output import json_text, output_width, write_rows
+from rebalance_audit.commands.output import json_text, output_width, visible, write_rows
 
 if TYPE_CHECKING:
     from ingest.readings import SourceReading
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from rebalance_audit.domain.clocks import NodeClock
     from rebalance_audit.domain.detect import Limits
     from rebalance_audit.domain.evidence import Gathered
+    from rebalance_audit.domain.leader_moves import LeaderMove
     from rebalance_audit.domain.model import Finding, Rebalance
 
 SHOWN_PROBLEMS = 6
+SHOWN_MOVES = 12
 
 
 def explain(
@@ -39,6 +41,12 @@ def explain(
             help="Instead of a group: what became of a partition's moves.",
         ),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Instead of a group: what became of this plan of kafka-reassign-partitions."
+        ),
+    ] = None,
     bootstrap: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     overrides: options.Overrides = None,
@@ -50,6 +58,7 @@ def explain(
     ] = None,
     node: Annotated[str | None, typer.Option("--node", metavar="N", help="The node it belongs to.")] = None,
     logs: options.Logs = None,
+    metadata: Metadata = None,
     log_time_zone: LogTimeZone = None,
     topics: options.ConnectTopics = None,
     last: Annotated[
@@ -60,33 +69,50 @@ def explain(
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:
-    """Why one group rebalanced, or a partition was reassigned; what moved, for how long, how sure.
+    """Why one group rebalanced, or a partition was reassigned, or what became of a plan; for how long, how sure.
 
     Reads an evidence folder, a data directory or a running cluster; needs no warehouse and no Spark.
     """
     from rebalance_audit.commands.group_reading import from_cluster, from_folder, open_evidence
     from rebalance_audit.domain import explain as text
+    from rebalance_audit.domain.leader_moves import OFFSETS_TOPIC, leader_move_row
 
     places = [bool(bootstrap), evidence is not None, data_dir is not None]
-    if sum(places) != 1 and not (sum(places) == 0 and logs):
+    if [group is None, reassignment is None, plan is None].count(False) != 1:
+        raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
+    if metadata and group is not None:
+        raise UsageError("--metadata tells of reassignments; a group is explained without it.")
+    if sum(places) > 1 or not (any(places) or logs or metadata):
         raise UsageError("Say where to look, in one way: -b HOST:PORT, --evidence DIR, or --data-dir D --node N.")
-    if (group is None) == (reassignment is None):
-        raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION].")
     last_ms = None if last is None else options.duration_ms(last)
     folders = options.log_folders(logs)
     kinds = options.connect_topics(topics)
     if group is None:
-        if bootstrap:
-            raise UsageError("Reassignments are told from files: --evidence DIR, or --data-dir D --node N.")
-        folder = open_evidence(evidence, data_dir, node, folders, None, log_time_zone, kinds)
+        config = options.client_config(bootstrap, command_config, overrides) if bootstrap else {}
+        asked = None if plan is None else explain_plan.read(plan)  # before reading for minutes
+        if bootstrap and not (folders or metadata):
+            if asked is not None:
+                explain_plan.write(asked, live_partitions.history_of_plan(config, asked), str(plan), output)
+            else:
+                live_partitions.write(config, reassignment or "", output)
+            return
+        followed = metadata_followed(metadata, config, None)
+        cluster_id = cluster_of_brokers(config) if followed is None else followed.cluster_id
+        folder = open_evidence(evidence, data_dir, node, folders, cluster_id, log_time_zone, kinds)
+        folder.metadata |= {} if followed is None else followed.folders
         with meter("explain", quiet=quiet, unit="items") as tell:
             history = explain_reassignment.history_of(folder, tell)
+        if asked is not None:
+            explain_plan.write(asked, history, str(plan), output)
+            return
         found = explain_reassignment.chosen(history, reassignment or "")
         if last_ms is not None and history.seen_until_ms is not None:
             since_ms = history.seen_until_ms - last_ms
             found = [r for r in found if r.ended_at_ms is None or r.ended_at_ms >= since_ms]
         found = found[-latest:] if latest is not None else found
-        explain_reassignment.write(history, found if oldest_first else found[::-1], output)
+        is_of_groups = any(r.topic == OFFSETS_TOPIC for r in found)
+        groups = explain_reassignment.coordinated(folder) if is_of_groups else None
+        explain_reassignment.write(history, found if oldest_first else found[::-1], output, groups)
         return
     with meter("explain", quiet=quiet, unit="items") as tell:
         if bootstrap:
@@ -98,6 +124,7 @@ def explain(
             folder = open_evidence(evidence, data_dir, node, folders, None, log_time_zone, kinds)
             reading = from_folder(folder, group, tell)
         answer = answer_for(reading, last_ms=last_ms)
+        moves = moves_beside(reading, answer.rebalances)
     explanation = text.explain(
         group,
         answer.rebalances,
@@ -110,8 +137,10 @@ def explain(
     )
     if output is Output.TABLE:
         sys.stdout.write(text.explain_text(explanation, output_width()))
+        sys.stdout.writelines(visible(line) + "\n" for line in moves_text(moves))
     elif output is Output.JSON:
-        sys.stdout.write(json_text(text.explain_dict(explanation)) + "\n")
+        listed = {"leader_moves": [leader_move_row(move) for move in moves]}
+        sys.stdout.write(json_text(text.explain_dict(explanation) | listed) + "\n")
     else:
         from rebalance_audit.domain.model import to_row
         from rebalance_audit.domain.tables import GOLD_REBALANCE
@@ -119,6 +148,46 @@ def explain(
         columns = [column.name for column in GOLD_REBALANCE.columns]
         rows = [{name: row[name] for name in columns} for row in map(to_row, answer.rebalances)]
         write_rows(rows, columns, output)
+
+
+def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list[LeaderMove]:
+    """Where the metadata log is at hand: changes of leader that the group met."""
+    if reading.metadata is None:
+        return []
+    from rebalance_audit.domain.leader_moves import OFFSETS_TOPIC, Rebalanced, leader_moves
+    from rebalance_audit.domain.reassign import kraft_history
+
+    history = kraft_history(reading.metadata(), cluster_id=reading.cluster_id)
+    return leader_moves(
+        history.elections,
+        [
+            Rebalanced(
+                group_id=r.group_id, rebalance_id=r.rebalance_id, at_ms=at_ms, trigger=r.trigger,
+                partitions=frozenset(
+                    (m.topic, m.partition) for m in r.movements if m.topic and m.partition is not None
+                ),
+            )
+            for r in rebalances
+            if (at_ms := r.started_at_ms or r.joined_at_ms or r.assigned_at_ms) is not None and r.kind == "rebalance"
+        ],
+        [reading.group_id],
+        offsets_partitions=sum(1 for topic, _ in history.replicas if topic == OFFSETS_TOPIC),
+        reassigned=history.spans(),
+    )  # fmt: skip
+
+
+def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
+    from rebalance_audit.domain.leader_moves import told
+
+    if not moves:
+        return
+    yield ""
+    yield "Leaders that moved beside it:"
+    for move in moves[-SHOWN_MOVES:]:
+        yield f"   {told(move)}"
+        yield f"      evidence  {', '.join(move.evidence)}"
+    if len(moves) > SHOWN_MOVES:
+        yield f"   and {len(moves) - SHOWN_MOVES} earlier ones"
 
 
 class Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +55,39 @@ def chosen(history: ReassignmentHistory, target: str) -> list[Reassignment]:
     raise CommandError(f"{place}. There are: {', '.join(names[:NAMED])}{more}.")
 
 
-def write(history: ReassignmentHistory, found: Sequence[Reassignment], output: Output) -> None:
+def coordinated(folder: EvidenceFolder) -> dict[int, list[str]]:
+    """Partition of __consumer_offsets -> the groups whose records are in it: their coordinator is its leader."""
+    from ingest.evidence import read_evidence
+    from rebalance_audit.domain.leader_moves import OFFSETS_TOPIC
+    from rebalance_audit.domain.records import record_group_id
+
+    found: dict[int, set[str]] = {}
+    for record in read_evidence(folder).records(lambda topic, key: topic == OFFSETS_TOPIC and key is not None):
+        if record.topic == OFFSETS_TOPIC and (group_id := record_group_id(record.key or b"")):
+            found.setdefault(record.partition, set()).add(group_id)
+    return {partition: sorted(groups) for partition, groups in found.items()}
+
+
+def write(
+    history: ReassignmentHistory,
+    found: Sequence[Reassignment],
+    output: Output,
+    groups: Mapping[int, Sequence[str]] | None = None,
+) -> None:
+    """`groups`: those each partition of __consumer_offsets coordinates."""
+    from rebalance_audit.domain.detect.wording import folded
     from rebalance_audit.domain.reassign import reassignment_row, step_rows
     from rebalance_audit.domain.reassign.explain import explain
     from rebalance_audit.domain.tables import GOLD_REASSIGNMENT
 
     if output is Output.TABLE:
-        texts = ["\n".join(visible(line) for line in explain(r, history.seen_until_ms)) for r in found]
+        texts = []
+        for r in found:
+            lines = explain(r, history.seen_until_ms)
+            if met := (groups or {}).get(r.partition):
+                moved = "moved with it" if r.leader_changes else "stayed"
+                lines.append(f"   the coordinator of {folded(met)} {moved}")
+            texts.append("\n".join(map(visible, lines)))
         sys.stdout.write("\n\n".join(texts) + "\n")
     elif output is Output.JSON:
         rows: list[dict[str, Any]] = [reassignment_row(r) | {"steps": step_rows(r)} for r in found]

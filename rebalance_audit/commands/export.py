@@ -28,6 +28,7 @@ _SPANS: Mapping[str, tuple[str, str]] = {
     "silver.rebalance": (_REBALANCE_TIME, _REBALANCE_TIME),
     "silver.measured_rebalance": (_REBALANCE_TIME, _REBALANCE_TIME),
     "silver.connect_task": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
+    "silver.contradiction": ("at_ms", "at_ms"),
     "silver.finding": ("first_seen_at_ms", "last_seen_at_ms"),
     "gold.reassignment": ("started_at_ms", "coalesce(ended_at_ms, 9223372036854775807)"),
     "gold.reassignment_step": ("at_ms", "at_ms"),

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rebalance_audit.commands.meter import Progress
 from rebalance_audit.commands.options import CommandError, UsageError
+from rebalance_audit.domain.leader_moves import OFFSETS_TOPIC, offsets_partition
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 
 if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder
     from ingest.readings import SourceReading
+    from rebalance_audit.domain.metadata import SourceMetadata
 
 T = TypeVar("T")
-OFFSETS_TOPIC = "__consumer_offsets"
 NAMED_GROUPS = 12
 
 
@@ -36,21 +37,10 @@ class GroupReading:
     groups_seen: set[str]
     other_groups: Callable[[], Iterable[str]]
     """More groups of the cluster, for the answer to a wrong name."""
+    metadata: Callable[[], Iterator[SourceMetadata]] | None = None
+    """The metadata log, where it is at hand."""
     is_live: bool = False
     log_nodes: Sequence[str] = ()
-
-
-def offsets_partition(group_id: str, partition_count: int) -> int:
-    """The partition of __consumer_offsets a group's records are in.
-
-    Source: Kafka's GroupMetadataManager.partitionFor: Utils.abs(groupId.hashCode()) % partitions.
-    """
-    code = 0
-    utf16 = group_id.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(utf16), 2):
-        code = (31 * code + (utf16[at] << 8 | utf16[at + 1])) & 0xFFFFFFFF
-    signed = code - (1 << 32) if code >= 1 << 31 else code
-    return (0 if signed == -(1 << 31) else abs(signed)) % partition_count
 
 
 def from_folder(folder: EvidenceFolder, group_id: str, tell: Progress) -> GroupReading:
@@ -70,6 +60,7 @@ def from_folder(folder: EvidenceFolder, group_id: str, tell: Progress) -> GroupR
         sources=evidence.sources,
         groups_seen=seen,
         other_groups=lambda: (),
+        metadata=evidence.metadata if folder.metadata else None,
         log_nodes=nodes,
     )
 

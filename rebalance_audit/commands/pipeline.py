@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rebalance_audit.commands import options
-from rebalance_audit.commands.collect import NewClusterId, collect_settings, until_stopped
+from rebalance_audit.commands.collect import (
+    Followed,
+    Metadata,
+    NewClusterId,
+    collect_settings,
+    collects,
+    metadata_followed,
+    until_stopped,
+)
 from rebalance_audit.commands.meter import stages
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
@@ -34,7 +43,7 @@ def run(
     ] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, detect, publish."""
+    """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
     from rebalance_audit.warehouse import Warehouse
     from spark_jobs.pipeline import BY_NAME
 
@@ -101,6 +110,7 @@ def watch(
     command_config: options.CommandConfig = None,
     overrides: options.Overrides = None,
     logs: options.Logs = None,
+    metadata: Metadata = None,
     topics: options.ConnectTopics = None,
     cluster_id: NewClusterId = None,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Run the stages this often.")] = "10s",
@@ -114,10 +124,11 @@ def watch(
     settings = collect_settings(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, flush_ms=int(min(every_s, 2) * 1000)
     )
+    followed = metadata_followed(metadata, settings.client_config, cluster_id)
     opened = Warehouse.open(warehouse, create=True)
     session = start_spark()
     with until_stopped() as stopped:
-        follow(opened, settings, session, stopped, every_s=every_s, alert_to=to or [], quiet=quiet)
+        follow(opened, settings, session, stopped, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed)
 
 
 def start_spark() -> Any:
@@ -136,12 +147,18 @@ def follow(
     every_s: float,
     alert_to: list[str],
     quiet: bool,
+    followed: Followed | None = None,
 ) -> None:
     """One thread collects, this one runs the stages. Raises what the collector cannot mend; ends the session."""
+    from ingest.landing import Landing
     from rebalance_audit.warehouse import WarehouseError
 
+    if followed is not None:
+        settings = replace(settings, cluster_id=followed.cluster_id)
+        followed.start(Landing(opened.location), stopped, quiet=quiet)
     collector = _Collecting(settings, opened.location, stopped, quiet=quiet)
-    collector.start()
+    if followed is None or collects(settings):
+        collector.start()
     try:
         seen: list[str] | None = None
         while not stopped.is_set():
@@ -159,13 +176,17 @@ def follow(
                     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
                     if alert_to:
                         send(opened, alert_to, options.Severity.WARNING, quiet=quiet)
-            if collector.failure is not None:
-                raise collector.failure
+            for failure in (collector.failure, followed and followed.failure):
+                if failure:
+                    raise failure
             stopped.wait(every_s)
     finally:
         stopped.set()
-        collector.join()
+        if collector.ident is not None:
+            collector.join()
         session.stop()
+        if followed is not None:
+            followed.wait()
 
 
 class _Collecting(threading.Thread):

@@ -76,7 +76,7 @@ class App:
     def __init__(self, process: subprocess.Popen[bytes], address: str, output: Path) -> None:
         self._process, self.address, self._output = process, address, output
 
-    def wait_until_up(self, timeout_s: float = 60) -> None:
+    def wait_until_up(self, timeout_s: float = 120) -> None:
         give_up_at = time.monotonic() + timeout_s
         while time.monotonic() < give_up_at:
             self.raise_if_ended()
@@ -112,16 +112,15 @@ def start_app(location: str, port: int) -> App:
     if spec is None or spec.origin is None or find_spec("streamlit") is None:
         raise CommandError("The app is not installed here; install with `make setup` in a checkout.")
     port = _free_port(port)
-    main = Path(spec.origin).parent / "main.py"
     output = Path(tempfile.mkstemp(prefix="rebalance-audit-app-", suffix=".txt")[1])
     command = [
-        sys.executable, "-m", "streamlit", "run", str(main), "--server.address", LOOPBACK, "--server.port", str(port),
+        sys.executable, "-m", "app.server", "--server.address", LOOPBACK, "--server.port", str(port),
         "--server.headless", "true", "--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none",
     ]  # fmt: skip
     with output.open("wb") as said:
         process = subprocess.Popen(
             command,
-            cwd=main.parent.parent,  # where .streamlit/config.toml lies
+            cwd=Path(spec.origin).parents[1],  # where .streamlit/config.toml lies
             env=os.environ | {ENVIRONMENT_WAREHOUSE: location},
             stdout=said,
             stderr=subprocess.STDOUT,

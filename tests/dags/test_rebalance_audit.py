@@ -74,7 +74,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_dag_imports_cleanly(found: dict[str, Any]) -> None:
     assert found["errors"] == {}
-    assert sorted(found["dags"]) == ["rebalance_audit"]
+    assert sorted(found["dags"]) == ["rebalance_audit", "rebalance_audit_maintenance"]
 
 
 def test_reading_the_dags_starts_nothing_heavy(found: dict[str, Any]) -> None:
@@ -98,20 +98,24 @@ def test_the_dag_tells_what_it_does_and_who_owns_it(found: dict[str, Any]) -> No
 
 
 def test_one_run_at_a_time_and_no_catching_up(found: dict[str, Any]) -> None:
-    dag = found["dags"]["rebalance_audit"]
-    assert dag["max_active_runs"] == 1
-    assert dag["catchup"] is False
-    assert all(retries >= 1 for retries in dag["retries"])
+    for dag in found["dags"].values():
+        assert dag["max_active_runs"] == 1
+        assert dag["catchup"] is False
+        assert all(retries >= 1 for retries in dag["retries"])
+
+
+def commands(found: dict[str, Any]) -> dict[str, str]:
+    return {task: command for dag in found["dags"].values() for task, command in dag["commands"].items()}
 
 
 def test_no_parameter_is_pasted_into_a_command(found: dict[str, Any]) -> None:
     """Nor is anything else: `{{`, `{%` and, in bash's `${#list[@]}`, `{#` mean something to Airflow's templates."""
-    for task, command in found["dags"]["rebalance_audit"]["commands"].items():
+    for task, command in commands(found).items():
         assert not {"{{", "{%", "{#"} & {command[at : at + 2] for at in range(len(command))}, task
 
 
 def test_every_command_is_valid_bash(found: dict[str, Any]) -> None:
-    for task, command in found["dags"]["rebalance_audit"]["commands"].items():
+    for task, command in commands(found).items():
         done = subprocess.run(["bash", "-n"], input=command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{task}: {done.stderr}"
 
