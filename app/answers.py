@@ -7,22 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalance, Trigger
+from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep, ReplicaProgress
 
 __all__ = [
     "Cause",
     "Check",
     "Cluster",
     "ConnectTask",
+    "Coordination",
     "Coverage",
     "Finding",
     "Fleet",
     "Group",
+    "Headline",
     "Incident",
     "Member",
     "Movement",
     "Neighbours",
     "Outage",
+    "Reassignment",
+    "ReassignmentStep",
     "Rebalance",
+    "ReplicaProgress",
     "Span",
     "State",
     "Trigger",
@@ -80,6 +86,22 @@ class Fleet:
     partition_seconds: float | None
     task_seconds: float | None
     causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """Clients' pause beside the broker's own window, over the rebalances of a span that have both."""
+
+    compared_count: int
+    pause_median_ms: float | None
+    """Of the longest pause of each; two owners at once count as none."""
+    window_median_ms: float | None
+    factor_median: float | None
+    """How many times too long or too short the window is; pauses under a millisecond count as one."""
+    too_short_count: int
+    """Where clients stood still for longer than the window says."""
+    unmoved_count: int
+    """Those with a window in which nothing stood still at all, not among the compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +171,16 @@ class Neighbours:
 
     before: str | None
     after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordination:
+    """What of the cluster one group hangs on."""
+
+    offsets_partitions: tuple[str, ...]
+    """Whose leader is its coordinator; more than one only where the offsets topic itself was changed."""
+    partitions: tuple[str, ...]
+    """All it was ever seen to work on, as `topic-partition`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,42 +60,72 @@ def rows_html(rows: Sequence[Row]) -> Html:
     return fill('<div class="ra-rows">{rows}</div>', rows=words.join(drawn))
 
 
+def headline_html(pause_ms: float, window_ms: float) -> Html:
+    """The two medians from one zero."""
+    return rows_html(
+        [
+            Row(label=Html("clients stood still"), value=pause_ms, said=words.duration(pause_ms), tone="bad"),
+            Row(label=Html("the broker's own window"), value=window_ms, said=words.duration(window_ms), tone="window"),
+        ]
+    )
+
+
 PAUSE_STEPS_MS = (10, 100, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 
 
 def pause_distribution_html(pauses_ms: Sequence[float], windows_ms: Sequence[float]) -> Html:
     """How long the longest pause was, in how many rebalances; beside it the broker's own window of the same ones."""
+    return pair_distribution_html(
+        pauses_ms, windows_ms, "pause, longest resource", "broker's own window", tones=("bad", "window")
+    )
+
+
+def pair_distribution_html(
+    left_ms: Sequence[float], right_ms: Sequence[float], left: str, right: str, tones: tuple[str, str] = ("bad", "bad")
+) -> Html:
+    """How many of both sides were how long, from the shortest step met to the longest."""
     edges = [-np.inf, *PAUSE_STEPS_MS, np.inf]
     said = [f"under {words.duration(PAUSE_STEPS_MS[0])}"]
     said += [f"{words.duration(a)} \u2013 {words.duration(b)}" for a, b in itertools.pairwise(PAUSE_STEPS_MS)]
     said += [f"over {words.duration(PAUSE_STEPS_MS[-1])}"]
-    ours = np.histogram(np.asarray(pauses_ms, dtype=float), edges)[0] if len(pauses_ms) else np.zeros(len(said), int)
-    theirs = (
-        np.histogram(np.asarray(windows_ms, dtype=float), edges)[0] if len(windows_ms) else np.zeros(len(said), int)
-    )
-    used = [i for i in range(len(said)) if ours[i] or theirs[i]]
+    counts = [np.histogram(np.asarray(side, dtype=float), edges)[0] for side in (left_ms, right_ms)]
+    used = [i for i in range(len(said)) if counts[0][i] or counts[1][i]]
     if not used:
         return Html("")
-    most = max(int(ours.max()), int(theirs.max()), 1)
+    rows = [(Html(said[i]), int(counts[0][i]), int(counts[1][i])) for i in range(used[0], used[-1] + 1)]
+    return pairs_html(rows, left, right, "length", tones)
+
+
+def pairs_html(
+    rows: Sequence[tuple[Html, int, int]],
+    left: str,
+    right: str,
+    head: str = "",
+    tones: tuple[str, str] = ("plain", "plain"),
+) -> Html:
+    """Two counts per row, side by side, from a common scale."""
+    most = max((max(a, b) for _, a, b in rows), default=0) or 1
     drawn = [
         fill(
-            '<div class="ra-pair"><div class="ra-pair-label">{said}</div>'
+            '<div class="ra-pair"><div class="ra-pair-label">{label}</div>'
             '<div class="ra-row-track">{a}</div><div class="ra-pair-n">{n}</div><div '
             'class="ra-row-track">{b}</div><div class="ra-pair-n">{m}</div></div>',
-            said=said[i],
-            a=_bar(ours[i], most, "bad"),
-            n=int(ours[i]),
-            b=_bar(theirs[i], most, "window"),
-            m=int(theirs[i]),
+            label=label,
+            a=_bar(a, most, tones[0]),
+            n=f"{a:,}",
+            b=_bar(b, most, tones[1]),
+            m=f"{b:,}",
         )
-        for i in range(used[0], used[-1] + 1)
+        for label, a, b in rows
     ]
-    head = Html(
-        '<div class="ra-pair ra-head"><div class="ra-pair-label">length</div><div>pause, longest '
-        "resource</div><div></div>"
-        "<div>broker's own window</div><div></div></div>"
+    top = fill(
+        '<div class="ra-pair ra-head"><div class="ra-pair-label">{head}</div><div>{left}</div><div></div>'
+        "<div>{right}</div><div></div></div>",
+        head=head,
+        left=left,
+        right=right,
     )
-    return fill('<div class="ra-pairs">{head}{rows}</div>', head=head, rows=words.join(drawn))
+    return fill('<div class="ra-pairs">{top}{rows}</div>', top=top, rows=words.join(drawn))
 
 
 def family_legend_html(families: Sequence[str]) -> Html:
@@ -132,4 +162,25 @@ PHASES_LEGEND = Html(
     "stop to the latest resume</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window, not the '
     "pause</span></div>"
+)
+
+REPLICAS_LEGEND = Html(
+    '<div class="ra-legend">partitions it hangs on: <span class="ra-key"><span class="ra-sign">\u25c6</span> a leader '
+    'changed</span> <span class="ra-key"><span class="ra-sign">\u25c7</span> a move was asked for or ended</span></div>'
+)
+
+BROKERS_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> replicas on their '
+    "way to the broker</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> those that stood still</span> '
+    '<span class="ra-key"><span class="ra-sign">\u25c6</span> a leader changed</span> '
+    '<span class="ra-key">other signs: a group rebalanced</span></div>'
+)
+
+PARTITION_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> leads (full), '
+    "in sync (half)</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> a replica, not in sync</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood still</span> '
+    '<span class="ra-key"><span class="ra-sign">\u25c6</span> its leader changed</span></div>'
 )

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from app import words
+from app.places import Field, flat, located_in_bytes, located_in_text
 from app.queries import Reader
 from rebalance_audit.domain import decode
 from rebalance_audit.domain.log_lines import parse_line
+from rebalance_audit.domain.metadata import METADATA_TOPIC, decode_control, decode_metadata, is_metadata_topic
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 
 SURROUNDING_LINES = 6
-_LONGEST_RAW = 64 * 1024
-"""Bytes of one key or value shown; a group of thousands of members has records of megabytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """One decoded value, and where its bytes are, if that is certain."""
-
-    path: str
-    text: str
-    part: str | None = None
-    """`key` or `value`."""
-    start: int | None = None
-    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +68,15 @@ def find(reader: Reader, cluster_id: str, ref: str) -> RecordEvidence | LineEvid
     """None: the ref is not readable, or what it names is not in this warehouse."""
     if (place := parse_record_ref(ref)) is not None:
         return _record(reader, cluster_id, ref, *place)
+    if (place := parse_metadata_ref(ref)) is not None:
+        return _record(reader, cluster_id, ref, *place)
     if (line := parse_log_ref(ref)) is not None:
         return _line(reader, cluster_id, ref, *line)
     return None
+
+
+def is_ref(text: str) -> bool:
+    return any(parse(text) is not None for parse in (parse_record_ref, parse_metadata_ref, parse_log_ref))
 
 
 def parse_record_ref(ref: str) -> tuple[str, int, int] | None:
@@ -96,6 +87,17 @@ def parse_record_ref(ref: str) -> tuple[str, int, int] | None:
     if kind != "record" or not at or not dash or not topic:
         return None
     return (topic, int(partition), int(offset)) if _is_number(partition) and _is_number(offset) else None
+
+
+def parse_metadata_ref(ref: str) -> tuple[str, int, int] | None:
+    """`metadata:<node>@<offset>`, or of a checkpoint `metadata:<node>@<its name>:<place>`: as it stands in bronze."""
+    kind, _, place = ref.partition(":")
+    _, at, where = place.rpartition("@")
+    name, colon, offset = where.rpartition(":")
+    topic = f"{METADATA_TOPIC}@{name}" if colon else METADATA_TOPIC
+    if kind != "metadata" or not at or not _is_number(offset) or not is_metadata_topic(topic):
+        return None
+    return topic, 0, int(offset)
 
 
 def parse_log_ref(ref: str) -> tuple[str, str, str, int] | None:
@@ -140,10 +142,16 @@ def _record(
     problem_at: int | None = None
     problem_part: str | None = None
     group_id: str | None = None
+    kind = None
     try:
-        decoded = decode.decode_source(record)
-        detail = decode.detail(decoded)
-        group_id = _group_of(decoded)
+        if is_metadata_topic(topic):
+            said = decode_control(record.key, record.value) if record.is_control else decode_metadata(record.value)
+            kind, detail = said.name, asdict(said)
+        else:
+            kind = decode.source_kind(record)
+            decoded = decode.decode_source(record)
+            detail = decode.detail(decoded)
+            group_id = _group_of(decoded)
     except DecodeError as error:
         problem, problem_at, problem_part = str(error), error.at, error.part
     return RecordEvidence(
@@ -157,7 +165,7 @@ def _record(
         source=row["source"],
         node=row["node"],
         copies=len(rows),
-        kind=decode.source_kind(record),
+        kind=kind,
         group_id=group_id,
         fields=located_in_bytes(flat(detail), record.key, record.value),
         problem=problem,
@@ -172,72 +180,6 @@ def _group_of(decoded: decode.Decoded) -> str | None:
     key = getattr(getattr(decoded, "record", None), "key", None)
     found = getattr(key, "group_id", None)
     return found if isinstance(found, str) else None
-
-
-def flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """The leaves of what was decoded, in its order: `members[0].client_id`."""
-    if isinstance(value, Mapping):
-        return [leaf for k, v in value.items() for leaf in flat(v, f"{path}.{k}" if path else str(k))]
-    if isinstance(value, list | tuple) and value and all(_is_partition(v) for v in value):
-        return [(path, words.resources([f"{topic}-{partition}" for topic, partition in value], 40))]
-    if isinstance(value, list | tuple) and value and not all(isinstance(v, int | str) for v in value):
-        return [leaf for i, v in enumerate(value) for leaf in flat(v, f"{path}[{i}]")]
-    return [(path, value)]
-
-
-def _is_partition(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], int)
-    )
-
-
-def _said(value: Any) -> str:
-    if value is None:
-        return "null"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def located_in_bytes(leaves: list[tuple[str, Any]], key: bytes | None, value: bytes | None) -> tuple[Field, ...]:
-    """Each text of a record with the place of its bytes; texts stand in a record in the order of decoding."""
-    at = {"key": 0, "value": 0}
-    found = []
-    for path, leaf in leaves:
-        place: tuple[str, int, int] | None = None
-        if isinstance(leaf, str) and leaf:
-            wanted = leaf.encode("utf-8", "surrogatepass")
-            for part, raw in (("key", key), ("value", value)):
-                start = -1 if raw is None else raw.find(wanted, at[part])
-                if start >= 0:
-                    place = (part, start, start + len(wanted))
-                    at[part] = start + len(wanted)
-                    break
-        part_, start_, end_ = place or (None, None, None)
-        found.append(Field(path=path, text=_said(leaf), part=part_, start=start_, end=end_))
-    return tuple(found)
-
-
-def located_in_text(leaves: list[tuple[str, Any]], text: str) -> tuple[Field, ...]:
-    """Each field of a log line with its place in the text, the first that no other field took."""
-    taken: list[tuple[int, int]] = []
-    found = []
-    for path, leaf in leaves:
-        said = _said(leaf)
-        place = _first_free(text, said, taken) if leaf not in (None, "", [], True, False) else None
-        if place is not None:
-            taken.append(place)
-        found.append(Field(path=path, text=said, start=place[0] if place else None, end=place[1] if place else None))
-    return tuple(found)
-
-
-def _first_free(text: str, wanted: str, taken: list[tuple[int, int]]) -> tuple[int, int] | None:
-    at = text.find(wanted)
-    while at >= 0:
-        end = at + len(wanted)
-        is_whole = not (wanted.isdigit() and (text[at - 1 : at].isdigit() or text[end : end + 1].isdigit()))
-        if is_whole and all(end <= a or b <= at for a, b in taken):
-            return at, end
-        at = text.find(wanted, at + 1)
-    return None
 
 
 def _line(
@@ -280,25 +222,3 @@ def _line(
         could_be_forged=event is not None and event.could_be_forged,
         fields=located_in_text(flat(said), text),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class HexRow:
-    """Sixteen bytes: where they start, and each with the number of the field it belongs to."""
-
-    start: int
-    cells: tuple[tuple[int, int | None], ...]
-
-
-def hex_rows(raw: bytes, part: str, fields: tuple[Field, ...]) -> tuple[list[HexRow], int]:
-    """Rows of a dump, and how many bytes were left out."""
-    owner: dict[int, int] = {}
-    for i, f in enumerate(fields):
-        if f.part == part and f.start is not None and f.end is not None:
-            owner.update(dict.fromkeys(range(f.start, min(f.end, _LONGEST_RAW)), i))
-    shown = raw[:_LONGEST_RAW]
-    rows = [
-        HexRow(start, tuple((shown[i], owner.get(i)) for i in range(start, min(start + 16, len(shown)))))
-        for start in range(0, len(shown), 16)
-    ]
-    return rows, len(raw) - len(shown)

@@ -19,12 +19,16 @@ chosen = st.navigation(
         st.Page("views/home.py", title="Now", default=True),
         st.Page("views/groups.py", title="Groups"),
         st.Page("views/connect.py", title="Connect"),
+        st.Page("views/reassignments.py", title="Reassignments"),
         st.Page("views/findings.py", title="Findings"),
+        st.Page("views/compare.py", title="Compare"),
         st.Page("views/trust.py", title="Trust"),
         st.Page("views/group.py", title="Group", visibility="hidden"),
         st.Page("views/rebalance.py", title="Rebalance", visibility="hidden"),
+        st.Page("views/reassignment.py", title="Reassignment", visibility="hidden"),
         st.Page("views/evidence.py", title="Evidence", visibility="hidden"),
     ],
     position="top",
 )
+page.follow()
 page.run(chosen)

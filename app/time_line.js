@@ -1,7 +1,7 @@
 // Lanes over time on a canvas. Data comes as Arrow tables (see charts.TimeLine.data); all text is drawn or set as text, never as HTML.
 // Drag: zoom. Double click: everything. Click on a mark: open it.
 
-const FAMILY_SIGNS = ["\u2715", "\u25bc", "\u25b2", "\u25a0", "\u00b7", "?", "\u25c6"];
+const FAMILY_SIGNS = ["\u2715", "\u25bc", "\u25b2", "\u25a0", "\u00b7", "?", "\u25c6", "\u25c7"];
 const LIGHT = {
   bad: "#b8400e", waiting: "#0b62a8", working: "#8a929c", faint: "#c9ced6", text: "#2b303a", quiet: "#5b6370",
   grid: "rgba(60,66,80,0.12)", lane: "rgba(60,66,80,0.05)", window: "#a6adb8", tip: "#20242c", tipText: "#ffffff", strip: "#5b6370",
@@ -127,7 +127,9 @@ export default function (component) {
     const second = words.slice(i).join(" ");
     context.fillText(fitted(context, first, room), 2, top + STRIP - (second ? 24 : 16));
     context.fillText(fitted(context, second, room), 2, top + STRIP - 9);
-    context.fillText("most " + Math.round(peak), g.gutter + 4, top + 6);
+    const told = "most " + Math.round(peak).toLocaleString("en-GB");
+    context.clearRect(g.gutter + 2, top, context.measureText(told).width + 4, 13);  // it must be read where the strip is full
+    context.fillText(told, g.gutter + 4, top + 6);
   }
 
   function draw() {

@@ -1,52 +1,105 @@
 """Which tasks were not running?"""
 
-from collections import defaultdict
-
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, page, sentences, words
+from app import bars, charts, connect_stories, page, sentences, words
 from app.answers import ConnectTask, is_by_design
+from app.connect_stories import Absence, name_of
 from app.words import Html, fill
 
-
-def name_of(t: ConnectTask) -> str:
-    return t.connector if t.task is None else f"{t.connector}-{t.task}"
+MOST_STORIES = 6
 
 
-def neighbours_hit(rebalances: pd.DataFrame, cluster: str) -> None:
-    """What one team's change did to the others."""
-    changes = rebalances[rebalances["trigger"] == "connect_config_changed"] if len(rebalances) else rebalances
-    rows: list[list[str | Html]] = []
-    for change in changes.tail(20).itertuples():
-        full = reader.rebalance(cluster, change.rebalance_id)
-        if full is None:
-            continue
-        by_connector: dict[str, list[int | None]] = defaultdict(list)
-        for m in full.movements:
-            if m.kind in ("moved", "returned", "restarted") and m.connector is not None:
-                by_connector[m.connector].append(m.pause_estimate_ms)
-        if by_connector:
-            hit = [
-                fill(
-                    "{c} ({n}, {t})",
-                    c=words.code(c, 30),
-                    n=len(p),
-                    t=words.duration(max((x for x in p if x is not None), default=None)),
-                )
-                for c, p in sorted(by_connector.items())
-            ]
-            rows.append(
-                [
-                    words.instant(int(change.at_ms), page.zone()),
-                    words.number_of(full.generation_id, full.group_epoch),
-                    words.visible(full.trigger_detail or "not known"),
-                    words.join(hit, ", "),
-                ]
+def stories() -> None:
+    """The newest, the rest counted."""
+    gone = [(a.gone_at_ms, a) for a in connect_stories.absences(tasks)]
+    joined = [
+        (story.from_ms, story)
+        for story in connect_stories.rounds(rebalances, connect_stories.JOINS)
+        if sum(story.revoked_counts)
+    ]
+    found = sorted([*gone, *joined], key=lambda each: -each[0])
+    if not found:
+        return
+    page.heading("What happened, in plain words")
+    tz = page.zone()
+    for at_ms, story in found[:MOST_STORIES]:
+        if isinstance(story, Absence):
+            said, end_ms = sentences.absence(story, span.to_ms), story.back_at_ms or span.to_ms
+            opened = []
+        else:
+            opened = [r for i in story.rebalance_ids[:6] if (r := reader.rebalance(cluster_id, i)) is not None]
+            said, end_ms = sentences.joining(story, opened), story.to_ms
+        st.html(
+            fill(
+                '<div class="ra-incident"><p class="ra-note">{at}</p><p>{said}</p></div>',
+                at=words.instant(at_ms, tz),
+                said=said,
             )
+        )
+        room = max(2_000, (end_ms - at_ms) // 5)
+        with st.container(horizontal=True):
+            closer = {"from": at_ms - room, "to": end_ms + room}
+            page.link("Look closer", "connect", cluster=cluster_id, group=group_id, by="workers", **closer)
+            for number, r in enumerate(opened, start=1):
+                page.link(f"Round {number}", "rebalance", cluster=cluster_id, rebalance=r.rebalance_id)
+    if len(found) > MOST_STORIES:
+        page.note("{n} more in that time; choose a shorter one to read them.", n=f"{len(found) - MOST_STORIES:,}")
+
+
+def neighbours_hit() -> None:
+    """What one team's change did to the others."""
+    changes = connect_stories.rounds(rebalances, ("connect_config_changed",))
+    rows: list[list[str | Html]] = []
+    quiet = 0
+    for change in reversed(changes[-30:]):
+        opened = [r for i in change.rebalance_ids if (r := reader.rebalance(cluster_id, i)) is not None]
+        own, others = connect_stories.others_hit(change, [m for r in opened for m in r.movements])
+        if not own and not others:
+            quiet += 1
+            continue
+        what = words.visible(change.detail or "what changed is not known")
+        number = words.number_of(opened[0].generation_id, opened[0].group_epoch)
+        rows.append(
+            [
+                words.instant(change.from_ms, page.zone()),
+                fill("{what}<br>{cost}", what=what, cost=sentences.cost_beside_eager(change)),
+                hit(own),
+                hit(others),
+                number,
+            ]
+        )
+    if not changes:
+        return
+    page.heading("What one connector's change did to the others")
     if rows:
-        page.heading("What a configuration change did to the others")
-        page.table(["when", "number", "what changed", "stood still (tasks, longest)"], rows)
+        known = any(c.changed_connectors is not None for c in changes)
+        page.table(
+            ["when", "what changed", "its own tasks that stood still", "others' tasks that stood still", "number"]
+            if known
+            else ["when", "what changed", "", "connectors whose tasks stood still", "number"],
+            rows,
+        )
+    if quiet:
+        page.note("{n} stopped nobody's task.", n=words.count(quiet, "configuration change"))
+
+
+def hit(stood: dict[str, list[int | None]]) -> Html:
+    if not stood:
+        return Html("none")
+    return words.join(
+        [
+            fill(
+                "{c}: {n}, up to {t}",
+                c=words.code(c, 30),
+                n=words.count(len(pauses), "task"),
+                t=words.duration(max((p for p in pauses if p is not None), default=None)),
+            )
+            for c, pauses in sorted(stood.items())
+        ],
+        "<br>",
+    )
 
 
 def history(tasks: list[ConnectTask]) -> None:
@@ -120,6 +173,8 @@ with place_of_answer:
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
     page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
 if tasks:
+    stories()
+    page.heading("Who ran what, when")
     by = page.switch_in_address("Lanes", "by", ["tasks", "workers"])
     room = max(50, span.length_ms // 200)
     picture = charts.connect_time_line(
@@ -133,7 +188,6 @@ if tasks:
         "{span}. Drag to look closer, double-click for all, click a mark to open its rebalance.",
         span=page.span_words(span, page.zone()),
     )
-    if clicked is not None:
-        page.go("rebalance", cluster=cluster_id, rebalance=clicked)
-    neighbours_hit(rebalances, cluster_id)
+    page.open_target(clicked, cluster_id)
+    neighbours_hit()
     history(tasks)

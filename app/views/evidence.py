@@ -2,26 +2,30 @@
 
 import streamlit as st
 
-from app import evidence, page, words
-from app.evidence import Field, LineEvidence, RecordEvidence
+from app import evidence, page, places, words
+from app.evidence import LineEvidence, RecordEvidence
+from app.places import Field
 from app.words import Html, fill
 
 
 def record(e: RecordEvidence) -> None:
     tz = page.zone()
+    is_metadata = evidence.parse_metadata_ref(e.ref) is not None
+    by = "the active controller" if is_metadata else "the coordinator"
     what = f"the {e.kind} record" if e.kind and e.problem is None else "a record"
     of = fill(" of group {g}", g=words.code(e.group_id, 60)) if e.group_id is not None else Html("")
     read = f"from a segment file of {words.name(e.node, 40)}" if e.source == "segment" else "by a consumer"
     tombstone = " It is a tombstone: it has no value." if e.value is None else ""
     page.say(
-        "This is <b>{what}</b>{of}: offset {offset} of {topic}, partition {p}, written {at} by the "
-        "coordinator's clock, read {read}.{tombstone}",
+        "This is <b>{what}</b>{of}: offset {offset} of {topic}, partition {p}, written {at} by "
+        "{by}'s clock, read {read}.{tombstone}",
         what=what,
         of=of,
         offset=f"{e.offset:,}",
         topic=words.code(e.topic),
         p=e.partition,
         at=words.instant(e.timestamp_ms, tz),
+        by=by,
         read=read,
         tombstone=tombstone,
     )
@@ -93,7 +97,7 @@ def value_of(f: Field) -> Html:
 
 
 def dump(raw: bytes, part: str, e: RecordEvidence) -> Html:
-    rows, left_out = evidence.hex_rows(raw, part, e.fields)
+    rows, left_out = places.hex_rows(raw, part, e.fields)
     drawn = []
     for row in rows:
         cells, text = [], []
@@ -185,6 +189,7 @@ def marked(e: LineEvidence) -> Html:
 
 def rests_on_it(cluster: str, wanted: str) -> None:
     rebalances, findings = reader.citing(cluster, wanted)
+    moves = reader.reassignments_citing(cluster, wanted)
     page.heading("What contradicts it")
     against = [f for f in findings if f.rule_id in ("TR003", "TR004", "TR005")]
     if against:
@@ -193,13 +198,15 @@ def rests_on_it(cluster: str, wanted: str) -> None:
     else:
         page.note("Nothing that was seen.")
     page.heading("What rests on it")
-    if not rebalances and not findings:
-        page.note("No rebalance and no finding names it.")
+    if not rebalances and not findings and not moves:
+        page.note("No rebalance, no reassignment and no finding names it.")
     for r in rebalances:
         number = words.number_of(r["generation_id"], r["group_epoch"], r["rewrite_seq"])
         page.link(
             f"{words.name(r['group_id'], 40)}, {number}", "rebalance", cluster=cluster, rebalance=r["rebalance_id"]
         )
+    for name, found_id in moves:
+        page.link(f"The reassignment of {words.name(name, 60)}", "reassignment", cluster=cluster, reassignment=found_id)
     for f in findings:
         page.link(f"{f.rule_id}: {words.name(f.title, 100)}", "findings", cluster=cluster, finding=f.finding_id)
 
@@ -214,6 +221,8 @@ if cluster_id is None or ref is None:
 page.title("How do you know?", over=fill("{c} \u00b7 {r}", c=words.code(cluster_id, 40), r=words.code(ref, 120)))
 if (back := page.param("rebalance")) is not None:
     page.link("Back to the rebalance", "rebalance", cluster=cluster_id, rebalance=back)
+if (back := page.param("reassignment")) is not None:
+    page.link("Back to the reassignment", "reassignment", cluster=cluster_id, reassignment=back)
 found = evidence.find(reader, cluster_id, ref)
 match found:
     case RecordEvidence():
@@ -225,7 +234,7 @@ match found:
             if c.kind == "log" and c.source.endswith(f"#{found.file_id}")
         ]
         line(found, offsets)
-    case None if evidence.parse_record_ref(ref) is None and evidence.parse_log_ref(ref) is None:
+    case None if not evidence.is_ref(ref):
         page.panel(fill("<p>{r} is no reference to a record or a log line.</p>", r=words.code(ref, 120)))
     case None:
         page.panel(
@@ -235,5 +244,5 @@ match found:
             ),
             Html("<p>What was built on it before is still listed below.</p>"),
         )
-if found is not None or evidence.parse_record_ref(ref) or evidence.parse_log_ref(ref):
+if found is not None or evidence.is_ref(ref):
     rests_on_it(cluster_id, ref)

@@ -11,13 +11,16 @@ from app.words import Html, fill
 MOST = 40
 
 
-def numbers_of(f: Finding) -> dict[str, str | Html]:
+def numbers_in(f: Finding) -> dict[str, object]:
     try:
         found = json.loads(f.numbers) if f.numbers else {}
     except ValueError:
         found = {"numbers": f.numbers}
-    if not isinstance(found, dict):
-        found = {"numbers": found}
+    return found if isinstance(found, dict) else {"numbers": found}
+
+
+def numbers_of(f: Finding) -> dict[str, str | Html]:
+    found = numbers_in(f)
     return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in found.items()}
 
 
@@ -74,6 +77,8 @@ def show(f: Finding, is_whole: bool) -> None:
     with st.container(horizontal=True):
         if f.group_id is not None:
             page.link("The group", "group", cluster=f.cluster_id, group=f.group_id)
+        if isinstance(moved := numbers_in(f).get("reassignment_id"), str):
+            page.link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=moved)
         if not is_whole:
             page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)
     if is_whole:

@@ -1,10 +1,12 @@
 """What has this group been through?"""
 
+import json
+
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, page, sentences, words
-from app.answers import Cause, Finding, Group, now_ms
+from app import bars, charts, coincidence, page, panels, sentences, words
+from app.answers import Cause, Finding, Group, Span
 from app.bars import Row
 from app.words import Html, fill
 
@@ -30,21 +32,7 @@ def state_line(g: Group) -> Html:
 
 
 def findings(found: list[Finding]) -> None:
-    tz, now = page.zone(), now_ms()
-    for f in found[:6]:
-        st.html(
-            fill(
-                '<div class="ra-incident ra-{s}"><p><span class="ra-level">{level}</span> {title}</p>'
-                '<p class="ra-note">{rule}, {status}, since {since}{advice}</p></div>',
-                s=f.severity if f.status == "open" else "info",
-                level=words.SEVERITY_WORDS[f.severity],
-                title=words.visible(f.title),
-                rule=f.rule_id,
-                status=f.status,
-                since=words.when(f.first_seen_at_ms, now, tz),
-                advice=f". What to do: {words.visible(f.advice)}" if f.advice else "",
-            )
-        )
+    panels.findings(found[:6])
     if len(found) == 1:
         only = found[0].finding_id
         page.link("The finding, with its evidence", "findings", cluster=cluster_id, finding=only)
@@ -130,6 +118,7 @@ if group is None or cluster_id is None or group_id is None:
 unit = words.resource(group.protocol_type)
 page.title(fill("What has {g} been through?", g=words.code(group_id, 80)))
 st.html(fill('<p class="ra-note">{s}</p>', s=state_line(group)))
+page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
 place_of_answer = st.container()
 whole = reader.span(cluster_id, group_id)
 if whole is None:
@@ -140,16 +129,24 @@ rebalances = reader.group_rebalances(cluster_id, group_id, span)
 members = reader.group_members(cluster_id, group_id, span)
 movements = reader.group_movements(cluster_id, group_id, span)
 causes = reader.group_causes(cluster_id, group_id, span)
+hangs_on = reader.coordination(cluster_id, group_id)
+around = Span(from_ms=span.from_ms - coincidence.WITHIN_MS, to_ms=span.to_ms)
+elections = reader.elections(cluster_id, around, [*hangs_on.offsets_partitions, *hangs_on.partitions])
+moves = reader.moves_of(cluster_id, around, [*hangs_on.offsets_partitions, *hangs_on.partitions])
+in_time = coincidence.coincidences(rebalances, elections, hangs_on.offsets_partitions)
 with place_of_answer:
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
     if (doubt := sentences.doubts(rebalances)) is not None:
         st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
+    if in_time:
+        st.html(fill('<p class="ra-say">{s}</p>', s=sentences.coincidences(in_time)))
     findings(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
 
 page.heading("Who worked when")
 if len(members):
     room = max(50, span.length_ms // 200)
-    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit)
+    also = (charts.election_marks(elections), charts.move_marks(moves))
+    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit, also)
     clicked = page.time_line(
         picture,
         f"Time line of {words.name(group_id)}: {len(picture.lanes)} members, "
@@ -157,17 +154,21 @@ if len(members):
         key="group-time-line",
     )
     st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]})))
+    if len(elections) or len(moves):
+        st.html(bars.REPLICAS_LEGEND)
     page.note(
         "A lane is filled where its member worked, as high as what it held; empty where it stood still. "
         "{span}. Drag to look closer, "
         "double-click for all, click a mark to open its rebalance.",
         span=page.span_words(span, page.zone()),
     )
-    if clicked is not None:
-        page.go("rebalance", cluster=cluster_id, rebalance=clicked)
+    page.open_target(clicked, cluster_id)
 else:
     page.note("No member is known in that time: not drawn.")
 
+if in_time:
+    page.heading("In time with the cluster's own moves")
+    panels.in_time_with(in_time, cluster_id)
 if causes:
     page.heading("Why")
     st.html(bars.rows_html(cause_rows(causes, unit)))
@@ -176,10 +177,9 @@ windows = rebalances.loc[rebalances["pause_estimate_ms"].notna(), "broker_window
 if pauses:
     page.heading("How long it stood still")
     st.html(bars.pause_distribution_html(pauses, windows))
-    page.note(
-        "The broker's own window, from preparing to the group record, is often taken for the downtime. It is "
-        "not: members work on until their next heartbeat."
-    )
+    if (said := sentences.headline(reader.headline(span, cluster_id, group_id))) is not None:
+        page.note("{said}", said=said)
+    page.note("The window runs from preparing to the group record; members work on until their next heartbeat.")
 page.heading("Rebalances, newest first")
 page.note("Click a row to open it.")
 rebalance_table(rebalances)

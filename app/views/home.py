@@ -4,7 +4,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from app import bars, page, sentences, words
+from app import bars, page, panels, sentences, words
 from app.answers import Cluster, Incident, Span, now_ms
 from app.bars import Row
 from app.words import Html, fill
@@ -13,12 +13,17 @@ MOST_SUBJECTS = 8
 LEVELS = {"critical": 0, "warning": 1, "info": 2}
 
 
+def about(i: Incident) -> tuple[str, str]:
+    """What it is told together with: its group; of replicas, all that have the same thing wrong."""
+    f = i.finding
+    return f.cluster_id, f.group_id or (f.rule_id if f.rule_id.startswith("RA") else f.subject)
+
+
 def by_subject(incidents: list[Incident]) -> list[list[Incident]]:
     """Incidents of one group together, the worst group first."""
-    together = sorted(incidents, key=lambda i: (i.finding.cluster_id, i.finding.group_id or i.finding.subject))
     found = [
         sorted(some, key=lambda i: (LEVELS.get(i.finding.severity, 3), i.finding.rule_id))
-        for _, some in groupby(together, key=lambda i: (i.finding.cluster_id, i.finding.group_id or i.finding.subject))
+        for _, some in groupby(sorted(incidents, key=about), key=about)
     ]
     return sorted(found, key=lambda some: (LEVELS.get(some[0].finding.severity, 3), -cost_of(some)))
 
@@ -56,6 +61,8 @@ def incident(some: list[Incident], with_cluster: bool) -> None:
     with st.container(horizontal=True):
         if first.group_id is not None:
             page.link("Open the group", "group", cluster=first.cluster_id, group=first.group_id)
+        elif first.rule_id.startswith("RA"):
+            page.link("Is it moving?", "reassignments", cluster=first.cluster_id)
         page.link(f"The finding {first.rule_id}", "findings", cluster=first.cluster_id, finding=first.finding_id)
         if first.evidence:
             page.link("Its evidence", "evidence", cluster=first.cluster_id, ref=first.evidence[0])
@@ -140,8 +147,10 @@ span = page.span_of(whole, "24 h")
 fleet = reader.fleet(span)
 with place_of_answer:
     critical_count = sum(some[0].finding.severity == "critical" for some in subjects)
-    said = sentences.fleet(len(subjects), critical_count, fleet, span)
+    of_groups = sum(some[0].finding.group_id is not None for some in subjects)
+    said = sentences.fleet(of_groups, len(subjects) - of_groups, critical_count, fleet, span)
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
+    panels.headline(reader.headline(span))
     doubts = [f for f in reader.findings(status="open") if f.rule_id.startswith("TR")]
     if doubts:
         limits = words.count(len(doubts), "thing limits", "things limit")

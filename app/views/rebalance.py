@@ -14,9 +14,7 @@ def numbers(r: Rebalance, unit: str) -> None:
     def at(value: int | None, why_not: str) -> str:
         return words.instant(value, tz) if value is not None else f"not known: {why_not}"
 
-    is_still_less = r.pause_estimate_ms is None and not any(
-        n != 0 for n in (r.moved_count, r.returned_count, r.restarted_count or 0)
-    )
+    is_still_less = sentences.stood_still(r) is False
     said_pause = (
         "nothing stood still" if is_still_less else words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
     )
@@ -73,6 +71,10 @@ def numbers(r: Rebalance, unit: str) -> None:
     }
     if r.connect_delay_ms:
         pairs["scheduled delay"] = f"{words.duration(r.connect_delay_ms)} announced: waiting by design"
+    if r.eager_seconds_lower is not None:
+        pairs["had everything stopped"] = (
+            f"about {words.seconds(r.eager_seconds_lower, unit)}, as under the eager protocol"
+        )
     if not r.is_complete_evidence:
         pairs["evidence"] = "incomplete: something that could change this is missing"
     if not r.is_final:

@@ -14,6 +14,7 @@ from typing import Any
 
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger, log_ref, record_ref
 from rebalance_audit.warehouse import Warehouse, rows_to_table
+from tests.app import reassignment_rows
 
 T0 = 1_795_269_600_000
 """2026-11-21 14:00:00 UTC."""
@@ -1088,7 +1089,7 @@ def _row(thing: Any) -> dict[str, Any]:
     }
 
 
-def write(location: Path, many: int = 2_000) -> Warehouse:
+def write(location: Path, many: int = 2_000, wide: int = 0) -> Warehouse:
     """All stories, published."""
     warehouse = Warehouse.open(location, create=True)
     order_story, evidence_rows = orders()
@@ -1100,13 +1101,15 @@ def write(location: Path, many: int = 2_000) -> Warehouse:
     keys = ("cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch")
     tables: Rows = {
         **evidence_rows,
+        **reassignment_rows.rows(wide),
         "gold.rebalance": [_row(r) for r in rebalances] + fleet,
         "gold.rebalance_member": [
             {**{k: getattr(r, k) for k in keys}, **_row(m)} for r in rebalances for m in r.members
         ],
         "gold.movement": [{**{k: getattr(r, k) for k in keys}, **_row(m)} for r in rebalances for m in r.movements],
         "gold.connect_task": [_row(t) for t in tasks],
-        "gold.finding": [{**_row(f), "group_id": f.subject} for f in found],
+        "gold.finding": [{**_row(f), "group_id": f.subject} for f in found]
+        + [_row(f) for f in reassignment_rows.findings()],
         "gold.group": [group_row(story, found) for story in stories] + groups,
         "gold.coverage": coverage(),
         "gold.check": checks(),
@@ -1131,7 +1134,10 @@ def write(location: Path, many: int = 2_000) -> Warehouse:
 
 
 def publish(warehouse: Warehouse) -> None:
-    gold = ("rebalance", "rebalance_member", "movement", "connect_task", "finding", "group", "coverage")
+    gold = (
+        "rebalance", "rebalance_member", "movement", "connect_task", "finding", "group", "coverage",
+        "reassignment", "reassignment_step", "leader_election",
+    )  # fmt: skip
     versions = {f"gold.{noun}": warehouse.version(f"gold.{noun}") for noun in gold}
     warehouse.publish({name: version for name, version in versions.items() if version is not None})
 

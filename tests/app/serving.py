@@ -43,25 +43,24 @@ def free_port() -> int:
         return port
 
 
-@contextlib.contextmanager
-def app_on(warehouse: Path | str | None) -> Iterator[str]:
+def app_on(warehouse: Path | str | None) -> contextlib.AbstractContextManager[str]:
     """The address of the app, served for this warehouse until the block ends."""
+    return _served(["streamlit", "run", "app/main.py"], warehouse)
+
+
+def served_as_ui(warehouse: Path | str) -> contextlib.AbstractContextManager[str]:
+    """The same by `app.server`, as `rebalance-audit ui` starts it."""
+    return _served(["app.server"], warehouse)
+
+
+@contextlib.contextmanager
+def _served(module: list[str], warehouse: Path | str | None) -> Iterator[str]:
     port = free_port()
     env = {k: v for k, v in os.environ.items() if k != "REBALANCE_AUDIT_WAREHOUSE"}
     if warehouse is not None:
         env["REBALANCE_AUDIT_WAREHOUSE"] = str(warehouse)
     server = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "streamlit",
-            "run",
-            "app/main.py",
-            "--server.port",
-            str(port),
-            "--server.address",
-            "127.0.0.1",
-        ],
+        [sys.executable, "-m", *module, "--server.port", str(port), "--server.address", "127.0.0.1"],
         cwd=ROOT,
         env=env,
         stdout=subprocess.PIPE,

@@ -97,7 +97,7 @@ def test_the_strip_counts_what_stands_still(reader: Reader) -> None:
 
 def test_marks_open_their_rebalance_and_know_their_family(reader: Reader) -> None:
     picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
-    assert picture.targets == ("orders/6", "orders/7")
+    assert picture.targets == (("rebalance", "orders/6"), ("rebalance", "orders/7"))
     assert [words.FAMILIES[f] for f in picture.marks["family"]] == ["arrival", "failure"]
     assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member vanished (session expired)"
 
@@ -161,7 +161,7 @@ def test_connect_lanes_by_worker_name_the_worker() -> None:
     _, tasks = gold_rows.connect()
     picture = charts.connect_time_line(tasks, pd.DataFrame(), T0 - 2_400_000, T0, by_worker=True)
     assert "sink-2 @ http://10.0.3.3:8083/" in picture.lanes
-    assert "sink-2 @ no worker" in picture.lanes
+    assert not any("no worker" in lane for lane in picture.lanes)  # what waits is drawn where it ran last
 
 
 def test_the_distribution_shows_both_and_says_how_many() -> None:
@@ -182,6 +182,7 @@ def test_labels_of_bars_are_escaped() -> None:
 
 
 def test_fifty_thousand_bars_are_ready_in_a_second() -> None:
+    """Of the processor's time: the machine may have other work."""
     import time
 
     members, rounds = 200, 250

@@ -1,7 +1,8 @@
 import pytest
 
-from app import evidence
-from app.evidence import Field, LineEvidence, RecordEvidence
+from app import evidence, places
+from app.evidence import LineEvidence, RecordEvidence
+from app.places import Field
 from app.queries import Reader
 from tests.app.gold_rows import CLUSTER, FILE_ID
 
@@ -95,19 +96,19 @@ def test_what_is_not_there_is_none(reader: Reader, ref: str) -> None:
 
 
 def test_a_text_that_occurs_twice_is_marked_in_order() -> None:
-    fields = evidence.located_in_bytes([("a", "xy"), ("b", "xy")], None, b"..xy..xy")
+    fields = places.located_in_bytes([("a", "xy"), ("b", "xy")], None, b"..xy..xy")
     assert [(f.start, f.end) for f in fields] == [(2, 4), (6, 8)]
 
 
 def test_a_number_is_not_marked_inside_another_number() -> None:
-    (field,) = evidence.located_in_text([("generation_id", 6)], "id 16 and 6.")
+    (field,) = places.located_in_text([("generation_id", 6)], "id 16 and 6.")
     assert (field.start, field.end) == (10, 11)
 
 
 def test_hex_rows_know_the_owner_of_each_byte() -> None:
     fields = (Field(path="a", text="", part="key", start=1, end=3),)
-    rows, left_out = evidence.hex_rows(bytes(range(18)), "key", fields)
+    rows, left_out = places.hex_rows(bytes(range(18)), "key", fields)
     assert [r.start for r in rows] == [0, 16]
     assert left_out == 0
     assert [owner for _, owner in rows[0].cells[:4]] == [None, 0, 0, None]
-    assert evidence.hex_rows(b"\0" * 70_000, "key", ())[1] == 70_000 - 65_536
+    assert places.hex_rows(b"\0" * 70_000, "key", ())[1] == 70_000 - 65_536

@@ -27,10 +27,21 @@ def test_a_rebalance_whose_pause_is_not_known_is_counted_and_adds_nothing(reader
 
 def test_incidents_are_open_worst_first_and_know_what_they_cost(reader: Reader) -> None:
     found = reader.open_incidents()
-    assert [i.finding.rule_id for i in found] == ["RB001", "RB007"]
+    assert [i.finding.rule_id for i in found] == ["RB001", "RA001", "RB007"]
     assert found[0].resource_seconds == pytest.approx(62.0)
     assert found[0].rebalance_count == 31
-    assert found[1].resource_seconds == pytest.approx(24.9)
+    assert found[1].resource_seconds is None
+    assert found[2].resource_seconds == pytest.approx(24.9)
+
+
+def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Reader) -> None:
+    """orders: pauses of 50 ms and 12,312 ms, windows of 1,310 ms and 1,312 ms; factors 26.2 and 9.384."""
+    found = reader.headline(DAY, CLUSTER, "orders")
+    assert (found.compared_count, found.too_short_count, found.unmoved_count) == (2, 1, 0)
+    assert found.window_median_ms == pytest.approx(1_311)
+    assert found.pause_median_ms == pytest.approx((50 + 12_312) / 2, rel=0.01)
+    assert found.factor_median == pytest.approx((26.2 + 9.384) / 2, rel=0.01)
+    assert reader.headline(DAY, "nowhere").pause_median_ms is None
 
 
 def test_the_groups_table_is_costliest_first_and_whole(reader: Reader) -> None:

@@ -1,6 +1,7 @@
 """Every page on full, empty, broken and hostile tables: what it says, not only that it stands."""
 
 import html
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,10 @@ from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, HOSTILE_MARKDOWN, T0
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
-VIEWS = ("home", "groups", "group", "rebalance", "evidence", "connect", "findings", "trust")
+VIEWS = (
+    "home", "groups", "group", "rebalance", "evidence", "connect", "reassignments", "reassignment", "findings", "trust",
+    "compare",
+)  # fmt: skip
 FAILED = "This page could not be shown."
 
 Open = Callable[..., AppTest]
@@ -66,7 +70,7 @@ def links(at: AppTest) -> list[tuple[str, str]]:
 def test_home_says_first_what_is_wrong_and_what_it_cost(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "home")
     text = said(at)
-    assert "2 groups have something wrong now, 1 of them critical." in text
+    assert "2 groups and 1 move of replicas have something wrong now, 1 of them critical." in text
     assert (
         "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.0 task-seconds; 2 were part of "
         "the protocol's normal work." in text
@@ -140,7 +144,10 @@ def test_a_rebalance_tells_who_went_where_and_how_long_it_took(opened: Open, ful
         in text
     )
     assert "orders-4, orders-5 went from c3 to c2 and stood still 12.3 s (10.0 … 13.4)." in text
-    assert "The broker's own window was 1.3 s; that is not the pause." in text
+    assert (
+        "Clients stood still for 12.3 s (10.0 … 13.4) at the longest; the broker's own window was 1.3 s, 9.4 times "
+        "too short." in text
+    )
     assert "damage24.9 partition-seconds (20.2 … 27.1)" in text
     assert "12.3 s (10.0 … 13.4)" in cells(at)
     found = links(at)
@@ -203,9 +210,74 @@ def test_connect_tells_waiting_by_design_from_a_fault(opened: Open, full_warehou
     assert at.query_params["task"] == "sink-2"
 
 
+def test_reassignments_say_first_whether_it_moves_and_what_to_type(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "reassignments")
+    text = said(at)
+    assert "No: 3 of 4 partitions that move stand still." in text
+    assert "Stands still orders-4, orders-5: broker 4, where it should go, is down or fenced." in text
+    assert at.code[0].value.startswith('echo \'{"version": 1, "partitions": [{"topic": "orders", "partition": 4')
+    assert "Nothing is ever run from here" in text
+    assert "Info Broker 2 does not lead 3 of the 9 partitions it is preferred for" in text
+    assert at.dataframe[0].value["state"].head(4).tolist() == ["stands still", "stands still", "stands still", "moving"]
+    at.text_input[0].set_value("ORDERS-4").run()
+    assert at.dataframe[0].value["partition"].tolist() == ["orders-4"]
+    assert at.query_params["search"] == "ORDERS-4"
+    at.selectbox[0].set_value("completed").run()
+    assert "None matches." in said(at)
+
+
+def test_one_reassignment_shows_its_ladder_and_the_groups_in_time_with_it(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "reassignment", cluster=CLUSTER, reassignment="__consumer_offsets-7@700")
+    text = said(at)
+    assert "It completed after 12.1 s: __consumer_offsets-7 went from [1, 2] to [3, 2]." in text
+    assert "the leader moved" in text
+    assert "It holds orders: the group's coordinator moved with it. 3.0 s later orders began to rebalance" in text
+    link = ("metadata:broker-1@731", "evidence?cluster=lab-cluster&ref=metadata%3Abroker-1%40731")
+    assert any((label, address.split("&reassignment")[0]) == link for label, address in links(at))
+
+
+def test_a_group_shows_the_moves_it_hangs_on(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "group", cluster=CLUSTER, group="orders"))
+    assert "1 rebalance began in time with a change of a leader, within 5.0 s after it; it was the coordinator" in text
+    assert "partitions it hangs on" in text
+    assert "a leader changed" not in said(opened(full_warehouse, "group", cluster=CLUSTER, group="checkout"))
+
+
+def test_connect_tells_its_stories_in_plain_words(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "connect")
+    text = said(at)
+    assert "http://10.0.3.3:8083/ is gone for good. It ran sink-2, source-1; with it they stopped." in text
+    assert "The other workers noticed 10.0 s later." in text
+    assert text.index("is gone for good") < text.index("Who ran what, when")
+    assert any(label == "Look closer" and "by=workers" in address for label, address in links(at))
+
+
+def test_home_leads_with_the_clients_pause_beside_the_brokers_window(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "home"))
+    assert "Clients stood still for 311 ms in the median rebalance; the broker's own window" in text
+    assert "It is wrong by a factor of" in text
+    assert text.index("Clients stood still") < text.index("What to do:")
+
+
+def test_two_groups_are_compared_number_by_number(opened: Open, full_warehouse: Path) -> None:
+    sides = {"a": json.dumps([CLUSTER, "checkout"]), "b": json.dumps([CLUSTER, "orders"])}
+    text = said(opened(full_warehouse, "compare", **sides))
+    assert "31 rebalances in 6 h before, 2 rebalances in 1 h after. A difference is not yet a cause." in text
+    assert "Before: checkout @ lab-cluster, 6 h" in text
+    assert "longest pause, median" in text
+
+
+def test_one_group_is_compared_before_and_after_the_moment_in_the_address(opened: Open, full_warehouse: Path) -> None:
+    one = json.dumps([CLUSTER, "checkout"])
+    at = opened(full_warehouse, "compare", a=one, b=one, at=str(T0 - 3_600_000))
+    assert "27 rebalances in 5 h before, 4 rebalances in 1 h after." in said(at)
+    unknown = opened(full_warehouse, "compare", a=json.dumps([CLUSTER, "nobody"]), b="not json", at="x")
+    assert "Too little was seen to tell" in said(unknown)
+
+
 def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "findings")
-    assert "3 findings are open, 1 resolved." in said(at)
+    assert "5 findings are open, 1 resolved." in said(at)
     at.selectbox[2].set_value("RB007").run()
     assert "c3 vanished without leaving" in said(at)
     assert "31 rebalances" not in said(at)
@@ -271,11 +343,19 @@ def test_every_page_refuses_a_newer_warehouse_in_one_sentence(opened: Open, view
     assert "was written by a newer version" in said(opened(newer_warehouse, view))
 
 
-@pytest.mark.parametrize("view", [v for v in VIEWS if v not in ("connect", "evidence")])
+@pytest.mark.parametrize(
+    "view", [v for v in VIEWS if v not in ("connect", "evidence", "reassignments", "reassignment")]
+)
 def test_an_empty_warehouse_says_what_to_do_next(opened: Open, view: str, empty_warehouse: Path) -> None:
     text = said(opened(empty_warehouse, view))
     assert "Nothing has been audited yet" in text
     assert "rebalance-audit import FOLDER --warehouse" in text
+
+
+def test_without_the_metadata_log_the_page_says_what_to_give(opened: Open, empty_warehouse: Path) -> None:
+    text = said(opened(empty_warehouse, "reassignments"))
+    assert "No reassignment and no change of a leader was seen." in text
+    assert "__cluster_metadata-0" in text
 
 
 def test_without_connect_the_page_says_what_to_give(opened: Open, empty_warehouse: Path) -> None:
@@ -289,7 +369,7 @@ def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Pat
     assert "The warehouse cannot be read." in said(
         opened(tmp_path / "w", "rebalance", cluster=CLUSTER, rebalance="orders/7")
     )
-    assert "2 groups have something wrong now" in said(opened(tmp_path / "w", "home"))
+    assert "2 groups and 1 move of replicas have something wrong now" in said(opened(tmp_path / "w", "home"))
 
 
 @pytest.mark.parametrize(
@@ -299,6 +379,9 @@ def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Pat
         ("group", {"cluster": CLUSTER, "group": "nobody"}, "Nothing is known of a group nobody"),
         ("rebalance", {}, "The address names no rebalance."),
         ("rebalance", {"cluster": "x", "rebalance": "y"}, "Nothing is known of a rebalance y"),
+        ("reassignment", {}, "The address names no reassignment."),
+        ("reassignment", {"cluster": "x", "reassignment": "y"}, "Nothing is known of a reassignment y in cluster x"),
+        ("evidence", {"cluster": CLUSTER, "ref": "metadata:broker-1@812"}, "Its bytes are not in this warehouse"),
         ("evidence", {}, "The address names none."),
         ("evidence", {"cluster": CLUSTER, "ref": "<b>"}, "<b> is no reference to a record or a log line."),
         ("evidence", {"cluster": CLUSTER, "ref": "record:t-0@5"}, "Its bytes are not in this warehouse"),
@@ -328,6 +411,10 @@ PAGES = [
     ("findings", {"cluster": CLUSTER, "finding": "f-forged"}),
     ("trust", {}),
     ("connect", {}),
+    ("compare", {}),
+    ("compare", {"a": json.dumps([CLUSTER, HOSTILE_GROUP]), "b": json.dumps([CLUSTER, "orders"])}),
+    ("reassignments", {}),
+    ("reassignment", {"cluster": CLUSTER, "reassignment": "hostile@1"}),
     ("evidence", {"cluster": CLUSTER, "ref": "record:__consumer_offsets-2@5"}),
 ]
 

@@ -1,0 +1,26 @@
+"""Data frames to time lines. No reading, no streamlit."""
+
+from app.charts.connect import connect_time_line
+from app.charts.group import group_time_line, lanes_of, standing_steps
+from app.charts.marks import election_marks, move_marks
+from app.charts.reassignment import brokers_of, brokers_time_line, moments, partition_time_line, standing
+from app.charts.rebalance import rebalance_time_line
+from app.charts.time_line import Style, Target, TimeLine
+
+__all__ = [
+    "Style",
+    "Target",
+    "TimeLine",
+    "brokers_of",
+    "brokers_time_line",
+    "connect_time_line",
+    "election_marks",
+    "group_time_line",
+    "lanes_of",
+    "moments",
+    "move_marks",
+    "partition_time_line",
+    "rebalance_time_line",
+    "standing",
+    "standing_steps",
+]

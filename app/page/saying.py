@@ -1,0 +1,79 @@
+"""Sentences, facts and tables on a page; what is said is escaped by `fill`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app import words
+from app.words import Html, fill
+
+
+def title(text: str | Html, over: str | Html = "") -> None:
+    above = fill('<p class="ra-over">{over}</p>', over=over) if over else Html("")
+    st.html(fill('{above}<h1 class="ra-title">{text}</h1>', above=above, text=text))
+
+
+def heading(text: str | Html) -> None:
+    st.html(fill('<h2 class="ra-h2">{text}</h2>', text=text))
+
+
+def say(template: str, /, **parts: object) -> None:
+    st.html(fill(f'<p class="ra-say">{template}</p>', **parts))
+
+
+def note(template: str, /, **parts: object) -> None:
+    st.html(fill(f'<p class="ra-note">{template}</p>', **parts))
+
+
+def panel(*paragraphs: Html) -> None:
+    st.html(fill('<div class="ra-state">{all}</div>', all=words.join(list(paragraphs))))
+
+
+def facts(pairs: Mapping[str, str | Html]) -> None:
+    rows = [fill("<dt>{k}</dt><dd>{v}</dd>", k=k, v=v) for k, v in pairs.items()]
+    st.html(fill('<dl class="ra-facts">{rows}</dl>', rows=words.join(rows)))
+
+
+def table(head: list[str], rows: list[list[str | Html]]) -> None:
+    """A small table that is read, wraps and prints, on a phone a block per row; large ones are `st.dataframe`."""
+    top = words.join([fill("<th>{h}</th>", h=h) for h in head])
+    body = words.join(
+        [
+            fill(
+                "<tr>{cells}</tr>",
+                cells=words.join(
+                    [fill('<td data-head="{h}"><div>{c}</div></td>', h=h, c=c) for h, c in zip(head, row, strict=True)]
+                ),
+            )
+            for row in rows
+        ]
+    )
+    st.html(
+        fill(
+            '<div class="ra-scroll"><table '
+            'class="ra-table ra-stack"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>',
+            top=top,
+            body=body,
+        )
+    )
+
+
+def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, height: int | None = None) -> int | None:
+    """A table of up to thousands of rows; the number (in `frame`) of the row that was clicked."""
+    shown = min(len(frame), 15)
+    event = st.dataframe(
+        frame,
+        hide_index=True,
+        column_config=columns,
+        key=key,
+        on_select="rerun",
+        selection_mode="single-cell",
+        height=height or 38 + 35 * max(1, shown),
+        placeholder="not known",
+    )
+    cells = event.selection.cells
+    return int(cells[0][0]) if cells else None

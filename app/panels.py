@@ -1,0 +1,84 @@
+"""Pieces that several views show."""
+
+import streamlit as st
+
+from app import bars, page, sentences, words
+from app.answers import Finding, Headline, Reassignment, now_ms
+from app.coincidence import Coincidence
+from app.words import fill
+
+MOST_REASONS = 4
+
+
+def headline(found: Headline) -> None:
+    """What clients saw beside what the broker's log shows."""
+    said = sentences.headline(found)
+    if said is None or found.pause_median_ms is None or found.window_median_ms is None:
+        return
+    st.html(fill('<p class="ra-say">{s}</p>', s=said))
+    st.html(bars.headline_html(found.pause_median_ms, found.window_median_ms))
+
+
+def findings(found: list[Finding]) -> None:
+    """Each in two lines: what is wrong, and what to do."""
+    tz, now = page.zone(), now_ms()
+    for f in found:
+        st.html(
+            fill(
+                '<div class="ra-incident ra-{s}"><p><span class="ra-level">{level}</span> {title}</p>'
+                '<p class="ra-note">{rule}, {status}, since {since}{advice}</p></div>',
+                s=f.severity if f.status == "open" else "info",
+                level=words.SEVERITY_WORDS[f.severity],
+                title=words.visible(f.title),
+                rule=f.rule_id,
+                status=f.status,
+                since=words.when(f.first_seen_at_ms, now, tz),
+                advice=f". What to do: {words.visible(f.advice)}" if f.advice else "",
+            )
+        )
+
+
+def typed(stalled: list[Reassignment]) -> None:
+    """What to type, once per reason. Shown, never run."""
+    reasons = sentences.advice(stalled)
+    for one in reasons[:MOST_REASONS]:
+        names = [words.code(r.name, 60) for r in one.reassignments[:3]]
+        more = f" and {len(one.reassignments) - 3:,} more" if len(one.reassignments) > 3 else ""
+        st.html(
+            fill(
+                '<div class="ra-incident ra-critical"><p class="ra-first"><span class="ra-level">Stands still</span> '
+                "{names}{more}: {why}.</p></div>",
+                names=words.join(names, ", "),
+                more=more,
+                why=one.why,
+            )
+        )
+        for i, (text, command) in enumerate(one.steps):
+            page.say("{lead}{text}{end}", lead="What to do: " if i == 0 else "", text=text, end=":" if command else "")
+            if command is not None:
+                st.code(command, language=None, wrap_lines=True, height=180 if len(command) > 700 else "content")
+        if len(one.reassignments) > sentences.MOST_IN_ONE_COMMAND:
+            page.note(
+                "The command names the first {n} of {all}: with your plan's own file all of them end at once.",
+                n=f"{sentences.MOST_IN_ONE_COMMAND:,}",
+                all=words.count(len(one.reassignments), "partition"),
+            )
+    if len(reasons) > MOST_REASONS:
+        left = words.count(len(reasons) - MOST_REASONS, "more reason", "more reasons")
+        page.note("{n}, each for fewer partitions: the table below names them.", n=left)
+    if stalled:
+        page.note("Nothing is ever run from here: copy it, put your broker for HOST:PORT, and check it first.")
+
+
+def in_time_with(found: list[Coincidence], cluster_id: str) -> None:
+    tz = page.zone()
+    for c in found[:12]:
+        st.html(fill('<p class="ra-note">{s}</p>', s=sentences.coincidence(c, tz)))
+    with st.container(horizontal=True):
+        for c in found[:6]:
+            page.link(
+                f"{words.name(c.group_id, 30)} at {words.clock(c.began_at_ms, tz)}",
+                "rebalance",
+                cluster=cluster_id,
+                rebalance=c.rebalance_id,
+            )

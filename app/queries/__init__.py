@@ -1,0 +1,29 @@
+"""All the app reads, as typed answers. The only reader: pages and charts never see a table."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from app.queries.connect import ConnectQuestions
+from app.queries.findings import FindingQuestions
+from app.queries.groups import GroupQuestions
+from app.queries.reassignments import ReassignmentQuestions
+from app.queries.rebalances import RebalanceQuestions
+from app.queries.trust import TrustQuestions
+from rebalance_audit.warehouse import WarehouseError
+
+__all__ = ["HOUR_MS", "Reader", "WarehouseError", "opened"]
+
+HOUR_MS = 3_600_000
+
+
+class Reader(
+    ConnectQuestions, FindingQuestions, GroupQuestions, ReassignmentQuestions, RebalanceQuestions, TrustQuestions
+):
+    """Typed questions to one warehouse. Safe to share between threads."""
+
+
+@lru_cache(maxsize=4)
+def opened(location: str) -> Reader:
+    """The one reader of this warehouse in this process. Raises WarehouseError, and tries anew the next time."""
+    return Reader.open(location)

@@ -1,0 +1,44 @@
+"""Connect clusters and their tasks."""
+
+from __future__ import annotations
+
+from app.answers import ConnectTask, Span
+from app.queries.fleet import FleetQuestions
+from app.queries.tables import made
+
+
+class ConnectQuestions(FleetQuestions):
+    def connect_groups(self) -> list[tuple[str, str]]:
+        rows = self.rows(
+            "SELECT DISTINCT cluster_id, group_id FROM (SELECT cluster_id, group_id FROM gold.connect_task UNION ALL"
+            " SELECT cluster_id, group_id FROM gold.group WHERE protocol_type = 'connect') ORDER BY ALL"
+        )
+        return [(row["cluster_id"], row["group_id"]) for row in rows]
+
+    def connect_span(self, cluster_id: str, group_id: str) -> Span | None:
+        """From the first task or rebalance of this Connect cluster to the end of evidence."""
+        first = self.rows(
+            "SELECT min(from_ms) AS f FROM gold.connect_task WHERE cluster_id = ? AND group_id = ?",
+            (cluster_id, group_id),
+        )[0]["f"]
+        of_group, of_cluster = self.span(cluster_id, group_id), self.span(cluster_id)
+        starts = [f for f in (first, of_group.from_ms if of_group else None) if f is not None]
+        return Span(from_ms=min(starts), to_ms=of_cluster.to_ms) if starts and of_cluster else None
+
+    def connect_tasks(self, cluster_id: str, group_id: str, span: Span) -> list[ConnectTask]:
+        """Intervals that touch the span, by connector, task and time."""
+        rows = self.rows(
+            "SELECT * FROM gold.connect_task WHERE cluster_id = ? AND group_id = ? AND from_ms <= ?"
+            " AND (to_ms IS NULL OR to_ms >= ?) ORDER BY connector, resource_type, task, from_ms, state",
+            (cluster_id, group_id, span.to_ms, span.from_ms),
+        )
+        return [made(ConnectTask, row) for row in rows]
+
+    def waiting(self, cluster_id: str, group_id: str, span: Span) -> list[ConnectTask]:
+        """Intervals of the span in which a task or connector waited by design."""
+        rows = self.rows(
+            "SELECT * FROM gold.connect_task WHERE cluster_id = ? AND group_id = ? AND state = 'WAITING'"
+            " AND from_ms <= ? AND (to_ms IS NULL OR to_ms >= ?) ORDER BY connector, task, from_ms",
+            (cluster_id, group_id, span.to_ms, span.from_ms),
+        )
+        return [made(ConnectTask, row) for row in rows]

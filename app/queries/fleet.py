@@ -1,0 +1,124 @@
+"""The whole warehouse: its clusters, its span, what a time cost."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from app.answers import Cause, Cluster, Fleet, Headline, Span, State
+from app.queries.tables import AT, COUNTED, Tables
+
+
+class FleetQuestions(Tables):
+    def group_count(self) -> int:
+        return int(self.rows("SELECT count(*) AS n FROM gold.group")[0]["n"])
+
+    def state(self) -> State:
+        row = self.rows(
+            "SELECT (SELECT count(*) FROM gold.group) AS groups, (SELECT count(*) FROM bronze.record) AS records,"
+            " (SELECT count(*) FROM bronze.log_line) AS lines"
+        )[0]
+        return State(
+            is_published=bool(self._warehouse.published()),
+            group_count=row["groups"],
+            record_count=row["records"],
+            line_count=row["lines"],
+        )
+
+    def span(self, cluster_id: str | None = None, group_id: str | None = None) -> Span | None:
+        """From the first thing seen to the end of evidence; of one group, from its first rebalance."""
+        row = self.rows(
+            "SELECT min(f) AS f, max(t) AS t FROM (SELECT min(from_at_ms) AS f, max(to_at_ms) AS t FROM gold.coverage"
+            " WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
+            f" UNION ALL SELECT min(coalesce(r.started_at_ms, {AT})), max(greatest({AT}, coalesce(r.ended_at_ms, 0)))"
+            " FROM gold.rebalance r WHERE (?::VARCHAR IS NULL OR r.cluster_id = ?))",
+            (cluster_id, cluster_id, cluster_id, cluster_id),
+        )[0]
+        first = row["f"]
+        if group_id is not None:
+            first = self.rows(
+                f"SELECT min(coalesce(r.started_at_ms, {AT})) AS f FROM gold.rebalance r"
+                " WHERE r.cluster_id = ? AND r.group_id = ?",
+                (cluster_id, group_id),
+            )[0]["f"]
+        return None if first is None else Span(from_ms=int(first), to_ms=int(row["t"]))
+
+    def clusters(self) -> list[Cluster]:
+        """Freshest last, so that what stopped being watched is seen first."""
+        rows = self.rows(
+            f"""
+            WITH g AS (SELECT cluster_id, count(*) AS groups FROM gold.group GROUP BY 1),
+                 r AS (SELECT r.cluster_id, count(*) FILTER ({COUNTED}) AS rebalances, min({AT}) AS f, max({AT}) AS t
+                       FROM gold.rebalance r GROUP BY 1),
+                 c AS (SELECT cluster_id, count(*) FILTER (is_gap) AS gaps, count(DISTINCT source) AS sources,
+                              min(from_at_ms) AS f, max(to_at_ms) AS t FROM gold.coverage GROUP BY 1),
+                 i AS (SELECT cluster_id, count(*) FILTER (status = 'open') AS findings FROM gold.finding GROUP BY 1),
+                 a AS (SELECT cluster_id FROM g UNION SELECT cluster_id FROM r UNION SELECT cluster_id FROM c)
+            SELECT a.cluster_id, coalesce(groups, 0) AS group_count, coalesce(rebalances, 0) AS rebalance_count,
+                   coalesce(findings, 0) AS open_finding_count, coalesce(gaps, 0) AS gap_count,
+                   coalesce(sources, 0) AS source_count, least(r.f, c.f) AS first_at_ms,
+                   greatest(r.t, c.t) AS last_at_ms
+            FROM a LEFT JOIN g USING (cluster_id) LEFT JOIN r USING (cluster_id) LEFT JOIN c USING (cluster_id)
+                   LEFT JOIN i USING (cluster_id)
+            ORDER BY last_at_ms NULLS FIRST, a.cluster_id
+            """
+        )
+        return [Cluster(**row) for row in rows]
+
+    def headline(self, span: Span, cluster_id: str | None = None, group_id: str | None = None) -> Headline:
+        row = self.rows(
+            f"""
+            WITH x AS (
+                SELECT greatest(r.pause_estimate_ms, 0)::DOUBLE AS pause, r.broker_window_ms::DOUBLE AS broker,
+                       r.pause_estimate_ms IS NULL AND r.moved_count + r.returned_count = 0
+                         AND coalesce(r.restarted_count, 0) = 0 AND r.assigned_count = 0 AS unmoved
+                FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ? AND r.broker_window_ms IS NOT NULL
+                  AND r.outcome = 'completed' AND (?::VARCHAR IS NULL OR r.cluster_id = ?)
+                  AND (?::VARCHAR IS NULL OR r.group_id = ?)),
+            y AS (SELECT pause, broker, greatest(pause, 1) AS p, greatest(broker, 1) AS b FROM x
+                  WHERE pause IS NOT NULL)
+            SELECT count(*) AS compared_count, median(pause) AS pause_median_ms, median(broker) AS window_median_ms,
+                   median(greatest(p / b, b / p)) AS factor_median, count(*) FILTER (p > b) AS too_short_count,
+                   (SELECT count(*) FROM x WHERE unmoved) AS unmoved_count
+            FROM y
+            """,
+            (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id),
+        )[0]
+        return Headline(**row)
+
+    def samples(self, span: Span, cluster_id: str | None = None, group_id: str | None = None) -> pd.DataFrame:
+        """One row per rebalance of the span: when, why, and its numbers; NaN where not known."""
+        return self.frame(
+            f"""
+            SELECT {AT} AS at_ms, r.trigger, r.expected, r.pause_estimate_ms::DOUBLE AS pause_estimate_ms,
+                   r.broker_window_ms::DOUBLE AS broker_window_ms, r.resource_seconds_estimate,
+                   r.moved_count::DOUBLE AS moved_count, r.avoidable_moved_count::DOUBLE AS avoidable_moved_count
+            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+              AND (?::VARCHAR IS NULL OR r.cluster_id = ?) AND (?::VARCHAR IS NULL OR r.group_id = ?)
+            ORDER BY at_ms, r.cluster_id, r.rebalance_id
+            """,
+            (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id),
+        )
+
+    def fleet(self, span: Span) -> Fleet:
+        row = self.rows(
+            f"""
+            SELECT count(*) AS rebalance_count, count(*) FILTER (r.expected) AS expected_count,
+                   count(DISTINCT (r.cluster_id, r.group_id)) AS group_count,
+                   count(*) FILTER (r.resource_seconds_estimate IS NULL AND r.resource_count > 0
+                                    AND r.moved_count + r.returned_count > 0) AS unknown_cost_count,
+                   sum(r.resource_seconds_estimate) FILTER (r.protocol_type IS DISTINCT
+                     FROM 'connect') AS partition_seconds,
+                   sum(r.resource_seconds_estimate) FILTER (r.protocol_type = 'connect') AS task_seconds
+            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+            """,
+            (span.from_ms, span.to_ms),
+        )[0]
+        causes = self.rows(
+            f"""
+            SELECT r.trigger, count(*) AS rebalance_count, sum(r.resource_seconds_estimate) AS resource_seconds
+            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+            GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
+            """,
+            (span.from_ms, span.to_ms),
+        )
+        return Fleet(**row, causes=tuple(Cause(**c) for c in causes))

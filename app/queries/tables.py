@@ -1,0 +1,102 @@
+"""The tables as rows, remembered per publication: a new one (see `Warehouse.publish`) forgets all answers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Self, TypeVar
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from app.answers import Finding
+from rebalance_audit.warehouse import Warehouse, WarehouseError
+
+T = TypeVar("T")
+_KEPT_ANSWERS = 512
+
+AT = "coalesce(r.assigned_at_ms, r.ended_at_ms, r.joined_at_ms, r.started_at_ms, r.started_lower_ms)"
+"""When a rebalance was, for ordering and ranges: the best known of its times."""
+COUNTED = "r.kind = 'rebalance'"
+GROUP_UNIT = "CASE WHEN protocol_type = 'connect' THEN 'task' ELSE 'partition' END"
+
+
+class Tables:
+    """One warehouse, asked in SQL. Safe to share between threads."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[Any, ...], pa.Table] = {}
+        self._publication: tuple[Any, ...] | None = None
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str]) -> Self:
+        """Raises WarehouseError: missing, no warehouse, or written by a newer version."""
+        return cls(Warehouse.open(location))
+
+    @property
+    def location(self) -> str:
+        return self._warehouse.location
+
+    def newest(self) -> tuple[Any, ...]:
+        """What is published now; another value says that there is something new to see."""
+        return tuple(sorted(self._warehouse.published().items()))
+
+    def refresh(self) -> None:
+        """See the newest publication from here on."""
+        newest = self.newest()
+        with self._lock:
+            if newest != self._publication:
+                self._answers.clear()
+                self._publication = newest
+
+    def table(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
+        key = (sql, *(tuple(p) if isinstance(p, list) else p for p in params))
+        with self._lock:
+            asked_of, known = self._publication, self._answers.get(key)
+        if known is not None:
+            return known
+        try:
+            answer = self._warehouse.query(sql, params)
+        except (duckdb.Error, DeltaError, OSError) as error:
+            raise WarehouseError(
+                f"Tables of the warehouse at {self.location} cannot be read ({type(error).__name__}: "
+                f"{str(error)[:300]}); "
+                "see that its files are complete and readable, or restore them, then reload."
+            ) from error
+        with self._lock:
+            if asked_of is not None and asked_of == self._publication:
+                while len(self._answers) >= _KEPT_ANSWERS:
+                    self._answers.pop(next(iter(self._answers)))
+                self._answers[key] = answer
+        return answer
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table(sql, params).to_pylist()
+        return found
+
+    def frame(self, sql: str, params: Sequence[Any] = ()) -> pd.DataFrame:
+        return self.table(sql, params).to_pandas()
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def finding_of(row: dict[str, Any]) -> Finding:
+    return made(Finding, row)
+
+
+def made(kind: type[T], row: Mapping[str, Any]) -> T:
+    """A row as a dataclass; columns it does not have are left out, null lists become empty where it asks for one."""
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    made = {k: _frozen(v) for k, v in row.items() if k in known}
+    for k, v in made.items():
+        if v is None and known[k].default == ():
+            made[k] = ()
+    return kind(**made)

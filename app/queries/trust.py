@@ -1,0 +1,43 @@
+"""What was seen, what was not, and whether the tables hold."""
+
+from __future__ import annotations
+
+from app.answers import Check, Coverage, Undecoded
+from app.queries.tables import Tables, made
+from rebalance_audit.domain.verdicts import last_verdicts
+
+
+class TrustQuestions(Tables):
+    def coverage(self, cluster_id: str | None = None) -> list[Coverage]:
+        """Gaps first."""
+        rows = self.rows(
+            "SELECT * FROM gold.coverage WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
+            " ORDER BY is_gap DESC, cluster_id, source, from_position",
+            (cluster_id, cluster_id),
+        )
+        return [Coverage(**row) for row in rows]
+
+    def undecoded(self, most: int = 500) -> list[Undecoded]:
+        rows = self.rows(
+            f"SELECT {', '.join(Undecoded.__dataclass_fields__)} FROM silver.undecoded"
+            f" ORDER BY at_ms DESC NULLS LAST, ref LIMIT {most:d}"
+        )
+        return [Undecoded(**row) for row in rows]
+
+    def undecoded_counts(self) -> dict[str, int]:
+        rows = self.rows("SELECT reason, count(*) AS n FROM silver.undecoded GROUP BY 1 ORDER BY 2 DESC, 1")
+        return {row["reason"]: row["n"] for row in rows}
+
+    def decode_counts(self) -> dict[str, int]:
+        """The decode stage's books, summed: in, event, commit, undecoded, skipped."""
+        row = self.rows(
+            'SELECT sum(in_count)::BIGINT AS "in", sum(event_count)::BIGINT AS event, sum(commit_count)::BIGINT '
+            'AS "commit",'
+            " sum(undecoded_count)::BIGINT AS undecoded, sum(skipped_count)::BIGINT AS skipped FROM silver.decode_count"
+        )[0]
+        return {k: int(v or 0) for k, v in row.items()}
+
+    def checks(self) -> list[Check]:
+        """The newest verdict of each check; failed ones first."""
+        rows = last_verdicts(self.rows("SELECT * FROM gold.check"))
+        return [made(Check, row) for row in sorted(rows, key=lambda row: (row["success"], not row["is_fatal"]))]

@@ -1,0 +1,89 @@
+"""What is wrong now and what a time cost; what was not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app import words
+from app.answers import Check, Coverage, Fleet, Headline, Span
+from app.words import Html, fill
+
+
+def fleet(group_count: int, move_count: int, critical_count: int, in_time: Fleet, span: Span) -> Html:
+    """What is wrong now (in so many groups, and with moves of replicas), and what the span cost."""
+    first = Html("<b>Nothing is known to be wrong now.</b>")
+    if group_count or move_count:
+        counts = ((group_count, "group", "groups"), (move_count, "move of replicas", "moves of replicas"))
+        said = " and ".join(words.count(n, one, many) for n, one, many in counts if n)
+        have = "has" if group_count + move_count == 1 else "have"
+        critical = f", {critical_count:,} of them critical" if critical_count else ""
+        first = fill("<b>{said} {have} something wrong now</b>{critical}.", said=said, have=have, critical=critical)
+    length = words.duration(span.length_ms)
+    if not in_time.rebalance_count:
+        return fill("{first} No rebalance was seen in the {t} before the evidence ends.", first=first, t=length)
+    costs = [
+        words.seconds(cost, unit)
+        for cost, unit in ((in_time.partition_seconds, "partition"), (in_time.task_seconds, "task"))
+        if cost is not None
+    ]
+    unknown = in_time.unknown_cost_count
+    return fill(
+        "{first} In the {t} before the evidence ends, {rebalances} of {groups} cost {cost}; {expected}.{unknown}",
+        first=first,
+        t=length,
+        rebalances=words.count(in_time.rebalance_count, "rebalance"),
+        groups=words.count(in_time.group_count, "group"),
+        cost=" and ".join(costs) if costs else "a time that is not known",
+        expected=normal_work(in_time.expected_count),
+        unknown=f" {words.count(unknown, 'rebalance')} more cost a time that is not known." if unknown else "",
+    )
+
+
+def headline(found: Headline) -> Html | None:
+    """What clients saw beside what the broker's log shows, and how wrong the latter is; None where nothing has both."""
+    if found.pause_median_ms is None or found.window_median_ms is None or found.factor_median is None:
+        return None
+    parts = [
+        fill(
+            "<b>Clients stood still for {pause} in the median rebalance; the broker's own window, which dashboards "
+            "call downtime, says {window}</b>.",
+            pause=words.duration(found.pause_median_ms),
+            window=words.duration(found.window_median_ms),
+        ),
+        fill(
+            "It is wrong by a factor of {f} in the median of {n}{short}.",
+            f=f"{found.factor_median:,.0f}" if found.factor_median >= 9.5 else f"{found.factor_median:.1f}",
+            n=words.count(found.compared_count, "rebalance"),
+            short=f", and too short in {found.too_short_count:,} of them" if found.too_short_count else "",
+        ),
+    ]
+    if found.unmoved_count:
+        parts.append(
+            fill("In {n} more it shows a window, and nothing stood still at all.", n=f"{found.unmoved_count:,}")
+        )
+    return words.join(parts, " ")
+
+
+def normal_work(number: int) -> str:
+    return f"{number:,} {'was' if number == 1 else 'were'} part of the protocol's normal work"
+
+
+def trust(coverage: Sequence[Coverage], undecoded_count: int, failed: Sequence[Check]) -> Html:
+    """Gaps, what was not understood, and failed checks."""
+    sources = words.count(len({(c.cluster_id, c.source) for c in coverage}), "source")
+    gap_count = sum(c.is_gap for c in coverage)
+    parts = [fill("<b>No gap</b> is known in {s}.", s=sources)]
+    if not coverage:
+        parts = [Html("<b>What was seen is not known</b>: no ledger of sources was published yet.")]
+    elif gap_count:
+        parts = [fill("<b>{n}</b> in {s}.", n=words.count(gap_count, "gap"), s=sources)]
+    if undecoded_count:
+        what = words.count(undecoded_count, "record or line", "records and lines")
+        parts.append(fill("{n} could not be read.", n=what))
+    else:
+        parts.append(Html("Everything that was read was understood."))
+    if failed:
+        parts.append(fill("{n} failed.", n=words.count(len(failed), "check")))
+    else:
+        parts.append(Html("No check failed."))
+    return words.join(parts, " ")

@@ -1,0 +1,82 @@
+"""What a group has been through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from app import words
+from app.answers import Cause, Span
+from app.sentences.fleet import normal_work
+from app.words import Html, fill
+
+
+def mostly(cause: Cause) -> str | None:
+    """How far one client stands behind a cause; None where none does."""
+    if cause.client is None or cause.client_count * 2 <= cause.rebalance_count:
+        return None
+    if cause.client_count < cause.rebalance_count:
+        return "mostly"
+    return "always" if cause.rebalance_count > 1 else "namely"
+
+
+def group(rebalances: pd.DataFrame, causes: Sequence[Cause], unit: str, span: Span) -> Html:
+    """How many rebalances, why, and what they cost."""
+    length = words.duration(span.length_ms)
+    if not len(rebalances):
+        return fill("No rebalance was seen in these {t}.", t=length)
+    real = rebalances[rebalances["kind"] == "rebalance"]
+    parts = [fill("<b>{n} in {t}</b>{why}.", n=words.count(len(real), "rebalance"), t=length, why=_why(causes))]
+    parts.append(_cost(real, unit))
+    expected = int(real["expected"].sum())
+    if expected:
+        parts.append(fill("{n}.", n=normal_work(expected)))
+    rewrites = len(rebalances) - len(real)
+    if rewrites:
+        again = words.count(rewrites, "time a static member", "times a static member")
+        parts.append(fill("Besides, {n} came back without a rebalance.", n=again))
+    return words.join(parts, " ")
+
+
+def _why(causes: Sequence[Cause]) -> Html:
+    said = []
+    for cause in causes[:3]:
+        share = mostly(cause)
+        who = fill(", {share} {client}", share=share, client=words.code(cause.client, 40)) if share else Html("")
+        number = f"{cause.rebalance_count:,} " if len(causes) > 1 else ""
+        said.append(fill("{n}{because}{who}", n=number, because=words.because(cause.trigger), who=who))
+    if not said:
+        return Html("")
+    return fill("{colon}{said}", colon=": " if len(causes) > 1 else ", ", said=words.join(said, "; "))
+
+
+def _cost(real: pd.DataFrame, unit: str) -> Html:
+    known = real[real["resource_seconds_estimate"].notna()]
+    if known.empty:
+        if len(real) and ((real["moved_count"] == 0) & (real["returned_count"] == 0)).all():
+            return Html("Nothing stood still.")
+        return Html("What they cost is not known: no pause of any resource is.")
+    upper = known["resource_seconds_upper"]
+    said = words.seconds_bounds(
+        float(known["resource_seconds_lower"].sum()) if known["resource_seconds_lower"].notna().all() else None,
+        float(known["resource_seconds_estimate"].sum()),
+        float(upper.sum()) if upper.notna().all() else None,
+        unit,
+    )
+    return fill("They cost {cost}.", cost=said)
+
+
+def doubts(rebalances: pd.DataFrame) -> Html | None:
+    """What may be missing from a group's history; None where nothing is known to be."""
+    if not len(rebalances):
+        return None
+    missing = int((rebalances["outcome"] == "missing").sum())
+    partial = int((~rebalances["is_complete_evidence"].astype(bool)).sum())
+    said = []
+    if missing:
+        said.append(f"{words.count(missing, 'number')} skipped, and nothing tells why")
+    if partial:
+        them = "it" if partial == 1 else "them"
+        said.append(f"{words.count(partial, 'rebalance')} with evidence missing around, which may change {them}")
+    return fill("Not seen: {what}.", what="; ".join(said)) if said else None

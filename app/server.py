@@ -1,0 +1,47 @@
+"""The app as `rebalance-audit ui` starts it: `streamlit run app/main.py`, ready when it says so.
+
+Streamlit imports a page when somebody first asks for it; pandas, Arrow and DuckDB take seconds. Here they are there
+before the server is, and Home's questions are asked while it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow.pandas_compat  # noqa: F401  # Streamlit loads it with the first table
+from streamlit.web import cli
+
+from app import bars, charts, coincidence, compare, connect_stories, evidence, ladder, sentences  # noqa: F401
+from app.answers import Span
+from app.queries import HOUR_MS, WarehouseError, opened
+
+
+def ask_homes_questions(location: str) -> None:
+    """Their answers are remembered; what cannot be read is said by the pages."""
+    with contextlib.suppress(WarehouseError):
+        reader = opened(location)
+        reader.refresh()
+        reader.group_count()
+        reader.clusters()
+        reader.open_incidents()
+        reader.findings(status="open")
+        if (whole := reader.span()) is not None:
+            day = Span(from_ms=max(whole.from_ms, whole.to_ms - 24 * HOUR_MS), to_ms=whole.to_ms)
+            reader.fleet(day)
+            reader.headline(day)
+            reader.groups(day)
+
+
+def main(arguments: list[str]) -> None:
+    """`arguments` as `streamlit run` takes them after the file."""
+    if location := os.environ.get("REBALANCE_AUDIT_WAREHOUSE"):
+        threading.Thread(target=ask_homes_questions, args=(location,), name="first answers", daemon=True).start()
+    cli.main(["run", str(Path(__file__).with_name("main.py")), *arguments], prog_name="streamlit")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,148 @@
+"""How did this partition move, or what holds it?"""
+
+import pandas as pd
+import streamlit as st
+
+from app import bars, charts, coincidence, ladder, page, panels, sentences, words
+from app.answers import Reassignment, Span
+from app.words import Html, fill
+
+
+def time_around(r: Reassignment) -> Span:
+    known = charts.moments(r)
+    low = min(known, default=whole.from_ms)
+    high = max(known, default=whole.to_ms) if r.outcome != "open" else whole.to_ms
+    return Span(from_ms=low - coincidence.WITHIN_MS, to_ms=high + coincidence.WITHIN_MS)
+
+
+def _since(at_ms: int | None) -> str:
+    return "older than the evidence" if at_ms is None else words.instant(at_ms, page.zone())
+
+
+def numbers(r: Reassignment) -> None:
+    tz = page.zone()
+    still = "none"
+    if r.longest_standstill_ms:
+        still = words.duration(r.longest_standstill_ms)
+        if r.standstill_from_ms is not None:
+            still += f", from {words.instant(r.standstill_from_ms, tz)}"
+    min_isr = "not known" if r.min_insync_replicas is None else str(r.min_insync_replicas)
+    pairs: dict[str, str | Html] = {
+        "state": words.state(r.outcome, r.stalled_since_ms is not None),
+        "asked for": words.instant(r.started_at_ms, tz) if r.started_at_ms is not None else "before evidence begins",
+        "ended": "not yet"
+        if r.outcome == "open"
+        else words.instant(r.ended_at_ms, tz)
+        if r.ended_at_ms is not None
+        else "not known: evidence has a gap there",
+        "longest without progress": still,
+        "leader changed": words.count(r.leader_changes, "time"),
+        "active controller changed": words.count(r.controller_changes, "time"),
+        "fewer in sync than before": words.duration(r.under_replicated_ms) if r.under_replicated_ms else "never",
+        "under min.insync.replicas": (words.duration(r.under_min_isr_ms) if r.under_min_isr_ms else "never")
+        + f" (it is {min_isr})",
+        "without leader": words.duration(r.without_leader_ms) if r.without_leader_ms else "never",
+        "known from": "the metadata log" if r.source == "metadata" else "log lines",
+    }
+    if not r.is_complete_evidence:
+        pairs["evidence"] = "incomplete: something that could change this is missing"
+    page.facts(pairs)
+
+
+def others(r: Reassignment) -> None:
+    """The chain of requests for the same partition."""
+    chain = reader.reassignments_of(cluster_id, r.topic, r.partition)
+    if len(chain) < 2:
+        return
+    page.heading("All requests for this partition")
+    with st.container(gap="xsmall"):
+        for each in chain.tail(12).itertuples():
+            at = words.instant(None if pd.isna(each.at_ms) else int(each.at_ms), page.zone())
+            to = words.replicas(words.ids(each.target_replicas))
+            told = words.state(each.outcome, not pd.isna(each.stalled_since_ms))
+            label = f"{at} to {to}, {told}" + (", this one" if each.reassignment_id == r.reassignment_id else "")
+            page.link(label, "reassignment", cluster=cluster_id, reassignment=each.reassignment_id)
+
+
+reader = page.reader()
+cluster_id, wanted = page.param("cluster"), page.param("reassignment")
+known = reader.reassignments_with_steps(cluster_id, [wanted]) if cluster_id and wanted else []
+whole = reader.reassignment_span(cluster_id) if known and cluster_id else None
+if cluster_id is None or whole is None:
+    page.title("Which reassignment?")
+    if wanted:
+        page.panel(
+            fill(
+                "<p>Nothing is known of a reassignment {r} in cluster {c}.</p>",
+                r=words.code(wanted, 80),
+                c=words.code(cluster_id, 60),
+            )
+        )
+    else:
+        page.panel(Html("<p>The address names no reassignment. Choose one.</p>"))
+    page.link("All reassignments", "reassignments")
+    st.stop()
+
+r = known[0]
+tz, now = page.zone(), whole.to_ms
+question = "Is {name} moving?" if r.outcome == "open" else "How did {name} move?"
+page.title(
+    fill(question, name=words.code(r.name, 80)),
+    over=fill("{c} \u00b7 asked for {at}", c=words.code(cluster_id, 40), at=words.instant(r.started_at_ms, tz)),
+)
+page.link("All reassignments of this cluster", "reassignments", cluster=cluster_id)
+st.html(fill('<p class="ra-say">{s}</p>', s=sentences.reassignment(r, now)))
+if r.outcome == "open":
+    page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(now, tz))
+if r.stalled_since_ms is not None:
+    panels.typed([r])
+around = time_around(r)
+elections = reader.elections(cluster_id, around, [r.name])
+groups = reader.groups_on(cluster_id, r.name)
+near = reader.rebalances_of_cluster(cluster_id, around)
+near = near[near["group_id"].isin(groups)]
+picture = charts.partition_time_line(r, elections, near, now)
+page.heading("Its brokers, to scale")
+if picture is None:
+    page.note("Not drawn: its times or its brokers are not known.")
+else:
+    clicked = page.time_line(picture, f"The brokers of {words.name(r.name)} over time.", key="partition-time-line")
+    st.html(bars.PARTITION_LEGEND)
+    page.open_target(clicked, cluster_id)
+is_offsets = r.topic == "__consumer_offsets"
+if found := coincidence.coincidences(near, elections, [r.name] if is_offsets else []):
+    page.heading("Groups that rebalanced in time with it")
+    panels.in_time_with(found, cluster_id)
+page.heading("Its ladder")
+if r.steps:
+    st.html(ladder.table_html(r, [_since(s.at_ms) for s in r.steps]))
+    st.html(ladder.LEGEND)
+else:
+    page.note("Not known: no state of it was seen.")
+if r.progress:
+    page.heading("Each new replica")
+    page.table(
+        ["broker", "began to fetch", "in sync", "took"],
+        [
+            [
+                str(p.broker_id),
+                words.instant(p.started_at_ms, tz) if p.started_at_ms is not None else "not known: no log says",
+                words.instant(p.in_isr_at_ms, tz) if p.in_isr_at_ms is not None else "not in sync",
+                words.duration(p.in_isr_at_ms - began)
+                if p.in_isr_at_ms is not None and (began := p.started_at_ms or r.started_at_ms) is not None
+                else "not known",
+            ]
+            for p in r.progress
+        ],
+    )
+if r.outcome != "refused":
+    page.heading("In numbers")
+    numbers(r)
+others(r)
+page.heading("Evidence")
+refs = list(dict.fromkeys([*r.evidence, *(e for s in r.steps for e in s.evidence)]))
+with st.container(gap="xsmall"):
+    for ref in refs[:24]:
+        page.link(words.name(ref, 100), "evidence", cluster=cluster_id, ref=ref, reassignment=r.reassignment_id)
+if len(refs) > 24:
+    page.note("{n} more are not listed.", n=f"{len(refs) - 24:,}")

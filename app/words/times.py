@@ -1,0 +1,64 @@
+"""Instants in the reader's zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from app.words.numbers import duration
+
+
+def zone(name_of_zone: str | None) -> tzinfo:
+    """The reader's zone; UTC where the browser does not tell or names one nobody knows."""
+    if not name_of_zone:
+        return UTC
+    try:
+        return ZoneInfo(name_of_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
+
+
+def _moment(at_ms: int, tz: tzinfo) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, tz)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def instant(at_ms: int | None, tz: tzinfo = UTC) -> str:
+    """`2026-11-21 14:03:11.231 CET`."""
+    if at_ms is None:
+        return "not known"
+    moment = _moment(at_ms, tz)
+    if moment is None:
+        return f"not a date: {at_ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} {moment:%Z}"
+
+
+def minute(at_ms: int | None, tz: tzinfo = UTC) -> str:
+    """`2026-11-21 14:03 CET`: where milliseconds would be noise."""
+    if at_ms is None:
+        return "not known"
+    moment = _moment(at_ms, tz)
+    return f"not a date: {at_ms} ms" if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
+
+
+def clock(at_ms: int | None, tz: tzinfo = UTC) -> str:
+    """`14:03:11.231`, where the day and zone are said nearby."""
+    moment = None if at_ms is None else _moment(at_ms, tz)
+    return "not known" if moment is None else f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def ago(at_ms: int | None, now_ms: int) -> str:
+    if at_ms is None:
+        return "not known when"
+    gap = now_ms - at_ms
+    if abs(gap) < 1000:
+        return "just now"
+    rough = duration(gap if abs(gap) < 60_000 else round(abs(gap) / 60_000) * 60_000)
+    return f"{rough} ago" if gap > 0 else f"in {rough.lstrip(chr(0x2212))}"
+
+
+def when(at_ms: int | None, now_ms: int, tz: tzinfo) -> str:
+    """Absolute and relative: `2026-11-21 14:03 CET, 12 min ago`."""
+    return "not known when" if at_ms is None else f"{minute(at_ms, tz)}, {ago(at_ms, now_ms)}"
