@@ -3,6 +3,7 @@
     python -m tests.score [--failures] [CAPTURE…]      captures: the golden ones and those below captures/
 
 Evidence: `all` = records and brokers' logs; `+clients` = and the clients' own logs; `records`, `logs` = those alone.
+Connect: `+clients` = and the workers' logs; `logs` = the brokers' and the workers'.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ from ingest.sources import LogFile
 from rebalance_audit.domain.evidence import gather
 from rebalance_audit.domain.measure import measure
 from rebalance_audit.domain.model import Rebalance, SourceLine
-from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
+from tests import connect_scores, connect_truth
+from tests.connect_scores import ConnectTally
+from tests.domain.reassign import scores as reassignment_scores
 from tests.truth import (
     Score,
     Step,
@@ -51,6 +56,7 @@ class Tally:
     unknown: int = 0
     wrong: int = 0
     pauses: Score = field(default_factory=Score)
+    connect: ConnectTally = field(default_factory=ConnectTally)
     remarks: list[str] = field(default_factory=list)
 
     def __iadd__(self, other: Tally) -> Tally:
@@ -58,17 +64,21 @@ class Tally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("pauses", "inside", "unbounded", "errors_ms", "widths_ms", "unmatched", "outside"):
             setattr(self.pauses, name, getattr(self.pauses, name) + getattr(other.pauses, name))
+        self.connect += other.connect
         return self
 
 
-def rebalances_of(capture: Path, evidence: str) -> dict[str, list[Rebalance]]:
-    """Measured rebalances by group, from one kind of evidence."""
+def reconstructed(capture: Path, evidence: str) -> dict[str, Reconstruction]:
+    """By group, its rebalances measured, from one kind of evidence."""
     source = read_evidence(capture)
     lines: Iterable[SourceLine] = () if evidence == "records" else source.lines()
     if evidence == "+clients":
         lines = [*lines, *_client_lines(capture, source.cluster_id)]
+    if evidence == "all":
+        lines = (line for line in lines if not connect_scores.is_of_workers(line))
     gathered = gather(() if evidence == "logs" else source.records(), lines)
-    return {g.group_id: [measure(r) for r in reconstruct(g).rebalances] for g in gathered.groups}
+    found = {g.group_id: reconstruct(g) for g in gathered.groups}
+    return {g: replace(r, rebalances=tuple(measure(row) for row in r.rebalances)) for g, r in found.items()}
 
 
 def _client_lines(capture: Path, cluster_id: str) -> Iterator[SourceLine]:
@@ -81,7 +91,8 @@ def _client_lines(capture: Path, cluster_id: str) -> Iterator[SourceLine]:
 
 
 def score(capture: Path, evidence: str) -> Tally:
-    found = rebalances_of(capture, evidence)
+    told = reconstructed(capture, evidence)
+    found = {group_id: list(group.rebalances) for group_id, group in told.items()}
     tally = Tally()
     groups = scenario(capture)["groups"]
     for group_id, story in groups.items():
@@ -93,6 +104,12 @@ def score(capture: Path, evidence: str) -> Tally:
     events, group_of = client_events(capture), group_of_clients(capture)
     watched = [r for g, rows in found.items() if _has_callbacks(groups.get(g, {})) for r in rows]
     pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
+    for group_id in (g for g, story in groups.items() if story.get("protocol_type") == "connect"):
+        tally.connect = connect_scores.score_connect(capture, told.get(group_id))
+        tally.remarks += tally.connect.remarks
+        watched += connect_scores.with_worker_names(found.get(group_id, []), capture)
+        pauses += connect_truth.true_pauses(capture, group_id)
+        steps |= connect_truth.true_steps(capture, group_id)
     _score_steps(tally, steps, steps_of(watched))
     tally.pauses = score_pauses(watched, pauses)
     tally.remarks += [
@@ -109,7 +126,7 @@ def score(capture: Path, evidence: str) -> Tally:
 
 
 def _has_callbacks(story: dict[str, Any]) -> bool:
-    """Share consumers are not told what they are given; Connect's tasks have tests of their own."""
+    """Share consumers are not told what they are given; Connect's tasks have journals instead."""
     return story.get("group_type") != "share" and story.get("protocol_type") != "connect"
 
 
@@ -181,7 +198,7 @@ def line(name: str, evidence: str, t: Tally) -> str:
     p = t.pauses
     told = p.pauses - len(p.unmatched)
     errors, widths = sorted(p.errors_ms), p.widths_ms
-    error = f"{statistics.median(errors):.0f}, {errors[int(0.95 * (len(errors) - 1))]}" if errors else "–"
+    error = f"{statistics.median(errors):.0f}, {errors[ceil(0.95 * len(errors)) - 1]}" if errors else "–"
     width = f"{statistics.median(widths):.0f}" if widths else "–"
     cells = (
         name, evidence, f"{t.found}, {t.missed}, {t.invented}", f"{t.steps_exact}, {t.steps}, {t.steps_wrong}",
@@ -204,6 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     everything = [*captures_below(HERE / "golden"), *captures_below(HERE.parent / "captures")]
     captures = named or list({(c / "meta.json").read_text(): c for c in reversed(everything)}.values())[::-1]
     totals = {evidence: Tally() for evidence in EVIDENCE}
+    connect_lines: list[str] = []
     print(HEADER)
     for capture in captures:
         name = f"{capture.parent.name} {capture.name}"
@@ -211,14 +229,23 @@ def main(arguments: Sequence[str]) -> int:
             tally = score(capture, evidence)
             totals[evidence] += tally
             print(line(name, evidence, tally), flush=True)
+            if tally.connect.runs:
+                connect_lines.append(connect_scores.line(name, evidence, tally.connect))
             if is_talkative:
                 for remark in tally.remarks:
                     print(f"    {remark}")
     for evidence, tally in totals.items():
         print(line(f"**{len(captures)} captures**", evidence, tally))
+    print("", connect_scores.HEADER, *connect_lines, sep="\n")
+    for evidence, tally in totals.items():
+        print(connect_scores.line("**together**", evidence, tally.connect))
     with_logs = totals["all"]
-    faults = sum(t.invented + t.wrong + t.steps_wrong + len(t.pauses.outside) for t in totals.values())
-    return 1 if with_logs.missed or faults else 0
+    faults = with_logs.connect.stops_missed + sum(
+        t.invented + t.wrong + t.steps_wrong + len(t.pauses.outside) + t.connect.faults for t in totals.values()
+    )
+    print()
+    of_reassignments = 0 if named else reassignment_scores.main([a for a in arguments if a.startswith("-")])
+    return 1 if with_logs.missed or faults else of_reassignments
 
 
 if __name__ == "__main__":

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from time import monotonic
 
+from tests.differential import metadata
 from tests.differential.cases import batches, captured_cases
 from tests.differential.comparison import Tally, compare
 from tests.differential.oracle import RELEASES, Oracle
 
 MOST_DISAGREEMENTS = 25
 """More of them say nothing new; the run stops."""
+
+
+METADATA_ONE_IN = 10
+"""One case of the metadata log to so many others."""
 
 
 def run(count: int, seed: int) -> Tally:
@@ -36,6 +42,16 @@ def run_captured() -> Tally:
     return tally
 
 
+def run_metadata(count: int, seed: int) -> Tally:
+    """The captured records of the metadata log, and generated ones."""
+    tally = Tally()
+    with Oracle() as oracle:
+        for cases, answers in oracle.ask_all(chain([list(metadata.captured_cases())], metadata.batches(seed, count))):
+            for case, answer in zip(cases, answers, strict=True):
+                metadata.compare(case, answer, RELEASES, tally)
+    return tally
+
+
 def run_in(processes: int, count: int, seed: int) -> Tally:
     """Each process has a JVM of its own, which works while Python does."""
     share = count // processes
@@ -52,7 +68,10 @@ def main(count: int, seed: int, processes: int) -> int:
     print(f"captured records: {captured}")
     total = run_in(processes, count, seed)
     print(f"generated (seed {seed}, {processes} processes, {monotonic() - started:.0f} s): {total}")
+    of_metadata = run_metadata(count // METADATA_ONE_IN, seed)
+    print(f"metadata log: {of_metadata}")
     total.add(captured)
+    total.add(of_metadata)
     for each in total.disagreements[:MOST_DISAGREEMENTS]:
         print(each)
     return 1 if total.disagreements else 0

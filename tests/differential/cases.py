@@ -106,6 +106,8 @@ def captured_cases() -> Iterator[Case]:
 
 
 def _member_case(is_connect: bool, is_assignment: bool, data: bytes) -> Case:
+    if is_connect and data[:2] == b"\x00\x00":
+        return Case(Kind.EAGER_ASSIGNMENT if is_assignment else Kind.EAGER_WORKER_STATE, None, data)
     if is_connect:
         return Case(Kind.COOPERATIVE_ASSIGNMENT if is_assignment else Kind.COOPERATIVE_WORKER_STATE, None, data)
     return Case(Kind.CONSUMER_ASSIGNMENT if is_assignment else Kind.CONSUMER_SUBSCRIPTION, None, data)

@@ -32,6 +32,7 @@ class Kind(IntEnum):
     COOPERATIVE_WORKER_STATE = 5
     COOPERATIVE_ASSIGNMENT = 6
     STICKY_USER_DATA = 7
+    METADATA = 8
 
 
 class Case(NamedTuple):

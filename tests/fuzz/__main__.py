@@ -22,7 +22,7 @@ def fuzz_one(name: str, arguments: list[str]) -> None:
     """In this process, which libFuzzer ends."""
     import atheris
 
-    with atheris.instrument_imports(include=["rebalance_audit"]):
+    with atheris.instrument_imports(include=["rebalance_audit", "ingest", "spark_jobs"]):
         from tests.fuzz.targets import TARGETS
 
     from time import thread_time

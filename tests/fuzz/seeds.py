@@ -19,12 +19,15 @@ from random import Random
 from tests import encoders as enc
 from tests.differential.cases import GOLDEN, batches, captured_cases, damage
 from tests.differential.oracle import Kind
-from tests.fuzz.targets import TARGETS, joined
+from tests.fuzz.split import joined
+from tests.fuzz.targets import TARGETS
+from tests.ingest.batch_encoder import CODECS, a_batch, a_record
 
 WHOLE_CASES = 3_000
 LINES_OF_A_FILE = 400
 STREAMS = Path(__file__).parents[1] / "domain" / "protocols" / "kafka_written" / "streams.json"
 
+_COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 _TARGET_OF = {
     Kind.RECORD: "group_record",
     Kind.CONSUMER_SUBSCRIPTION: "consumer_subscription",
@@ -55,6 +58,11 @@ def seeds() -> dict[str, list[bytes]]:
     found["schema_registry_identity"] = [json.dumps(identity).encode(), b"{}", b"[]", b'{"host":null}']
     assignment = {"version": 1, "error": 0, "master": "sr-1", "master_identity": identity}
     found["schema_registry_assignment"] = [json.dumps(assignment).encode(), b"{}"]
+    found["record_batch"] = list(_record_batches())
+    found["segment"] = [*found["record_batch"], b"".join(found["record_batch"]), bytes(100)]
+    found["commit_rows"] = [
+        joined(key, value) for kind, key, value in cases if kind is Kind.RECORD and key and key[:2] in _COMMIT_TYPES
+    ]
     lines = list(_log_lines())
     found["log_line"] = lines
     found["log_lines"] = [b"\n".join(lines[at : at + 5]) for at in range(0, len(lines), 5)]
@@ -87,6 +95,18 @@ def _connect_records() -> Iterator[bytes]:
         for content in contents:
             yield joined(name.encode(), content)
     yield joined(enc.connect_json(["connector", {"file": "x"}]), enc.connect_json({"position": 1}))
+
+
+def _record_batches() -> Iterator[bytes]:
+    records = [
+        a_record(0), a_record(1, None, b""), a_record(2, b"", None), a_record(300, b"k" * 200, b"v" * 9_000),
+        a_record(301, headers=[("a", b"1"), ("b", None)]),
+    ]  # fmt: skip
+    for codec in CODECS:
+        yield a_batch(5, records, codec=codec, last_offset_delta=301)
+    yield a_batch(5, [], last_offset_delta=3)
+    yield a_batch(5, [a_record(0, b"\0\0\0\1", bytes(6))], attributes=0x30, producer_id=7, producer_epoch=1)
+    yield a_batch(5, [a_record(0)], magic=1)
 
 
 def _log_lines() -> Iterator[bytes]:

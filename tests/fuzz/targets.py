@@ -26,24 +26,10 @@ from rebalance_audit.domain.protocols import (
     streams_protocol,
 )
 from rebalance_audit.domain.wire import DecodeError
+from tests.fuzz.batch_targets import commit_rows, record_batch, segment
+from tests.fuzz.split import split
 
 Target = Callable[[bytes], None]
-
-
-def split(data: bytes) -> tuple[bytes | None, bytes | None]:
-    """A key and a value out of one input: a byte for the key's length, 255 and a missing rest for null."""
-    if not data:
-        return None, None
-    size = data[0]
-    key = None if size == 255 else data[1 : 1 + size]
-    rest = data[1:] if size == 255 else data[1 + size :]
-    return key, rest or None
-
-
-def joined(key: bytes | None, value: bytes | None) -> bytes:
-    """What `split` takes apart; keys of more than 254 bytes are cut."""
-    head = b"\xff" if key is None else bytes((min(len(key), 254),)) + key[:254]
-    return head + (value or b"")
 
 
 def _refusable(decode: Callable[[bytes], object]) -> Target:
@@ -122,6 +108,9 @@ TARGETS: Mapping[str, Target] = {
     "streams_assignment_info": _refusable(streams_protocol.decode_assignment_info),
     "schema_registry_identity": _refusable(schema_registry.decode_identity),
     "schema_registry_assignment": _refusable(schema_registry.decode_assignment),
+    "segment": segment,
+    "record_batch": record_batch,
+    "commit_rows": commit_rows,
     "log_line": _line,
     "log_lines": _lines,
     "reason": _reason,

@@ -10,7 +10,8 @@ import pytest
 from tests.fuzz.bounded import run
 from tests.fuzz.counted import COUNTED
 from tests.fuzz.seeds import seeds
-from tests.fuzz.targets import TARGETS, joined, split
+from tests.fuzz.split import joined, split
+from tests.fuzz.targets import TARGETS
 
 EXECUTIONS = int(os.environ.get("FUZZ_EXECUTIONS", "4000"))
 """Of each target, besides its seeds."""

@@ -33,6 +33,7 @@ public class Oracle {
     private static final int COOPERATIVE_WORKER_STATE = 5;
     private static final int COOPERATIVE_ASSIGNMENT = 6;
     private static final int STICKY_USER_DATA = 7;
+    private static final int METADATA = 8;
 
     public static void main(String[] args) throws Exception {
         List<Release> releases = new ArrayList<>();
@@ -102,6 +103,9 @@ public class Oracle {
         private final Object sticky;
         private final Method memberData;
         private final java.lang.reflect.Constructor<?> newSubscription;
+        private final Object metadataSerde;
+        private final Method readMetadata;
+        private final java.lang.reflect.Constructor<?> newReadable;
         private final Map<Class<?>, Shape> shapes = new HashMap<>();
 
         Release(String folder) throws Exception {
@@ -144,6 +148,11 @@ public class Oracle {
             newSubscription = subscriptionClass.getConstructor(List.class, ByteBuffer.class);
             memberData = stickyClass.getDeclaredMethod("memberData", subscriptionClass);
             memberData.setAccessible(true);
+            Class<?> metadataClass = loader.loadClass("org.apache.kafka.metadata.MetadataRecordSerde");
+            metadataSerde = metadataClass.getConstructor().newInstance();
+            Class<?> readable = loader.loadClass("org.apache.kafka.common.protocol.Readable");
+            readMetadata = metadataClass.getMethod("read", readable, int.class);
+            newReadable = loader.loadClass("org.apache.kafka.common.protocol.ByteBufferAccessor").getConstructor(ByteBuffer.class);
         }
 
         String answer(int kind, byte[] key, byte[] value) {
@@ -151,6 +160,8 @@ public class Oracle {
             try {
                 if (kind == RECORD) {
                     record(out, key, value);
+                } else if (kind == METADATA) {
+                    metadata(out, ByteBuffer.wrap(value));
                 } else {
                     embedded(out, kind, ByteBuffer.wrap(value));
                 }
@@ -193,6 +204,15 @@ public class Oracle {
             }
             out.append(",\"keyLeft\":").append(keyBuffer.remaining());
             out.append(",\"valueLeft\":").append(valueBuffer == null ? 0 : valueBuffer.remaining()).append('}');
+        }
+
+        private void metadata(StringBuilder out, ByteBuffer buffer) throws Exception {
+            Object versioned = readMetadata.invoke(metadataSerde, newReadable.newInstance(buffer), buffer.remaining());
+            Object message = call(versioned, "message");
+            out.append("{\"type\":").append(call(message, "apiKey")).append(",\"version\":");
+            out.append(call(versioned, "version")).append(",\"value\":");
+            struct(out, message);
+            out.append('}');
         }
 
         private void embedded(StringBuilder out, int kind, ByteBuffer buffer) throws Exception {
@@ -306,7 +326,7 @@ public class Oracle {
                 out.append("null");
             } else if (value instanceof String each) {
                 text(out, each);
-            } else if (value instanceof Number) {
+            } else if (value instanceof Number || value instanceof Boolean) {
                 out.append(value);
             } else if (value instanceof byte[] each) {
                 hex(out, ByteBuffer.wrap(each));
@@ -348,7 +368,9 @@ public class Oracle {
         Shape(Class<?> type) throws Exception {
             List<Field> found = new ArrayList<>();
             for (Field each : type.getDeclaredFields()) {
-                if (!Modifier.isStatic(each.getModifiers()) && !each.getName().startsWith("_")) {
+                // An element of a linked collection has `next` and `prev` of its own.
+                boolean isLink = each.getName().equals("next") || each.getName().equals("prev");
+                if (!Modifier.isStatic(each.getModifiers()) && !each.getName().startsWith("_") && !isLink) {
                     each.setAccessible(true);
                     found.add(each);
                 }
