@@ -1,5 +1,7 @@
 """Ten million offset commits as a busy cluster would hold them, made once and kept in .build/bench.
 
+    python -m bench.commit_records [records]         # makes them, and says what they are
+
 The same records twice: as Arrow, which is how they come out of the landing files, and framed (int32 length and bytes of
 key and value; length -1 is a tombstone) for the decoders of other languages.
 """
@@ -7,6 +9,7 @@ key and value; length -1 is a tombstone) for the decoders of other languages.
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 from random import Random
 
@@ -77,3 +80,21 @@ def _write(count: int, arrow: Path, framed: Path) -> None:
                     out += (length, value)
             frames.write(b"".join(out))
             writer.write_batch(pa.record_batch([[keys[key] for key in which], values], schema=schema))
+
+
+def main(count: int) -> None:
+    arrow, framed = files(count)
+    print(f"{count:,} records, {GROUPS * TOPICS_OF_A_GROUP * PARTITIONS:,} distinct keys\n")
+    print("| file | MB | bytes a record |")
+    print("| --- | ---: | ---: |")
+    for name, path in (("Arrow, key and value", arrow), ("framed, for other languages", framed)):
+        print(f"| {name} | {path.stat().st_size / 1e6:,.0f} | {path.stat().st_size / count:.1f} |")
+    print("\n| value | share |")
+    print("| --- | ---: |")
+    for value, share in [*_templates(), (None, 1 - sum(share for _, share in _templates()))]:
+        told = "tombstone" if value is None else f"version {value[1]}, {len(value)} bytes"
+        print(f"| {told} | {share:.0%} |")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1].replace("_", "")) if len(sys.argv) > 1 else 10_000_000)

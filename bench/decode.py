@@ -130,13 +130,14 @@ def main(count: int, rounds: int, check: bool) -> int:
 
 
 def _print_table(count: int, passes: list[dict[str, Pass]], python_speed: float) -> None:
-    print(f"{'decoder':22} {'M records/s':>12} {'kernel / it':>12}   rounds")
+    print("\n| decoder | M records/s, median | kernel against it, median of rounds | rounds |")
+    print("| --- | ---: | ---: | --- |")
     for name in passes[0]:
         speeds = [count / each[name].cpu_seconds / 1e6 for each in passes]
         ratio = median(each[name].cpu_seconds / each["kernel"].cpu_seconds for each in passes)
-        print(f"{name:22} {median(speeds):12.2f} {ratio:12.2f}   {' '.join(f'{speed:.1f}' for speed in speeds)}")
+        print(f"| {name} | {median(speeds):.2f} | {ratio:.2f} × | {' '.join(f'{speed:.1f}' for speed in speeds)} |")
     kernel = median(count / each["kernel"].cpu_seconds for each in passes)
-    print(f"{'Python, one by one':22} {python_speed / 1e6:12.2f} {kernel / python_speed:12.1f}")
+    print(f"| Python, one by one | {python_speed / 1e6:.2f} | {kernel / python_speed:.0f} × | |\n")
 
 
 if __name__ == "__main__":

@@ -1,87 +1,212 @@
-"""Group events a second of the pure fold: decode, reconstruct, measure, on one core, without Spark.
+"""Group events a second: the pure fold on one core, and the same evidence through Spark's reconstruct and measure.
 
-    python -m bench.reconstruct [generations] [rounds]
+    python -m bench.reconstruct [--generations 1000] [--groups 40000] [--storm 720000]      --groups 0: no Spark
 
-Four kinds of groups, each event a record, a log line or a commit mark: a quiet group of three members, a large one of
-fifty, one in a storm (200 generations a second), and one that only logs tell of. Time is CPU time, so that a busy
-machine slows the run but hardly moves the ratios. The goal is one million events in 30 s on two cores: 17,000 a second
-and core. Events per row of a large group are few and big; there members a second say more.
+Time is CPU time, of this process or of it and all below it (the JVM, its Python workers), so that a busy machine slows
+the run but hardly moves the ratios. The goal is one million events in 30 s on two cores: 60 µs of CPU an event.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+import argparse
+import itertools
+import os
+import resource
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from time import process_time
 
+import pyarrow as pa
+
+from bench import group_events
+from rebalance_audit.domain.evidence import event_of_row, group_evidence
 from rebalance_audit.domain.measure import measure
-from rebalance_audit.domain.model import GroupEvidence, LogKind
+from rebalance_audit.domain.model import CommitMark, GroupEvidence
 from rebalance_audit.domain.reconstruct import reconstruct
-from tests.domain.reconstruct.stories import Story, a_group, member_id
+from rebalance_audit.domain.windows import Piece, reconstruct_in_windows
+from rebalance_audit.warehouse import Warehouse
+from spark_jobs import stage_measure, stage_reconstruct
+from spark_jobs.session import open_session
+from spark_jobs.stage import Run
 
-T0 = 1_800_000_000_000
-GOAL_PER_CORE = 1_000_000 / 30 / 2
-
-
-def group(generations: int, members: int, *, apart_ms: int, partitions: int, group_id: str) -> GroupEvidence:
-    """Every second generation one member is replaced by a new one; four lines and some commits a generation."""
-    story: Story = a_group(group_id)
-    names = [f"c{i}" for i in range(members)]
-    for number in range(1, generations + 1):
-        at_ms = T0 + number * apart_ms
-        if number % 2 == 0:
-            gone, names = names[0], [*names[1:], f"c{members + number}"]
-            story.says(LogKind.MEMBER_LEFT, at_ms=at_ms, member_id=member_id(gone))
-        story.preparing(number - 1, "removing member x on LeaveGroup", at_ms=at_ms)
-        story.stabilized(number, at_ms=at_ms + 2, member_count=members)
-        story.received(number, at_ms=at_ms + 3)
-        held = {name: " ".join(str(p) for p in range(partitions) if p % members == i) for i, name in enumerate(names)}
-        story.generation(number, held, at_ms=at_ms + 3, joined_at_ms=at_ms + 2)
-        for partition in range(min(partitions, 6)):
-            story.commit(partition, at_ms=at_ms + 4)
-    return story.evidence()
+GOAL_US = 60
+ROUNDS = 5
 
 
-def kinds(generations: int) -> Iterator[tuple[str, GroupEvidence]]:
-    yield "quiet, 3 members", group(generations, 3, apart_ms=60_000, partitions=6, group_id="quiet")
-    yield "large, 50 members", group(generations // 10, 50, apart_ms=60_000, partitions=100, group_id="large")
-    storm = group(generations, 3, apart_ms=5, partitions=6, group_id="storm")
-    yield "storm, 200 generations a second", storm
-    yield "logs alone", replace(storm, records=(), marks=())
+def evidence(group_id: str, generations: int, **shape: int) -> tuple[list[group_events.Row], GroupEvidence]:
+    events, marks = group_events.generations(group_id, 1, generations, **{"apart_ms": 60_000} | shape)
+    told = group_evidence(group_events.CLUSTER, group_id, map(event_of_row, events), [_mark(row) for row in marks], {})
+    return [*events, *marks], told
 
 
-def event_count(evidence: GroupEvidence) -> int:
-    return len(evidence.records) + len(evidence.lines) + len(evidence.marks)
+def _mark(row: group_events.Row) -> CommitMark:
+    return CommitMark(**{name: value for name, value in row.items() if name not in ("cluster_id", "group_id")})
 
 
-def seconds(run: Callable[[], object], rounds: int) -> float:
-    times = []
-    for _ in range(rounds):
-        started = process_time()
-        run()
-        times.append(process_time() - started)
-    return median(times)
-
-
-def main(generations: int = 2_000, rounds: int = 3) -> None:
-    print(f"{'group':34}{'events':>9}{'events/s':>11}{'twice as long':>15}{'of the goal':>13}")
-    halves = dict(kinds(generations // 2))
-    for name, evidence in kinds(generations):
-
-        def fold(given: GroupEvidence) -> list[object]:
-            return [measure(r) for r in reconstruct(given).rebalances]
-
-        whole = seconds(lambda given=evidence: fold(given), rounds)  # type: ignore[misc]
-        half = seconds(lambda given=halves[name]: fold(given), rounds)  # type: ignore[misc]
-        per_second = event_count(evidence) / whole
-        # Twice the history should cost twice the time: 2.0. More says that something looks back too far.
+def pure(generations: int) -> None:
+    """Every second history is half as long; twice the history should cost twice the time, or something looks back."""
+    storm = {"apart_ms": 5}
+    shapes: dict[str, tuple[int, dict[str, int], Callable[[GroupEvidence], GroupEvidence]]] = {
+        "quiet, 3 members": (generations, {}, lambda whole: whole),
+        "large, 50 members": (generations // 10, {"members": 50, "partitions": 100}, lambda whole: whole),
+        "storm, 200 generations a second": (generations, storm, lambda whole: whole),
+        "storm, logs alone": (generations, storm, lambda whole: replace(whole, records=(), marks=())),
+    }
+    print(f"{'pure fold and measure':34}{'events':>9}{'events/s':>11}{'µs/event':>10}{'twice as long':>15}")
+    for name, (count, shape, part) in shapes.items():
+        whole = part(evidence("group", count, **shape)[1])
+        half = part(evidence("group", count // 2, **shape)[1])
+        size = len(whole.records) + len(whole.lines) + len(whole.marks)
+        spent: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(ROUNDS):  # in turns, so that a busy moment hits both
+            for is_whole, given in ((True, whole), (False, half)):
+                started = process_time()
+                for rebalance in reconstruct(given).rebalances:
+                    measure(rebalance)
+                spent[is_whole].append(process_time() - started)
+        seconds = median(spent[True])
         print(
-            f"{name:34}{event_count(evidence):>9}{per_second:>11,.0f}{whole / half:>14.2f}x"
-            f"{per_second / GOAL_PER_CORE:>12.2f}x"
+            f"{name:34}{size:>9,}{size / seconds:>11,.0f}{seconds / size * 1e6:>10.1f}"
+            f"{seconds / median(spent[False]):>14.2f}x"
         )
 
 
+def streamed(generations: int) -> None:
+    """One storming group, a piece at a time as Spark hands it on: memory must not grow with its length."""
+    spent = 0.0
+    rebalances = pieces = 0
+
+    def coming() -> Iterator[tuple[int, Piece]]:
+        nonlocal spent, pieces
+        for first in range(1, generations + 1, 2_000):
+            started = process_time()
+            events, marks = group_events.generations("storm", first, min(first + 1_999, generations), apart_ms=5)
+            timed = [(row["at_ms"], row) for row in events] + [(row["first_at_ms"], row) for row in marks]
+            timed.sort(key=lambda one: one[0])
+            spent -= process_time() - started  # making them is not what is measured
+            for at_ms, row in timed:
+                pieces += 1
+                yield at_ms, event_of_row(row) if "kind" in row else _mark(row)
+
+    def gather(part: Sequence[Piece]) -> GroupEvidence:
+        events = [piece for piece in part if not isinstance(piece, CommitMark)]
+        marks = [piece for piece in part if isinstance(piece, CommitMark)]
+        return group_evidence(group_events.CLUSTER, "storm", events, marks, {})
+
+    begun = process_time()
+    print(f"\n{'one group in windows':34}{'events':>9}{'events/s':>11}{'µs/event':>10}{'memory so far':>15}")
+    at = generations // 4
+    for part in reconstruct_in_windows(coming(), gather):
+        for rebalance in part.rebalances:
+            measure(rebalance)
+        rebalances += len(part.rebalances)
+        if rebalances >= at:
+            seconds = process_time() - begun + spent
+            memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
+            print(
+                f"{f'{rebalances:,} generations':34}{pieces:>9,}{pieces / seconds:>11,.0f}"
+                f"{seconds / pieces * 1e6:>10.1f}{memory_mb:>12,} MB"
+            )
+            at += generations // 4
+
+
+def through_spark(name: str, tables: Iterator[tuple[pa.Table, pa.Table]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        warehouse = Warehouse.open(Path(folder), create=True)
+        size = 0
+        for events, marks in tables:
+            size += events.num_rows + marks.num_rows
+            warehouse.append("silver.group_event", events)
+            warehouse.append("silver.commit_mark", marks)
+        spark = open_session()
+        spark.range(8).mapInArrow(lambda batches: batches, "id long").collect()
+        context = Run(warehouse=warehouse, open_spark=lambda: spark)
+        for stage in (stage_reconstruct, stage_measure):
+            with _watched() as spent:
+                stage.run(context)
+            by_kind = ", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in sorted(spent.cpu_s.items()))
+            cpu_s = sum(spent.cpu_s.values())
+            print(
+                f"{name:34}{stage.NAME:12}{size:>10,}{size / spent.wall_s:>11,.0f}{cpu_s / size * 1e6:>10.1f}"
+                f"   CPU {by_kind}; wall {spent.wall_s:.0f} s; largest worker {spent.worker_mb} MB"
+            )
+
+
+class _watched:
+    """CPU seconds of all processes below this one, by kind, and the most memory one Python worker took."""
+
+    def __enter__(self) -> _watched:
+        self.cpu_s: dict[str, float] = {}
+        self.worker_mb = 0
+        self._cpu: dict[int, tuple[str, float]] = {}
+        self._stop = threading.Event()
+        self._look()
+        self._before = dict(self._cpu)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        self._started = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall_s = time.monotonic() - self._started
+        self._stop.set()
+        self._thread.join()
+        self._look()
+        spent: dict[str, float] = defaultdict(float)
+        for pid, (kind, seconds) in self._cpu.items():
+            spent[kind] += seconds - self._before.get(pid, (kind, 0.0))[1]
+        self.cpu_s = {kind: seconds for kind, seconds in spent.items() if seconds >= 0.5}
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.5):
+            self._look()
+
+    def _look(self) -> None:
+        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+        found: dict[int, tuple[int, str, float, int]] = {}
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    head, _, rest = Path(f"/proc/{entry}/stat").read_text().rpartition(")")
+                except OSError:
+                    continue  # it has ended
+                fields = rest.split()
+                seconds = (int(fields[11]) + int(fields[12])) / ticks
+                found[int(entry)] = int(fields[1]), head.partition("(")[2], seconds, int(fields[21]) * page
+        ours, fresh = {os.getpid()}, {os.getpid()}
+        while fresh:
+            fresh = {pid for pid, (parent, *_) in found.items() if parent in fresh} - ours
+            ours |= fresh
+        for pid in ours:
+            _, command, seconds, memory = found[pid]
+            kind = "driver" if pid == os.getpid() else "JVM" if command == "java" else "workers"
+            self._cpu[pid] = kind, seconds
+            if kind == "workers":
+                self.worker_mb = max(self.worker_mb, memory // 1_048_576)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--generations", type=int, default=1_000)
+    arguments.add_argument("--groups", type=int, default=40_000)
+    arguments.add_argument("--storm", type=int, default=720_000)
+    given = arguments.parse_args()
+    pure(given.generations)
+    streamed(20 * given.generations)
+    if given.groups:
+        print(f"\n{'through Spark':34}{'stage':12}{'events':>10}{'events/s':>11}{'µs/event':>10}")
+        quiet = f"{given.groups:,} groups of 3 generations"
+        through_spark(quiet, group_events.quiet_groups(given.groups, 3))
+        if given.storm:
+            both = itertools.chain(group_events.quiet_groups(given.groups, 3), group_events.storm(given.storm))
+            through_spark(f"and one of {given.storm:,}", both)
+
+
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -1,28 +1,28 @@
-"""What the pipeline carries, and what its parts cost: ratios of one run, side by side.
+"""What the pipeline carries, stage by stage: from landing files to decoded and aggregated commits and on to gold.
 
-    python -m bench.spark [--commits 1000000] [--groups 2000] [--generations 20] [--no-checks]
+    python -m bench.spark [--commits 10000000] [--no-checks] [--stages bronze decode]
 
-Nothing is read: a synthetic __consumer_offsets is made, with many commits and few group records, as on real clusters.
+Nothing is read but what is made here: the commits of bench.commit_records in fifty partitions, with new generations of
+their groups in between. CPU time is that of all processes of the run: this one, the JVM and Spark's Python workers.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
+import contextlib
+import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from rebalance_audit.domain.commit_marks import CommitFolder
-from rebalance_audit.domain.decode import Commit, decode_source
-from rebalance_audit.domain.model import GroupRecord, SourceRecord
-from rebalance_audit.warehouse import Warehouse, arrow_schema
-from spark_jobs import commits, pipeline
+from bench import commit_records
+from ingest.landing import Landing
+from rebalance_audit.warehouse import Warehouse
+from spark_jobs import commit_kernel, pipeline
 from spark_jobs.session import open_session
 from tests.encoders import (
     classic_member,
@@ -30,125 +30,125 @@ from tests.encoders import (
     consumer_subscription,
     group_metadata_key,
     group_metadata_value,
-    offset_commit_key,
-    offset_commit_value,
 )
 
+OFFSETS_TOPIC, PARTITIONS = "__consumer_offsets", 50
+GENERATIONS = 5
 BASE_MS = 1_795_000_000_000
-PARTITIONS = 50
-SAMPLE = 50_000
-"""Records for the comparison of the two ways to decode commits."""
+CORES = 2
 
 
-def evidence(commit_count: int, group_count: int, generations: int) -> Iterator[tuple[int, int, int, bytes, bytes]]:
-    """(partition, offset, time, key, value): commits of every group, with a new generation in between."""
-    rng = random.Random(1)
-    groups = [f"group-{n}" for n in range(group_count)]
-    keys = {(g, p): offset_commit_key(g, "events", p) for g in groups for p in range(4)}
-    offsets = [0] * PARTITIONS
-    steps = max(commit_count // (group_count * max(generations, 1)), 1)
-    at_ms = BASE_MS
-
-    def place(group: int) -> tuple[int, int]:
-        partition = group % PARTITIONS
-        offsets[partition] += 1
-        return partition, offsets[partition]
-
-    for generation in range(1, generations + 1):
-        for number, group in enumerate(groups):
-            at_ms += rng.randrange(3)
-            members = [
-                classic_member(
-                    f"m{m}", subscription=consumer_subscription(["events"]),
-                    assignment=consumer_assignment({"events": [p for p in range(4) if (p + generation) % 2 == m]}),
-                )
-                for m in range(2)
-            ]  # fmt: skip
-            value = group_metadata_value(
-                generation, members, protocol="range", leader="m0", current_state_timestamp=at_ms
-            )
-            yield *place(number), at_ms, group_metadata_key(group), value
-            for step in range(steps):
-                at_ms += 1
-                key = keys[group, step % 4]
-                yield *place(number), at_ms, key, offset_commit_value(step, at_ms=at_ms)
-
-
-def landed(warehouse: Warehouse, rows: Iterator[tuple[int, int, int, bytes, bytes]]) -> int:
-    """As landing files of 200,000 records, each with whole stretches of offsets."""
-    schema = arrow_schema("bronze.record")
-    folder = Path(warehouse.location) / "landing" / "record"
-    folder.mkdir(parents=True)
-    everything = sorted(rows, key=lambda row: row[:2])
-    for at in range(0, len(everything), 200_000):
-        partitions, offsets, times, keys, values = zip(*everything[at : at + 200_000], strict=True)
-        count = len(keys)
-        given: dict[str, Any] = {
-            "cluster_id": ["bench"] * count, "topic": ["__consumer_offsets"] * count, "partition": partitions,
-            "offset": offsets, "copy": [0] * count, "timestamp_ms": times, "key": keys, "value": values,
-            "source": ["segment"] * count, "landing": [f"l{at}"] * count,
-        }  # fmt: skip
-        arrays = [pa.array(given.get(f.name, [None] * count), f.type) for f in schema]
-        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), folder / f"l{at:012}.parquet", compression="zstd")
-    return len(everything)
-
-
-def timed(do: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    do()
-    return time.perf_counter() - started
-
-
-def compare_kernels() -> None:
-    rows = list(evidence(SAMPLE, 100, 5))
-    sources = [
-        SourceRecord(
-            cluster_id="bench", topic="__consumer_offsets", partition=p, offset=o, timestamp_ms=t, key=k, value=v
+def generation(group: str, number: int) -> tuple[bytes, bytes]:
+    members = [
+        classic_member(
+            f"m{m}", subscription=consumer_subscription(["events"]),
+            assignment=consumer_assignment({"events": [p for p in range(4) if (p + number) % 2 == m]}),
         )
-        for p, o, t, k, v in rows
-    ]
-    only_commits = [s for s in sources if s.key is not None and s.key[:2] == b"\x00\x01"]
-    columns = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value")
-    batch = pa.RecordBatch.from_pylist([{c: getattr(s, c) for c in columns} for s in only_commits])
-
-    def one_by_one() -> None:
-        folder = CommitFolder()
-        for source in sources:
-            decoded = decode_source(source)
-            if isinstance(decoded, Commit):
-                folder.commit(source, decoded)
-            elif isinstance(decoded, GroupRecord):
-                folder.group_record(decoded)
-
-    slow = len(only_commits) / min(timed(one_by_one) for _ in range(3))
-    quick = len(only_commits) / min(timed(lambda: commits.fold(batch, {})) for _ in range(5))
-    print(f"{'commits, one by one':36}{slow:14,.0f} records/s")
-    print(f"{'commits, vectorised':36}{quick:14,.0f} records/s{quick / slow:8.1f} x")
+        for m in range(2)
+    ]  # fmt: skip
+    at_ms = BASE_MS + number * 60_000
+    value = group_metadata_value(number, members, protocol="range", leader="m0", current_state_timestamp=at_ms)
+    return group_metadata_key(group), value
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description="Measure the pipeline on synthetic evidence.")
-    options.add_argument("--commits", type=int, default=1_000_000)
-    options.add_argument("--groups", type=int, default=2_000)
-    options.add_argument("--generations", type=int, default=20)
-    options.add_argument("--no-checks", action="store_true", help="without the data-quality suites")
-    given = options.parse_args()
-    compare_kernels()
+class PartitionRun:
+    """All records of one partition: the commits of its groups, and each group's new generation before every part."""
+
+    topic, source, node = OFFSETS_TOPIC, "segment", None
+
+    def __init__(self, partition: int, groups: list[str], keys: pa.Array, values: pa.Array) -> None:
+        self.partition = partition
+        key_parts, value_parts = [], []
+        rows = -(-len(keys) // GENERATIONS)
+        for number in range(GENERATIONS):
+            records = [generation(group, number + 1) for group in groups]
+            key_parts += [pa.array([key for key, _ in records], pa.binary()), keys.slice(number * rows, rows)]
+            value_parts += [pa.array([value for _, value in records], pa.binary()), values.slice(number * rows, rows)]
+        offset = pa.array(np.arange(len(keys) + GENERATIONS * len(groups)))
+        self.columns = {
+            "offset": pa.chunked_array([offset]),
+            "timestamp_ms": pa.chunked_array([pc.add(offset, BASE_MS)]),
+            "key": pa.chunked_array(key_parts),
+            "value": pa.chunked_array(value_parts),
+        }
+
+
+def land(warehouse: Warehouse, commit_count: int) -> int:
+    """A landing file per partition, as the collector writes them. How many records."""
+    arrow, _ = commit_records.files(commit_count)
+    table = pa.ipc.open_file(pa.memory_map(str(arrow))).read_all().slice(0, commit_count)
+    codes = table["key"].combine_chunks().dictionary_encode()
+    names = commit_kernel.decode_commits(codes.dictionary, pa.nulls(len(codes.dictionary), pa.binary())).keys.group
+    groups = sorted(set(names.to_pylist()))
+    partition_of = {group: number % PARTITIONS for number, group in enumerate(groups)}
+    partition = np.array([partition_of[name] for name in names.to_pylist()])[codes.indices.to_numpy()]
+    landing, written = Landing(warehouse.location), 0
+    for number in range(PARTITIONS):
+        part = table.filter(pa.array(partition == number))
+        own = [group for group in groups if partition_of[group] == number]
+        run = PartitionRun(number, own, part["key"].combine_chunks(), part["value"].combine_chunks())
+        written += landing.write_records(f"bench-{number:03}", "bench", [run])
+    return written
+
+
+def cpu_seconds() -> float:
+    """Of this process and all that came of it, ended ones included."""
+    ticks, ours = 0, {os.getpid()}
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = path.read_text().rpartition(")")[2].split()
+            stats[int(path.parent.name)] = (int(words[1]), sum(map(int, words[11:15])))
+    while grown := {pid for pid, (parent, _) in stats.items() if parent in ours} - ours:
+        ours |= grown
+    ticks = sum(stats[pid][1] for pid in ours if pid in stats)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Stopwatch:
+    """Wall and CPU seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, tuple[float, float]] = {}
+        self._started = 0.0, 0.0
+
+    def tell(self, stage: str, what: str) -> None:
+        now = time.perf_counter(), cpu_seconds()
+        if what == "started":
+            self._started = now
+        else:
+            self.seconds[stage] = now[0] - self._started[0], now[1] - self._started[1]
+
+
+def main(commit_count: int, stages: list[str], *, with_checks: bool) -> None:
     spark = open_session()
-    spark.range(10).count()  # starting is measured elsewhere
-    with tempfile.TemporaryDirectory() as folder:
+    spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # starting is not what is measured
+    with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
         warehouse = Warehouse.open(folder, create=True)
-        count = landed(warehouse, evidence(given.commits, given.groups, given.generations))
-        outcome = pipeline.run(warehouse, spark=spark, with_quality=not given.no_checks)
-        total = sum(outcome.ms_by_stage.values())
-        for stage, ms in outcome.ms_by_stage.items():
-            print(f"{stage:36}{ms:11,} ms{count / max(ms, 1) * 1000:14,.0f} records/s{ms / total:8.1%}")
-        print(f"{'all stages':36}{total:11,} ms{count / max(total, 1) * 1000:14,.0f} records/s")
-        print(f"{count:,} records, {outcome.rows_written.get('gold.rebalance', 0):,} rebalances")
-        again = timed(lambda: pipeline.run(warehouse, spark=spark))
-        print(f"{'a run with nothing new':36}{again * 1000:11,.0f} ms")
+        count = land(warehouse, commit_count)
+        watch = Stopwatch()
+        outcome = pipeline.run(warehouse, stages, watch.tell, spark=spark, with_quality=with_checks)
+        nothing = time.perf_counter()
+        pipeline.run(warehouse, stages, spark=spark, with_quality=with_checks)
+        nothing = time.perf_counter() - nothing
     spark.stop()
+    rows = [(stage, *seconds) for stage, seconds in watch.seconds.items()]
+    aggregated = rows[:2]  # bronze and decode: from landing files to commit marks
+    rows.insert(2, ("**bronze → commit marks**", *map(sum, zip(*(row[1:] for row in aggregated), strict=True))))
+    rows.append(("all stages", *map(sum, zip(*watch.seconds.values(), strict=True))))
+    print(f"{count:,} records, {outcome.rows_written.get('gold.rebalance', 0):,} rebalances, {CORES} cores, "
+          f"checks {'on' if with_checks else 'off'}\n")  # fmt: skip
+    print("| stage | wall s | CPU s | records/s of wall time | records/s of CPU time, times the cores |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name, wall, cpu in rows:
+        print(f"| {name} | {wall:.1f} | {cpu:.1f} | {count / wall:,.0f} | {CORES * count / max(cpu, 0.01):,.0f} |")
+    print(f"\nA run with nothing new took {nothing:.1f} s.")
 
 
 if __name__ == "__main__":
-    main()
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--commits", type=int, default=10_000_000)
+    options.add_argument("--no-checks", action="store_true", help="without the data-quality suites")
+    options.add_argument("--stages", nargs="+", default=list(pipeline.BY_NAME), help="bronze and decode at least")
+    given = options.parse_args()
+    main(given.commits, given.stages, with_checks=not given.no_checks)
