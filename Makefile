@@ -93,7 +93,7 @@ doctor: $(STAMP) ## What this machine lacks
 	$(BIN)/rebalance-audit doctor
 
 capture: $(STAMP) ## Make all captures of one version again, into captures/ (KAFKA=4.3.0)
-	@for scenario in $$($(BIN)/python -m infra.lab list | grep '^[a-z]'); do \
+	@for scenario in $$($(BIN)/python -m infra.lab list --kafka $(KAFKA) | grep '^[a-z]'); do \
 	  $(BIN)/python -m infra.lab capture $$scenario --kafka $(KAFKA) || exit 1; \
 	done
 
