@@ -12,9 +12,12 @@ from typing import Any
 
 from rebalance_audit.domain.detect.wording import clock, shown
 from rebalance_audit.domain.explain_layout import cells, hanging
+from rebalance_audit.domain.reassign.explain import summary
 from rebalance_audit.report_html import report_html
 from rebalance_audit.report_read import Report, read_report
-from rebalance_audit.report_words import cause, counts, headline, milliseconds, not_seen, period
+from rebalance_audit.report_words import cause, counts, headline, milliseconds, not_seen, period, where
+
+REASSIGNMENTS_IN_TEXT = 10
 
 
 def report_dict(report: Report) -> dict[str, Any]:
@@ -34,20 +37,22 @@ def report_text(report: Report, width: int = 110) -> str:
             head = f"  {f['rule_id']} {f['severity']:<8}  "
             lines += hanging(f"{head}{shown(f['title'], 400)}", width, len(head))
             if heading == "Open":
-                since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}"
+                since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}{where(report, f['cluster_id'])}"
                 lines += hanging(f"{since}. {shown(f['advice'] or '', 400)}", width, len(head))
     if report.past_finding_count > len(report.past_findings):
         lines.append(f"  and {report.past_finding_count - len(report.past_findings)} more that are over")
     if report.groups:
         lines += ["", "Worst groups"]
+        is_one = len(report.cluster_ids) == 1
+        names = [g.group_id if is_one else f"{g.group_id} @ {g.cluster_id}" for g in report.groups]
         rows = [("group", "mode", "members", "rebalances", "worst pause", "seconds lost", "commonest cause")]
         rows += [
             (
-                shown(g.group_id, 32), g.mode, _or_not_known(g.member_count),
+                shown(name, 44), g.mode, _or_not_known(g.member_count),
                 counts(g.rebalance_count, g.expected_count),
                 milliseconds(g.worst_pause_ms), str(g.cost), cause(g.top_trigger),
             )
-            for g in report.groups
+            for name, g in zip(names, report.groups, strict=True)
         ]  # fmt: skip
         lines += _columns(rows, width)
     if report.causes:
@@ -55,6 +60,13 @@ def report_text(report: Report, width: int = 110) -> str:
         causes = [("cause", "rebalances", "seconds lost")]
         causes += [(cause(c.trigger), counts(c.rebalance_count, c.expected_count), str(c.cost)) for c in report.causes]
         lines += _columns(causes, width)
+    if report.reassignments:
+        lines += ["", "Reassignments"]
+        for r in report.reassignments[:REASSIGNMENTS_IN_TEXT]:
+            lines += hanging(f"  {summary(r).rstrip('.')}{where(report, r.cluster_id)}.", width, 4)
+        rest = sum(report.reassignment_counts.values()) - REASSIGNMENTS_IN_TEXT
+        if rest > 0:
+            lines.append(f"  and {rest:,} more; `export gold.reassignment` has all")
     lines += ["", "Not seen"]
     lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
     return "\n".join(lines) + "\n"

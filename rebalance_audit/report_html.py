@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import jinja2
 
 from rebalance_audit.domain.detect.wording import bounded, clock, duration, shown
+from rebalance_audit.domain.reassign.advice import next_steps
+from rebalance_audit.domain.reassign.explain import summary
 from rebalance_audit.report_read import PAST_FINDINGS_SHOWN, Bucket, Report
-from rebalance_audit.report_words import cause, counts, headline, milliseconds, not_seen, period
+from rebalance_audit.report_words import cause, counts, headline, milliseconds, not_seen, period, reassignments
 
 CHART_WIDTH, CHART_HEIGHT, _LABEL_SPACE = 960, 120, 18
 
@@ -62,6 +64,9 @@ def report_html(report: Report, *, runbook: str = "runbook.md") -> str:
         rows=rows,
         bounded=bounded,
         counts=counts,
+        moved=reassignments(report),
+        summary=summary,
+        next_steps=next_steps,
         most_lost=max((g.cost.estimate or 0.0 for g in report.groups), default=0.0),
         most_caused=max((c.rebalance_count for c in report.causes), default=0),
         past_limit=PAST_FINDINGS_SHOWN,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.domain.verdicts import last_verdicts
 
 GROUPS_SHOWN = 50
 REBALANCES_SHOWN = 25
 """Per group: the dearest and the latest are among the newest often enough; `explain` has all."""
 PAST_FINDINGS_SHOWN = 100
+REASSIGNMENTS_SHOWN = 50
 GAPS_SHOWN = 50
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
@@ -131,6 +133,10 @@ class Report:
     causes: tuple[CauseRow, ...]
     bucket_ms: int
     buckets: tuple[Bucket, ...]
+    reassignments: tuple[Reassignment, ...]
+    """Those that stand still first, then the other open ones, then the longest; without their steps."""
+    reassignment_counts: dict[str, int]
+    """By outcome; of open ones those that stand still are `stalled`."""
     gaps: tuple[dict[str, Any], ...]
     gap_count: int
     undecoded: tuple[dict[str, Any], ...]
@@ -152,19 +158,27 @@ def read_report(
         f"count(*) FILTER (NOT is_complete_evidence) AS incomplete_count, {_COST} FROM gold.rebalance WHERE "
         f"{{rebalances}}"
     )[0]
+    moved = asked.rows(
+        "SELECT min(started_at_ms) AS from_ms, max(coalesce(ended_at_ms, started_at_ms)) AS to_ms "
+        "FROM gold.reassignment WHERE {reassignments}"
+    )[0]
     open_findings, past_findings, past_count = _findings(asked)
     bucket_ms, buckets = _buckets(asked, total["from_ms"], total["to_ms"])
     groups = _groups(asked)
+    reassignments, reassignment_counts = _reassignments(asked)
     gaps = asked.rows(
         "SELECT cluster_id, source, problem_code, problem, from_position, to_position, from_at_ms, to_at_ms "
         "FROM gold.coverage WHERE is_gap AND problem_code <> 'none' ORDER BY cluster_id, source, from_position"
     )
     return Report(
-        from_ms=from_ms if from_ms is not None else total["from_ms"],
-        to_ms=to_ms if to_ms is not None else total["to_ms"],
+        from_ms=from_ms if from_ms is not None else _known(min, total["from_ms"], moved["from_ms"]),
+        to_ms=to_ms if to_ms is not None else _known(max, total["to_ms"], moved["to_ms"]),
         cluster_ids=tuple(
             row["cluster_id"]
-            for row in asked.rows("SELECT DISTINCT cluster_id FROM gold.rebalance WHERE {rebalances} ORDER BY 1")
+            for row in asked.rows(
+                "SELECT cluster_id FROM gold.rebalance WHERE {rebalances} "
+                "UNION SELECT cluster_id FROM gold.reassignment WHERE {reassignments} ORDER BY 1"
+            )
         ),
         group_count=total["group_count"],
         rebalance_count=total["rebalance_count"],
@@ -178,6 +192,8 @@ def read_report(
         causes=_causes(asked),
         bucket_ms=bucket_ms,
         buckets=buckets,
+        reassignments=reassignments,
+        reassignment_counts=reassignment_counts,
         gaps=tuple(gaps[:GAPS_SHOWN]),
         gap_count=len(gaps),
         undecoded=tuple(
@@ -202,11 +218,15 @@ class _Asked:
         self._params = {"group": group_id, "from": from_ms, "to": to_ms}
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """`{rebalances}` and `{findings}` in the SQL stand for the conditions that pick what was asked for."""
+        """`{rebalances}`, `{findings}` and `{reassignments}` in the SQL stand for the conditions that pick what was
+        asked for. A reassignment is of no group."""
         conditions = {
             "{rebalances}": (("group_id = ?", "group"), (f"{_AT} >= ?", "from"), (f"{_AT} < ?", "to")),
             "{findings}": (("subject = ?", "group"), ("last_seen_at_ms >= ?", "from"), ("first_seen_at_ms < ?", "to")),
-        }
+            "{reassignments}": (
+                ("? IS NULL", "group"), ("coalesce(ended_at_ms >= ?, true)", "from"), ("started_at_ms < ?", "to"),
+            ),
+        }  # fmt: skip
         asked: list[Any] = []
         for mark, parts in conditions.items():
             if mark in sql:
@@ -317,6 +337,21 @@ def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
     )
 
 
+def _reassignments(asked: _Asked) -> tuple[tuple[Reassignment, ...], dict[str, int]]:
+    outcome = "CASE WHEN stalled_since_ms IS NOT NULL THEN 'stalled' ELSE outcome END"
+    counted = asked.rows(
+        f"SELECT {outcome} AS outcome, count(*) AS count FROM gold.reassignment WHERE {{reassignments}} GROUP BY 1 "
+        "ORDER BY count DESC, outcome"
+    )
+    rows = asked.rows(
+        "SELECT * FROM gold.reassignment WHERE {reassignments} "
+        "ORDER BY stalled_since_ms NULLS LAST, outcome <> 'open', "
+        "ended_at_ms - started_at_ms DESC NULLS LAST, started_at_ms, cluster_id, topic, partition "
+        f"LIMIT {REASSIGNMENTS_SHOWN}"
+    )
+    return tuple(map(reassignment_of, rows)), {row["outcome"]: row["count"] for row in counted}
+
+
 def _buckets(asked: _Asked, from_ms: int | None, to_ms: int | None) -> tuple[int, tuple[Bucket, ...]]:
     if from_ms is None or to_ms is None:
         return _BUCKET_SIZES_MS[0], ()
@@ -327,6 +362,11 @@ def _buckets(asked: _Asked, from_ms: int | None, to_ms: int | None) -> tuple[int
         f"AND outcome <> 'missing' AND {_AT} IS NOT NULL GROUP BY 1 ORDER BY 1"
     )
     return size, tuple(Bucket(**row) for row in rows)
+
+
+def _known(pick: Callable[[list[int]], int], *instants: int | None) -> int | None:
+    known = [instant for instant in instants if instant is not None]
+    return pick(known) if known else None
 
 
 def _cost(row: Mapping[str, Any]) -> Cost:

@@ -5,22 +5,47 @@ from __future__ import annotations
 from rebalance_audit.domain.detect.wording import TRIGGER_WORDS, clock, counted, duration, shown
 from rebalance_audit.report_read import Report
 
+_OUTCOME_WORDS = {
+    "superseded": "replaced by another request",
+    "deleted": "ended with the topic",
+    "open": "still moving",
+    "stalled": "standing still",
+    "unknown": "ended where evidence has a gap",
+}
+
 
 def headline(report: Report) -> str:
     """What the period was, in a sentence or two."""
     if not report.rebalance_count:
-        return "No rebalance was seen in this period."
+        return f"No rebalance was seen in this period{_moved(report, '; ')}."
     lost = "not known how much stood still" if report.cost.estimate is None else f"{report.cost} resource-seconds lost"
     return (
         f"{counted(report.rebalance_count, 'rebalance')} of {counted(report.group_count, 'group')}"
-        f"{_expected(report.expected_count)}; {lost}."
+        f"{_expected(report.expected_count)}; {lost}{_moved(report, '. ')}."
     )
+
+
+def reassignments(report: Report) -> str:
+    """`227 partitions were given other replicas: 214 completed, 8 cancelled, …`"""
+    total = sum(report.reassignment_counts.values())
+    each = ", ".join(f"{n:,} {_OUTCOME_WORDS.get(o, o)}" for o, n in report.reassignment_counts.items())
+    return f"{counted(total, 'reassignment')} of a partition: {each}"
+
+
+def _moved(report: Report, joined_by: str) -> str:
+    return joined_by + reassignments(report) if report.reassignment_counts else ""
+
+
+def where(report: Report, cluster_id: str) -> str:
+    """`, cluster prod-1` where there is more than one."""
+    return f", cluster {shown(cluster_id)}" if len(report.cluster_ids) > 1 else ""
 
 
 def not_seen(report: Report) -> list[str]:
     """Sentences about what the report cannot know; one that says so if there is none."""
     notes = [
-        f"{shown(gap['source'], 120)}: {shown(gap['problem'] or gap['problem_code'], 300)} "
+        f"{shown(gap['source'], 120)}{where(report, gap['cluster_id'])}: "
+        f"{shown(gap['problem'] or gap['problem_code'], 300)} "
         f"(from {gap['from_position']}{'' if gap['to_position'] is None else ' to ' + str(gap['to_position'])})"
         for gap in report.gaps
     ]

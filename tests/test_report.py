@@ -12,8 +12,10 @@ import pytest
 
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.reassign.model import reassignment_row
 from rebalance_audit.report import read_report, report_dict, report_html, report_text
 from rebalance_audit.warehouse import Warehouse, rows_to_table
+from tests.app.reassignment_rows import waiting_for_broker_4
 from tests.domain.detect.group_story import T0_MS, GroupStory, a_connect_cluster, a_group
 
 HOUR = 3_600
@@ -41,6 +43,7 @@ def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[st
         "gold.coverage": more.get("coverage", []),
         "silver.undecoded": more.get("undecoded", []),
         "gold.check": more.get("checks", []),
+        "gold.reassignment": more.get("reassignments", []),
     }
     for name, rows in tables.items():
         if rows:
@@ -233,6 +236,36 @@ def test_groups_of_one_name_in_two_clusters_are_two(tmp_path: Path) -> None:
     assert {g.cluster_id for g in report.groups} == {"cluster-a", "cluster-b"}
     assert report.cluster_ids == ("cluster-a", "cluster-b")
     assert report.group_count == 2
+
+
+def test_of_two_clusters_each_name_says_where(tmp_path: Path) -> None:
+    one, other = a_group().joins("c1", at_s=0), a_group().joins("c1", at_s=10)
+    other.rebalances = [replace(r, cluster_id="cluster-b") for r in other.rebalances]
+    text = report_text(read_report(_published(tmp_path, [one, other])))
+    assert "orders @ cluster-a" in text
+    assert "orders @ cluster-b" in text
+
+
+def test_reassignments_are_told_and_what_stands_still_comes_first(tmp_path: Path) -> None:
+    stuck = waiting_for_broker_4("orders", 0)
+    done = replace(
+        stuck, reassignment_id="orders-1@9", partition=1, outcome="completed", stalled_since_ms=None, blocked_by=None,
+        ended_at_ms=stuck.started_at_ms + 61_000,
+    )  # fmt: skip
+    warehouse = _published(tmp_path, [_orders()], reassignments=[reassignment_row(r) for r in (done, stuck)])
+    report = read_report(warehouse)
+    assert report.reassignments == (replace(stuck, steps=()), replace(done, steps=()))
+    assert report.reassignment_counts == {"completed": 1, "stalled": 1}
+    text = report_text(report, width=300)
+    assert "2 reassignments of a partition: 1 completed, 1 standing still" in text
+    first, second = text[text.index("\nReassignments\n") :].splitlines()[2:4]
+    assert "orders-0 [1,2] → [3,4] has stood still: broker 4, where it should go, is down or fenced" in first
+    assert "orders-1 [1,2] → [3,4] completed" in second
+    assert "after 1 min 1 s" in second
+    words = " ".join(_Page(report_html(report)).words)
+    assert "To do: Start broker 4, or cancel the reassignment: " in words
+    assert not read_report(warehouse, group_id="orders").reassignments
+    assert read_report(warehouse, from_ms=stuck.started_at_ms + 61_001).reassignment_counts == {"stalled": 1}
 
 
 def test_many_rebalances_are_cut_and_the_rest_is_counted(tmp_path: Path) -> None:

@@ -93,9 +93,14 @@ def _two_units(seconds: int, size: int, unit: str, small_size: int, small_unit: 
 
 
 def bounded(estimate_ms: float | None, lower_ms: float | None, upper_ms: float | None) -> str:
-    """`12.3 s (10 s … 13.4 s)`; an upper bound that nothing gives is said, never left out."""
+    """`12.3 s (10 s … 13.4 s)`; an upper bound that nothing gives is said, never left out.
+
+    A lower bound below zero means that two owners may have worked at once, which stood still for no time.
+    """
     if estimate_ms is None:
         return "not known"
+    if lower_ms is not None and lower_ms < 0 <= estimate_ms:
+        lower_ms = 0
     if lower_ms is None and upper_ms is None:
         return duration(estimate_ms)
     lower = "not known" if lower_ms is None else duration(lower_ms)

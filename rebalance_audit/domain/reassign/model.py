@@ -229,6 +229,16 @@ def reassignment_row(reassignment: Reassignment) -> dict[str, Any]:
     return row
 
 
+def reassignment_of(row: Mapping[str, Any]) -> Reassignment:
+    """The reassignment a row of gold.reassignment tells of, without its steps."""
+    values = {name: row[name] for name in _OF_REASSIGNMENT}
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
+    values["progress"] = tuple(ReplicaProgress(**each) for each in row["progress"] or ())
+    return Reassignment(**values)
+
+
 def step_rows(reassignment: Reassignment) -> list[dict[str, Any]]:
     """Rows of gold.reassignment_step."""
     known = {
