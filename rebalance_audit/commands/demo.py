@@ -26,6 +26,7 @@ from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.pipeline import follow, run_stages, start_spark, tell_outcome
 from rebalance_audit.commands.serve import serve_app, start_app
+from rebalance_audit.domain import tables
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORDED = CHECKOUT / "tests" / "golden"
@@ -79,8 +80,9 @@ def cluster_name(capture: Path) -> str:
 
 
 def _fingerprint(captures: Sequence[Path]) -> str:
-    """Another one for other captures: the same cluster's name with other bytes would be a contradiction."""
-    digest = hashlib.sha256()
+    """Another one for other captures, since the same cluster's name with other bytes would be a contradiction; and for
+    other columns, since a checkout is updated while `.build` stays."""
+    digest = hashlib.sha256("".join(table.ddl() for table in tables.BY_NAME.values()).encode())
     for capture in captures:
         digest.update(cluster_name(capture).encode() + (capture / "meta.json").read_bytes())
     return digest.hexdigest()[:12]

@@ -162,6 +162,7 @@ def follow(
     try:
         seen: list[str] | None = None
         while not stopped.is_set():
+            next_at = time.monotonic() + every_s
             landed = [name for noun in ("record", "log_line", "source") for name in opened.landed(noun)]
             if landed != seen:
                 started = time.monotonic()
@@ -179,7 +180,7 @@ def follow(
             for failure in (collector.failure, followed and followed.failure):
                 if failure:
                     raise failure
-            stopped.wait(every_s)
+            stopped.wait(max(0.0, next_at - time.monotonic()))
     finally:
         stopped.set()
         if collector.ident is not None:
