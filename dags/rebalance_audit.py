@@ -1,4 +1,7 @@
-"""Airflow: evidence in, every stage followed by its check, publish, alert. Nothing happens when this file is read."""
+"""Airflow: evidence in, every stage followed by its check, publish, alert; a daily report; maintenance.
+
+Nothing happens when this file is read.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +61,7 @@ if [ -z "$bootstrap" ]; then
   echo "No source: set the parameter 'evidence' or 'bootstrap_server', or REBALANCE_AUDIT_BOOTSTRAP." >&2
   exit 2
 fi
+if [ -n "$METADATA" ]; then options+=(--metadata "$METADATA"); fi
 if [ -n "${REBALANCE_AUDIT_COMMAND_CONFIG:-}" ]; then options+=(--command-config "$REBALANCE_AUDIT_COMMAND_CONFIG"); fi
 exec "${command[@]}" collect "${options[@]}" --until-end -b "$bootstrap"
 """
@@ -66,6 +70,25 @@ exec "${command[@]}" collect "${options[@]}" --until-end -b "$bootstrap"
 # Publishing is checked before it is committed: a later check could not take back what people have read.
 RUN_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --stage "$STAGE" --no-check\n'
 CHECK_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --check "$STAGE"\n'
+
+# GNU date makes a day of whatever was given, so nothing else becomes part of the file's name.
+REPORT = (
+    CALL
+    + """
+folder=${REPORTS:-${REBALANCE_AUDIT_REPORTS:-}}
+if [ -z "$folder" ]; then
+  echo "No place for the report: set the parameter 'reports', or REBALANCE_AUDIT_REPORTS." >&2
+  exit 2
+fi
+day=$(date -u -d "${DAY:-yesterday}" +%F)
+until=$(date -u -d "$day + 1 day" +%F)
+mkdir -p "$folder"
+file="$folder/rebalances-$day.html"
+"${command[@]}" report -w "$warehouse" --from "$day" --to "$until" -o html > "$file.unfinished"
+mv "$file.unfinished" "$file"
+echo "$file"
+"""
+)
 
 MAINTAIN = CALL + 'exec "${command[@]}" maintain -q -w "$warehouse" --keep "${KEEP:-7d}"\n'
 
@@ -108,6 +131,7 @@ with DAG(
         "evidence": _text("Import this evidence folder, instead of collecting."),
         "bootstrap_server": _text("Collect from these brokers (HOST:PORT, comma between them)."),
         "logs": _text("Folder with one folder of logs per node, as seen from the worker."),
+        "metadata": _text("A KRaft node's metadata log folder, as seen from the worker."),
         "log_time_zone": _text("Zone of the imported logs; inferred if not given."),
         "cluster_id": _text("Name of the cluster, where the evidence does not tell it."),
     },
@@ -118,6 +142,7 @@ with DAG(
         "EVIDENCE": "{{ params.evidence or '' }}",
         "BOOTSTRAP": "{{ params.bootstrap_server or '' }}",
         "LOGS": "{{ params.logs or '' }}",
+        "METADATA": "{{ params.metadata or '' }}",
         "LOG_TIME_ZONE": "{{ params.log_time_zone or '' }}",
         "CLUSTER_ID": "{{ params.cluster_id or '' }}",
     }
@@ -136,6 +161,41 @@ with DAG(
         BashOperator(task_id="alert", bash_command=ALERT, env=environment, append_env=True, skip_on_exit_code=SKIPPED)
     )
     chain(*steps)
+
+with DAG(
+    dag_id="rebalance_audit_report",
+    description="What yesterday cost: one HTML file per day",
+    doc_md=(
+        "Writes `rebalances-DAY.html` into the folder `REBALANCE_AUDIT_REPORTS` of the worker's environment. It reads "
+        "what is published. For an older day trigger it with `day`; writing one again replaces it."
+    ),
+    schedule="15 0 * * *",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka", "audit"],
+    default_args={
+        "owner": "rebalance-audit",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=5),
+        "execution_timeout": timedelta(minutes=30),
+    },
+    params={
+        "warehouse": _text("Folder or object-store URL of the warehouse."),
+        "reports": _text("Folder of the reports."),
+        "day": _text("UTC, YYYY-MM-DD; yesterday if not given."),
+    },
+):
+    BashOperator(
+        task_id="report",
+        bash_command=REPORT,
+        env={
+            "WAREHOUSE": "{{ params.warehouse or '' }}",
+            "REPORTS": "{{ params.reports or '' }}",
+            "DAY": "{{ params.day or '' }}",
+        },
+        append_env=True,
+    )
 
 with DAG(
     dag_id="rebalance_audit_maintenance",

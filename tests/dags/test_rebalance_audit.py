@@ -74,7 +74,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_dag_imports_cleanly(found: dict[str, Any]) -> None:
     assert found["errors"] == {}
-    assert sorted(found["dags"]) == ["rebalance_audit", "rebalance_audit_maintenance"]
+    assert sorted(found["dags"]) == ["rebalance_audit", "rebalance_audit_maintenance", "rebalance_audit_report"]
 
 
 def test_reading_the_dags_starts_nothing_heavy(found: dict[str, Any]) -> None:
@@ -126,6 +126,26 @@ def test_without_targets_the_alert_task_is_skipped(found: dict[str, Any]) -> Non
         env={"PATH": os.environ["PATH"], "WAREHOUSE": "nowhere"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 99
+
+
+def test_a_day_is_reported_into_a_file_of_its_own(found: dict[str, Any], tmp_path: Path) -> None:
+    """With a stand-in for the command, which writes down how it was called."""
+    called = tmp_path / "command"
+    called.write_text('#!/bin/sh\necho "$@"\n')
+    called.chmod(0o755)
+    given = {"REBALANCE_AUDIT_COMMAND": str(called), "WAREHOUSE": "w", "REPORTS": str(tmp_path / "out")}
+
+    def run(day: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", commands(found)["report"]], env={"PATH": os.environ["PATH"], "DAY": day, **given},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert run("2026-02-28").returncode == 0
+    assert run("../../etc/passwd").returncode != 0
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.name == "rebalances-2026-02-28.html"
+    assert file.read_text() == "report -w w --from 2026-02-28 --to 2026-03-01 -o html\n"
 
 
 _RUN = """
