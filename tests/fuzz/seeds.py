@@ -17,8 +17,10 @@ from pathlib import Path
 from random import Random
 
 from tests import encoders as enc
+from tests.differential import metadata
 from tests.differential.cases import GOLDEN, batches, captured_cases, damage
 from tests.differential.oracle import Kind
+from tests.fuzz.metadata_targets import as_log
 from tests.fuzz.split import joined
 from tests.fuzz.targets import TARGETS
 from tests.ingest.batch_encoder import CODECS, a_batch, a_record
@@ -58,12 +60,14 @@ def seeds() -> dict[str, list[bytes]]:
     found["schema_registry_identity"] = [json.dumps(identity).encode(), b"{}", b"[]", b'{"host":null}']
     assignment = {"version": 1, "error": 0, "master": "sr-1", "master_identity": identity}
     found["schema_registry_assignment"] = [json.dumps(assignment).encode(), b"{}"]
+    found["metadata_record"] = list(_metadata_records())
+    found["metadata_log"] = list(_metadata_logs(found["metadata_record"]))
     found["record_batch"] = list(_record_batches())
     found["segment"] = [*found["record_batch"], b"".join(found["record_batch"]), bytes(100)]
     found["commit_rows"] = [
         joined(key, value) for kind, key, value in cases if kind is Kind.RECORD and key and key[:2] in _COMMIT_TYPES
     ]
-    lines = list(_log_lines())
+    lines = [*_log_lines(), *_other_layouts()]
     found["log_line"] = lines
     found["log_lines"] = [b"\n".join(lines[at : at + 5]) for at in range(0, len(lines), 5)]
     found["reason"] = [
@@ -97,6 +101,23 @@ def _connect_records() -> Iterator[bytes]:
     yield joined(enc.connect_json(["connector", {"file": "x"}]), enc.connect_json({"position": 1}))
 
 
+def _metadata_records() -> Iterator[bytes]:
+    for case in (*metadata.captured_cases(), *(case for batch in metadata.batches(1, WHOLE_CASES) for case in batch)):
+        yield case.value or b""
+
+
+def _metadata_logs(records: list[bytes]) -> Iterator[bytes]:
+    """Stretches of records: as they are, in a transaction that ends or is aborted, in a snapshot up to its footer."""
+    begin, end, abort = (b"\x01" + bytes((number, 0, 0)) for number in (23, 24, 25))
+    header, footer = ((1 | 2, enc.int16(0) + enc.int16(kind), enc.int16(0) + enc.int64(1)) for kind in (3, 4))
+    leader = (1, enc.int16(0) + enc.int16(2), enc.int16(0) + enc.int32(1) + b"\x01\x01\x00")
+    for at in range(0, min(len(records), 1_500), 5):
+        some = records[at : at + 5]
+        yield as_log([leader, *((0, None, value) for value in some)])
+        yield as_log([(0, None, value) for value in (begin, *some, end if at % 2 else abort)])
+        yield as_log([header, *((2, None, value) for value in some), footer])
+
+
 def _record_batches() -> Iterator[bytes]:
     records = [
         a_record(0), a_record(1, None, b""), a_record(2, b"", None), a_record(300, b"k" * 200, b"v" * 9_000),
@@ -121,6 +142,28 @@ def _log_lines() -> Iterator[bytes]:
                 seen.add(shape)
                 taken += 1
                 yield line[:2_000]
+
+
+_STABILIZED = "[GroupCoordinator 1]: Stabilized group g generation 3 (__consumer_offsets-3) with 2 members"
+_OTHER_LAYOUTS = (
+    '{"@timestamp": "2026-11-21T14:00:00.123Z", "level": "INFO", "logger": "kafka.coordinator.X", "message": "%s"}',
+    '{"instant": {"epochSecond": 1795269600, "nanoOfSecond": 123000000}, "message": "%s", "contextMap": {}}',
+    '{"time": 1795269600.123, "msg": "%s"}',
+    '{"log": "[2026-11-21 14:00:00,123] INFO %s (a.B)\\n", "stream": "stdout", "time": "2026-11-21T14:00:00.2Z"}',
+    "2026-11-21T14:00:00.123456789Z stdout F [2026-11-21 14:00:00,123] INFO %s (a.B)",
+    "Nov 21 14:00:00 host kafka[12]: [2026-11-21 14:00:00,123] INFO %s (a.B)",
+    "2026-11-21T14:00:00.123+02:00  INFO 1 --- [main] a.b.C : %s",
+    "2026-11-21 14:00:00,123 [main] INFO a.b.C - %s",
+)
+
+
+def _other_layouts() -> Iterator[bytes]:
+    """Layouts that no capture has, and numbers that Java does not print."""
+    for layout in _OTHER_LAYOUTS:
+        yield (layout % _STABILIZED).encode()
+    for number in ("9" * 400, "\u00b2", "--5", "2147483648", "1e999", "NaN", '"x"'):
+        yield f"[2026-11-21 14:00:00,123] INFO {_STABILIZED.replace('3', number)} (a.B)".encode()
+        yield f'{{"time": {number}, "message": "x"}}'.encode()
 
 
 def damaged(random: Random, data: bytes, other: bytes) -> bytes:

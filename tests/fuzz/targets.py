@@ -25,8 +25,10 @@ from rebalance_audit.domain.protocols import (
     sticky_user_data,
     streams_protocol,
 )
+from rebalance_audit.domain.reassign.lines import LogLines
 from rebalance_audit.domain.wire import DecodeError
 from tests.fuzz.batch_targets import commit_rows, record_batch, segment
+from tests.fuzz.metadata_targets import metadata_log, metadata_record
 from tests.fuzz.split import split
 
 Target = Callable[[bytes], None]
@@ -80,6 +82,7 @@ def _line(data: bytes) -> None:
     read_head(text)
     parse_line(source_line(text))
     parse_controller_line(source_line(text, file_name="controller.log"))
+    LogLines().read([source_line(text, file_name="controller.log")])
 
 
 def _lines(data: bytes) -> None:
@@ -108,6 +111,8 @@ TARGETS: Mapping[str, Target] = {
     "streams_assignment_info": _refusable(streams_protocol.decode_assignment_info),
     "schema_registry_identity": _refusable(schema_registry.decode_identity),
     "schema_registry_assignment": _refusable(schema_registry.decode_assignment),
+    "metadata_record": metadata_record,
+    "metadata_log": metadata_log,
     "segment": segment,
     "record_batch": record_batch,
     "commit_rows": commit_rows,

@@ -6,7 +6,7 @@ from rebalance_audit.domain.log_lines.rules import Rules, rules
 from rebalance_audit.domain.model import LogKind
 
 _ASSIGNMENT = (
-    "Assignment{error=<error:word>, leader='<leader>', leaderUrl='<leader_url>', offset=<config_offset:int>, "
+    "Assignment{error=<error:word>, leader='<leader>', leaderUrl='<leader_url>', offset=<config_offset:long>, "
     "connectorIds=[<connectors>], taskIds=[<tasks>]"
 )
 _REVOKED = ", revokedConnectorIds=[<revoked_connectors>], revokedTaskIds=[<revoked_tasks>]{, delay=<delay_ms:int>}?"
@@ -22,7 +22,7 @@ GROUP_RULES: Rules = rules(
         (LogKind.WORKER_REBALANCE_STARTED, "Rebalance started"),
         (LogKind.WORKER_JOINED, _TIMES + _ASSIGNMENT + _REVOKED + "}" + _DELAY),
         (LogKind.WORKER_JOINED, _TIMES + _ASSIGNMENT + "}" + _DELAY),
-        (LogKind.WORKER_WORK_STARTING, "Starting connectors and tasks using config offset <config_offset:int>"),
+        (LogKind.WORKER_WORK_STARTING, "Starting connectors and tasks using config offset <config_offset:long>"),
         (LogKind.WORKER_WORK_STARTED, "Finished starting connectors and tasks"),
         (
             LogKind.WORKER_WORK_STOPPED,
@@ -36,18 +36,18 @@ GROUP_RULES: Rules = rules(
         ),
         (
             LogKind.WORKER_CONFIG_BEHIND,
-            "Current config state offset <config_offset:int> is behind group assignment <assignment_offset:int>, "
+            "Current config state offset <config_offset:long> is behind group assignment <assignment_offset:long>, "
             "reading to end of config log",
         ),
         (
             LogKind.WORKER_CONFIG_BEHIND,
-            "Current config state offset <config_offset:int> does not match group assignment <assignment_offset:int>. "
-            "Forcing rebalance.",
+            "Current config state offset <config_offset:long> does not match group assignment "
+            "<assignment_offset:long>. Forcing rebalance.",
             {"forces_rebalance": True},
         ),
         (
             LogKind.WORKER_CONFIG_READ,
-            "Finished reading to end of log and updated config snapshot, new config log offset: <config_offset:int>",
+            "Finished reading to end of log and updated config snapshot, new config log offset: <config_offset:long>",
         ),
         (
             LogKind.WORKER_ASSIGNMENT_FAILED,
@@ -82,7 +82,7 @@ GROUP_RULES: Rules = rules(
         ),
         (
             LogKind.WORKER_COORDINATOR_LOST,
-            "Broker coordinator was unreachable for <duration_ms:int>ms. Revoking previous assignment <assignment> "
+            "Broker coordinator was unreachable for <duration_ms:long>ms. Revoking previous assignment <assignment> "
             "to avoid running tasks while not being a member the group",
         ),
         (

@@ -14,6 +14,7 @@ from typing import Any
 from rebalance_audit.domain.log_lines.controller_events import ControllerEvent, ControllerKind
 from rebalance_audit.domain.log_lines.controller_forms import BROKER, KRAFT, LEADER, ZOOKEEPER, Forms
 from rebalance_audit.domain.log_lines.heads import read_head
+from rebalance_audit.domain.log_lines.numbers import int_of, java_int
 from rebalance_audit.domain.log_lines.templates import Template, template
 from rebalance_audit.domain.model import SourceLine
 
@@ -56,9 +57,9 @@ def _first_word(message: str) -> str:
 _RULES = _rules(ZOOKEEPER, BROKER, KRAFT)
 _LEADER_RULES = _rules(LEADER)
 _BULK = re.compile(r"(\S{1,300}): changing (\d{1,10}) partition\(s\)\.?\Z")
-_BROKER_IDS = re.compile(r"-?\d+")
+_BROKER_IDS = re.compile(r"-?\d{1,20}")
 _ISR = re.compile(r"isr=\w+\(([\d, ]*)\)")
-_ISR_WITH_EPOCH = re.compile(r"brokerId=(-?\d+)")
+_ISR_WITH_EPOCH = re.compile(r"brokerId=(-?\d{1,20})")
 _RECORD_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,\[\]]*)(?:, |\Z)")
 _MAX_RECORD = 65_536
 
@@ -76,10 +77,12 @@ def parse_controller_line(source: SourceLine) -> ControllerEvent | None:
         return None
     message, logged_by, rules, tp = head.message, None, _RULES, None
     if prefix := _PARTITION_PREFIX.match(message):
-        logged_by, rules, tp = int(prefix["broker"]), _LEADER_RULES, prefix["tp"]
+        logged_by, rules, tp = java_int(prefix["broker"]), _LEADER_RULES, prefix["tp"]
         message = message[prefix.end() :]
-    elif found := _PREFIX.match(message):
-        logged_by, message = int(found[1]), message[found.end() :]
+    elif prefix := _PREFIX.match(message):
+        logged_by, message = java_int(prefix[1]), message[prefix.end() :]
+    if prefix is not None and logged_by is None:
+        return None
     kind, fields = _read(message, rules)
     if kind is None or (kind is ControllerKind.THROTTLE_CHANGED and "throttled" not in message):
         return None
@@ -104,9 +107,12 @@ def _read(message: str, rules: Mapping[str, tuple[_Rule, ...]]) -> tuple[Control
             continue
         readings = rule.template.readings(message)
         if readings:
-            return rule.kind, _values(readings[0], rule)
-    if bulk := _BULK.match(message):
-        return ControllerKind.PARTITIONS_CHANGED_IN_BULK, {"context": bulk[1], "count": int(bulk[2])}
+            try:
+                return rule.kind, _values(readings[0], rule)
+            except ValueError:  # no number of Kafka's: somebody else wrote the line
+                return None, {}
+    if (bulk := _BULK.match(message)) and (count := java_int(bulk[2])) is not None:
+        return ControllerKind.PARTITIONS_CHANGED_IN_BULK, {"context": bulk[1], "count": count}
     return None, {}
 
 
@@ -135,20 +141,19 @@ def _topic_partition(tp: str | None, fields: dict[str, Any]) -> tuple[str | None
     else:
         partition = fields.pop("partition", None)
         return fields.pop("topic", None), partition
-    return (topic, int(number)) if topic and number.isdigit() else (tp, None)
+    partition = java_int(number)
+    return (topic, partition) if topic and partition is not None and partition >= 0 else (tp, None)
 
 
 def _isr(text: str) -> tuple[int, ...]:
     """Of `isr=List(1, 2), …` or, from 3.8, `isrWithBrokerEpoch=List(BrokerState(brokerId=1, …), …), …`."""
     plain = _ISR.search(text)
-    return (
-        _broker_ids(plain[1]) if plain else tuple(int(found) for found in _ISR_WITH_EPOCH.findall(text[:_MAX_RECORD]))
-    )
+    return _broker_ids(plain[1]) if plain else tuple(map(int_of, _ISR_WITH_EPOCH.findall(text[:_MAX_RECORD])))
 
 
 def _broker_ids(text: str) -> tuple[int, ...]:
     """Of `1,2`, `[1, 2]`, `List(1, 2)`, nothing."""
-    return tuple(int(found) for found in _BROKER_IDS.findall(text))
+    return tuple(map(int_of, _BROKER_IDS.findall(text)))
 
 
 def _record(text: str) -> dict[str, Any]:
@@ -158,7 +163,7 @@ def _record(text: str) -> dict[str, Any]:
         if value == "null":
             continue
         if name in ("partitionId", "leader", "leaderRecoveryState"):
-            found[name] = int(value)
+            found[name] = int_of(value)
         elif name == "directories":
             found[name] = tuple(part for part in value[1:-1].split(", ") if part)
         else:
@@ -210,7 +215,7 @@ _CONVERT: dict[str, Callable[[str], Any]] = {
         ),
         int,
     ),
-    "leader": lambda text: None if text == "(none)" else int(text),
+    "leader": lambda text: None if text == "(none)" else int_of(text),
     "partitions": lambda text: tuple(name for name in text.split(",") if name),
     "topic_id": _topic_id,
     "value": lambda text: None if text == "null" else text,

@@ -13,7 +13,7 @@ _THROTTLES = (
     "leader.replication.throttled.rate|follower.replication.throttled.rate|leader.replication.throttled.replicas|"
     "follower.replication.throttled.replicas|replica.alter.log.dirs.io.max.bytes.per.second"
 )
-_STARTS = "starts at leader epoch <leader_epoch:int> from offset <offset:int> with "
+_STARTS = "starts at leader epoch <leader_epoch:int> from offset <offset:long> with "
 _DIFF = "isr: [<from_isr>] -> [<isr>], replicaSet: [<from_replicas>] -> [<replicas>], "
 
 Forms = tuple[tuple[ControllerKind, str] | tuple[ControllerKind, str, Mapping[str, Any]], ...]
@@ -151,7 +151,7 @@ ZOOKEEPER: Forms = (
 BROKER: Forms = (
     (
         ControllerKind.LEADER_STARTED,
-        f"Leader <tp> {_STARTS}high watermark <high_watermark:int> ISR [<isr>] addingReplicas [<adding>] "
+        f"Leader <tp> {_STARTS}high watermark <high_watermark:long> ISR [<isr>] addingReplicas [<adding>] "
         f"removingReplicas "
         "[<removing>]. Previous leader epoch was <previous_epoch:int>.",
     ),
@@ -159,12 +159,12 @@ BROKER: Forms = (
         ControllerKind.LEADER_STARTED,
         f"Leader <tp> with topic id <topic_id:word> {_STARTS}{{partition epoch <partition_epoch:int>, }}?high "
         f"watermark "
-        "<high_watermark:int>, ISR [<isr>], adding replicas [<adding>] and removing replicas [<removing>]"
+        "<high_watermark:long>, ISR [<isr>], adding replicas [<adding>] and removing replicas [<removing>]"
         "{ (under-min-isr)}?{ }?. Previous leader <previous_leader>epoch was <previous_epoch:int>.",
     ),
     (
         ControllerKind.FOLLOWER_STARTED,
-        f"Follower <tp> {_STARTS}{{partition epoch <partition_epoch:int> and }}?high watermark <high_watermark:int>."
+        f"Follower <tp> {_STARTS}{{partition epoch <partition_epoch:int> and }}?high watermark <high_watermark:long>."
         "{ Current leader is <leader:int>.}? Previous leader <previous_leader>epoch was <previous_epoch:int>.",
     ),
     (ControllerKind.REPLICA_CREATED, "Creating new partition <tp> with topic id <topic_id:word>."),
@@ -273,7 +273,7 @@ KRAFT: Forms = (
     (ControllerKind.UNCLEAN_CHANGE, "UNCLEAN partition change for <tp> with topic ID <topic_id:word>: <text>"),
     (
         ControllerKind.BROKER_FENCED,
-        "Fencing broker <broker_id:int>{ at epoch <epoch:int>}? because its session has timed out.",
+        "Fencing broker <broker_id:int>{ at epoch <epoch:long>}? because its session has timed out.",
     ),
     (ControllerKind.CONTROLLER_KNOWN, "In the new epoch <epoch:int>, the leader is <leader:word>."),
     (

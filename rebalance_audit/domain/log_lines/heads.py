@@ -22,6 +22,8 @@ from itertools import islice
 from typing import Any
 
 QUARTER_HOUR_MS = 900_000
+_YEAR_10_000_MS = 253_402_300_800_000
+"""By `date -u -d 10000-01-01 +%s`; what is later is no time, and may fit into no column."""
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)"
 _DATE_TIME = r"(\d{4}-\d\d-\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[,.](\d{1,9}))?"
@@ -333,18 +335,24 @@ def _json_context(value: dict[str, Any]) -> str | None:
 def _json_time(value: dict[str, Any]) -> tuple[int, int | None] | None:
     """(local, UTC or None) of the first time key that can be read."""
     for key in _TIME_KEYS:
-        found = value.get(key)
-        if isinstance(found, dict) and isinstance(found.get("epochSecond"), int):
-            at = int(found["epochSecond"]) * 1000 + int(found.get("nanoOfSecond", 0)) // 1_000_000
-            return at, at
-        if isinstance(found, int | float) and not isinstance(found, bool):
-            at = int(found if found >= 100_000_000_000 else found * 1000)
-            return at, at
-        if isinstance(found, str):
-            match = re.match(_DATE_TIME + _ZONE, found)
-            if match is None:
-                continue
-            day, hour, minute, second, fraction, zone = match.groups()
-            local = _day_ms(day) + (int(hour) * 3600 + int(minute) * 60 + int(second)) * 1000 + _millis(fraction)
-            return local, (local - _zone_ms(zone) if zone else None)
+        try:
+            told = _json_instant(value.get(key))
+        except (ValueError, OverflowError, TypeError):  # infinity, the 99th of a month, text for a number
+            continue
+        if told is not None and 0 <= told[0] < _YEAR_10_000_MS:
+            return told
     return None
+
+
+def _json_instant(found: Any) -> tuple[int, int | None] | None:
+    if isinstance(found, dict) and isinstance(found.get("epochSecond"), int):
+        at = int(found["epochSecond"]) * 1000 + int(found.get("nanoOfSecond", 0)) // 1_000_000
+        return at, at
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        at = int(found if found >= 100_000_000_000 else found * 1000)
+        return at, at
+    if not isinstance(found, str) or (match := re.match(_DATE_TIME + _ZONE, found)) is None:
+        return None
+    day, hour, minute, second, fraction, zone = match.groups()
+    local = _day_ms(day) + (int(hour) * 3600 + int(minute) * 60 + int(second)) * 1000 + _millis(fraction)
+    return local, (local - _zone_ms(zone) if zone else None)

@@ -133,9 +133,9 @@ RULES: Rules = rules(
         (
             LogKind.COORDINATOR_LOADED,
             "Finished loading of metadata from <offsets_partition:partition> with epoch <epoch:int> in "
-            "<duration_ms:int>ms "
-            "where <scheduler_ms:int>ms was spent in the scheduler. Loaded <record_count:int> records which total to "
-            "<loaded_bytes:int> bytes.",
+            "<duration_ms:long>ms "
+            "where <scheduler_ms:long>ms was spent in the scheduler. Loaded <record_count:long> records which total to "
+            "<loaded_bytes:long> bytes.",
         ),
         (
             LogKind.COORDINATOR_LOADED,

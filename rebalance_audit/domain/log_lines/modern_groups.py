@@ -14,23 +14,23 @@ FORMS: tuple[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]], ...] 
     (LogKind.EPOCH_BUMPED, "[GroupId <group_id>] Bumped group epoch to <group_epoch:int>."),
     (
         LogKind.EPOCH_BUMPED,
-        "[GroupId <group_id>] Bumped group epoch to <group_epoch:int> with metadata hash <metadata_hash:int>.",
+        "[GroupId <group_id>] Bumped group epoch to <group_epoch:int> with metadata hash <metadata_hash:long>.",
     ),
     (
         LogKind.EPOCH_BUMPED,
         "[GroupId <group_id>][MemberId <member_id>] Bumped streams group epoch to <group_epoch:int> with metadata hash "
-        "<metadata_hash:int>{ and validated topic epoch <validated_epoch:int>}?.",
+        "<metadata_hash:long>{ and validated topic epoch <validated_epoch:int>}?.",
         {"group_type": "streams"},
     ),
     (
         LogKind.TARGET_COMPUTED,
         "[GroupId <group_id>] Computed a new target assignment for epoch <group_epoch:int> with '<assignor>' assignor"
-        "{ in <duration_ms:int>ms}?.",
+        "{ in <duration_ms:long>ms}?.",
     ),
     (
         LogKind.TARGET_COMPUTED,
         "[GroupId <group_id>] Computed a new target assignment for epoch <group_epoch:int> with '<assignor>' assignor"
-        "{ in <duration_ms:int>ms}?: <target_assignment>.",
+        "{ in <duration_ms:long>ms}?: <target_assignment>.",
     ),
     *(
         (
@@ -41,10 +41,10 @@ FORMS: tuple[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]], ...] 
         for cause in ("assignment interval", "initial rebalance delay")
     ),
     (LogKind.TOPIC_METADATA_COMPUTED, "[GroupId <group_id>] Computed new subscription metadata: <metadata>."),
-    (LogKind.TOPIC_METADATA_COMPUTED, "[GroupId <group_id>] Computed new metadata hash: <metadata_hash:int>."),
+    (LogKind.TOPIC_METADATA_COMPUTED, "[GroupId <group_id>] Computed new metadata hash: <metadata_hash:long>."),
     (
         LogKind.TOPIC_METADATA_COMPUTED,
-        "[GroupId <group_id>][MemberId <member_id>] Computed new metadata hash: <metadata_hash:int>.",
+        "[GroupId <group_id>][MemberId <member_id>] Computed new metadata hash: <metadata_hash:long>.",
         {"group_type": "streams"},
     ),
     (

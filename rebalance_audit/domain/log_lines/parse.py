@@ -9,6 +9,7 @@ from typing import Any
 
 from rebalance_audit.domain.log_lines import clients, connect_worker, java_coordinator, scala_coordinator
 from rebalance_audit.domain.log_lines.heads import LogHead, inner_logger_starts, read_head
+from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.rules import (
     Reading,
     Rule,
@@ -108,7 +109,9 @@ def _parse(source: SourceLine) -> tuple[LogEvent | None, bool]:
 
 def _coordinator(source: SourceLine, head: LogHead, prefix: re.Match[str]) -> tuple[LogEvent | None, bool]:
     java, partition_text = prefix["java"], prefix["partition"]
-    broker_id = int(java or prefix["scala"] or prefix["manager"])
+    broker_id = java_int(java or prefix["scala"] or prefix["manager"])
+    if broker_id is None:
+        return None, False
     partition = int(partition_text) if partition_text else None
     found = _read_coordinator(
         head, head.message[prefix.end() :], java_coordinator.RULES if java else scala_coordinator.RULES, partition
@@ -211,8 +214,9 @@ def _worker_values(reading: Reading) -> dict[str, Any]:
     resource = fields.pop("resource", None)
     if resource is not None:
         connector, _, task = resource.rpartition("-")
-        if connector and task.isdigit():
-            fields["connector"], fields["task"] = connector, int(task)
+        number = java_int(task)
+        if connector and number is not None:
+            fields["connector"], fields["task"] = connector, number
         else:
             fields["connector"] = resource
     return fields

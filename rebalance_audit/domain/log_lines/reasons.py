@@ -42,7 +42,7 @@ _JOIN_REASONS: tuple[tuple[str, str], ...] = (
     ("Shutdown requested", "client_requested"),
     ("Active tasks corrupted", "client_requested"),
 )
-_FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for (\d+)")
+_FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for ([0-9]{1,19})")
 # What Java clients send on their own account: not the user's words of enforceRebalance("…").
 _OWN_JOIN_REASONS = (
     "rebalance failed due to ",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.reasons import (
     ends_in_uuid,
     is_known_reason,
@@ -148,8 +149,7 @@ def _partition(text: str) -> int:
 
 def _epoch(text: str) -> int | None:
     """Of `5`, `OptionalInt[5]`; none of `OptionalInt.empty`."""
-    digits = re.search(r"\d+", text)
-    return int(digits[0]) if digits else None
+    return java_int(text.removeprefix("OptionalInt[").rstrip(".]"))
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -164,7 +164,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _error(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdigit() else text
+    number = java_int(text)
+    return text if number is None else number
 
 
 _INTEGERS = (

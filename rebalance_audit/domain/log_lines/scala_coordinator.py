@@ -177,9 +177,9 @@ RULES: Rules = rules(
         ),
         (
             LogKind.COORDINATOR_LOADED,
-            "Finished loading offsets and group metadata from <offsets_partition:partition> in <duration_ms:int> "
+            "Finished loading offsets and group metadata from <offsets_partition:partition> in <duration_ms:long> "
             "milliseconds"
-            "{ for epoch <epoch:word>}?{, of which <scheduler_ms:int> milliseconds was spent in the scheduler.}?",
+            "{ for epoch <epoch:word>}?{, of which <scheduler_ms:long> milliseconds was spent in the scheduler.}?",
         ),
         (
             LogKind.COORDINATOR_UNLOADED,

@@ -1,8 +1,8 @@
 """Message templates: Kafka's fixed words around fields, matched in linear time whatever a client wrote into them.
 
-A template is written as formats are quoted in our documents: `<name>` is free text, `<name:int>` a number,
-`<name:word>` text without blanks, `<name:ids>` numbers with commas, `<name:a|b>` one of the words; `{…}?` may be
-missing.
+A template is written as formats are quoted in our documents: `<name>` is free text, `<name:int>` and `<name:long>`
+numbers that fit into these types of Java, `<name:word>` text without blanks, `<name:ids>` numbers with commas,
+`<name:a|b>` one of the words; `{…}?` may be missing.
 Fixed words and closed fields between two free texts form a *hinge*. Hinges are looked for from the right, the last
 one that leaves room for the others is taken: so a group id may contain the template's own words, the tail may not.
 Regular expressions with two free parts would take quadratic time on hostile lines; this does not.
@@ -11,16 +11,19 @@ Regular expressions with two free parts would take quadratic time on hostile lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _FIELD = re.compile(r"<(\w+)(?::([^<>]+))?>|\{([^{}]+)\}\?")
+_NUMBER = re.compile(r"<(\w+):(int|long)>")
 _CLOSED = {
-    "int": r"-?\d{1,19}",
+    "int": r"-?[0-9]{1,10}",
+    "long": r"-?[0-9]{1,19}",
     "word": r"\S{1,255}",
     "partition": r"__consumer_offsets-\d{1,6}",
     "ids": r"[\d, ]{0,1000}",
 }
+_LIMITS = {"int": 1 << 31, "long": 1 << 63}
 _TAIL_WINDOW = 1200
 _MAX_READINGS = 16
 
@@ -48,12 +51,22 @@ class Template:
     """Fixed text inside the tail, for a cheap look before the search."""
     needle: str
     """Fixed text that every message of this form contains."""
+    numbers: tuple[tuple[str, int], ...]
+    """Names of the fields that are numbers, and the least number that is too large."""
 
     def readings(self, message: str) -> list[dict[str, str | None]]:
         """Every way to read the message by this template, the one with the rightmost hinges first; [] if none.
 
         More than one way means that free text contains the template's own words.
         """
+        return [fields for fields in self._fitting(message) if self._could_be_printed(fields)]
+
+    def _could_be_printed(self, fields: Mapping[str, str | None]) -> bool:
+        """Whether its numbers are Java's: greater ones are a client's, and fit into no column."""
+        told = ((fields[name], limit) for name, limit in self.numbers)
+        return all(text is None or -limit <= int(text) < limit for text, limit in told)
+
+    def _fitting(self, message: str) -> list[dict[str, str | None]]:
         start = self.first.match(message)
         if start is None:
             return []
@@ -136,6 +149,7 @@ def template(text: str) -> Template:
         tail=tail,
         tail_literal=max(fixed[-1], key=len) if tail is not None else "",
         needle=max((run for runs in fixed for run in runs), key=len),
+        numbers=tuple((name, _LIMITS[kind]) for name, kind in _NUMBER.findall(text)),
     )
 
 

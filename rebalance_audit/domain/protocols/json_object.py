@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 
-_INT64 = range(-(2**63), 2**63)
+_INT32 = range(-(2**31), 2**31)
+"""All numbers in these objects are Java's `int`."""
 
 
 class JsonObject:
@@ -39,7 +40,7 @@ class JsonObject:
         value = self.fields.get(field)
         if value is None:
             return None
-        if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
+        if not isinstance(value, int) or isinstance(value, bool) or value not in _INT32:
             self._refuse(field)
         return value
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.reassign.model import Throttle
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -143,7 +144,8 @@ def throttled_replicas(value: str | None, partition: int) -> frozenset[int] | No
     if value is None or value.strip() == "*":
         return None
     pairs = (pair.strip().partition(":") for pair in value.split(","))
-    return frozenset(int(b) for p, _, b in pairs if p == str(partition) and b.isdigit())
+    told = (java_int(broker) for number, _, broker in pairs if number == str(partition))
+    return frozenset(broker for broker in told if broker is not None)
 
 
 def slows(throttles: list[Throttle], topic: str, partition: int, leader: int | None, adding: tuple[int, ...]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.metadata import Change, MetadataReader, SourceMetadata
 from rebalance_audit.domain.metadata.brokers import (
     BrokerRegistrationChangeRecord,
@@ -247,8 +248,8 @@ class KRaftFold:
             else:
                 self.throttles.set(resource_type, record.resource_name, record.name, record.value, at_ms, change.ref)
         elif record.name == MIN_ISR and (resource_type == "topic" or not record.resource_name):
-            if record.value is not None and record.value.isdigit():
-                self.min_isr[record.resource_name] = int(record.value)
+            if record.value is not None and (least := java_int(record.value)) is not None:
+                self.min_isr[record.resource_name] = least
             else:
                 self.min_isr.pop(record.resource_name, None)
 

@@ -67,10 +67,11 @@ _SIGNS = (
     "Replayed BrokerRegistrationChangeRecord",
 )
 _ENTRY = re.compile("(" + "|".join(re.escape(name) for name in THROTTLES) + r")(?: -> |=)")
-_REGISTERED = re.compile(r"(\w+)=(?:\[([^\]]*)\]|(-?\d{1,18}))")
+_REGISTERED = re.compile(r"(\w+)=(?:\[([^\]]*)\]|(-?[0-9]{1,18})(?!\w))")
 PREFERRED_RUN, PARTITION_SEEN, SEGMENT_ROLLED = "preferred_run", "partition_seen", "segment_rolled"
 DISK_LOST, BROKER_CHANGED, NO_HEARTBEAT = "disk_lost", "broker_changed", "no_heartbeat"
 REQUEST_HANDLED, REPLICAS_STORED, STATE_SENT = "request_handled", "replicas_stored", "state_sent"
+_LONGS = ("offset", "high_watermark", "epoch")
 _SAME_OUTAGE_MS = 30_000
 """A broker without a controller says so every broker.heartbeat.interval.ms and more: 4 s by default."""
 _BY_BROKERS = (ControllerKind.LEADER_STARTED, ControllerKind.FOLLOWER_STARTED, PARTITION_SEEN)
@@ -104,7 +105,7 @@ class LogLines:
 
     def read(self, sources: Iterable[SourceLine]) -> LogLines:
         for source in sources:
-            self.lines.extend(self._parsed(source))
+            self.lines.extend(line for line in self._parsed(source) if _could_be_printed(line.event))
         return self
 
     def take(self, events: Iterable[ControllerEvent]) -> LogLines:
@@ -201,6 +202,20 @@ def _own_form(message: str) -> tuple[str, int | None, str | None, int | None, di
         fields = {"broker_id": int(found[2]), "fenced": {"true": 1, "false": -1}.get(found[3]) or int(found[3])}
         return BROKER_CHANGED, int(found[1]), None, None, fields | ({"level": int(level[1])} if level else {})
     return None
+
+
+def _could_be_printed(event: ControllerEvent) -> bool:
+    """Whether ids and epochs are Java's `int`: greater ones are a client's words, and fit into no column."""
+    told: list[Any] = [event.logged_by, *(value for name, value in event.fields.items() if name not in _LONGS)]
+    while told:
+        match told.pop():
+            case int(number) if not -(1 << 31) <= number < 1 << 31:
+                return False
+            case tuple(several):
+                told.extend(several)
+            case dict(inner):
+                told.extend(inner.values())
+    return True
 
 
 def registration(text: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
 from rebalance_audit.domain.reassign.transitions import Attempts, Key
 from rebalance_audit.domain.reassign.zookeeper_partitions import Elections, Partition
 
-_REQUEST = re.compile(r"\(Leader:(-?\d+),ISR:([\d,]*),")
+_REQUEST = re.compile(r"\(Leader:(-?\d{1,9}),ISR:((?:\d{1,9},)*\d{0,9}),")
 _SAME_CHANGE_MS = 2_000
 """A leader tells of an ISR change up to 200 ms after the controller: within this time it is the same one."""
 

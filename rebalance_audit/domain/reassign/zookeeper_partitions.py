@@ -6,12 +6,13 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.reassign.brokers import Brokers
 from rebalance_audit.domain.reassign.lines import Line
 from rebalance_audit.domain.reassign.model import LeaderElection, PartitionState
 from rebalance_audit.domain.reassign.transitions import Key
 
-_RESULT = re.compile(r"([\w.-]{1,249}-\d{1,9}) -> (?:Right\((-?\d+)\)|Left\(ApiError\(error=(\w+))")
+_RESULT = re.compile(r"([\w.-]{1,249}-\d{1,9}) -> (?:Right\((-?\d{1,9})\)|Left\(ApiError\(error=(\w+))")
 _CAUSES = {"AdminClientTriggered": "tool", "ZkTriggered": "znode", "AutoTriggered": "automatic"}
 _ELECTION_MS = 10_000
 """An election that was begun has ended, or failed, by then."""
@@ -75,8 +76,8 @@ class Elections:
         cause = _CAUSES.get(line.fields["cause"], "unknown")
         for tp in line.fields["partitions"]:
             topic, _, number = tp.rpartition("-")
-            if number.isdigit():
-                self._asked[(topic, int(number))] = (line.at_ms, cause, line.event.ref)
+            if (partition := java_int(number)) is not None:
+                self._asked[(topic, partition)] = (line.at_ms, cause, line.event.ref)
 
     def results(self, line: Line) -> None:
         cause = _CAUSES.get(str(line.fields.get("cause")), "unknown")

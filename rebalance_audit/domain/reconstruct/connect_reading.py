@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.model import LogEvent
 from rebalance_audit.domain.protocols import connect_protocol
 from rebalance_audit.domain.protocols.connect_protocol import ConnectAssignment, ConnectorTask, ConnectWorkerState
@@ -247,8 +248,8 @@ def _line_resources(line: LogEvent, connectors: str, tasks: str) -> frozenset[Re
     found: set[Resource] = {(name, None) for name in line.fields.get(connectors) or ()}
     for name in line.fields.get(tasks) or ():
         match = _TASK_NAME.match(name)
-        if match:
-            found.add((match["connector"], int(match["task"])))
+        if match and (task := java_int(match["task"])) is not None:
+            found.add((match["connector"], task))
     return frozenset(found)
 
 
