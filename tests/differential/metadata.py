@@ -19,8 +19,8 @@ from rebalance_audit.domain.wire import DecodeError, DecodeReason
 from tests.differential.cases import GOLDEN, damage
 from tests.differential.comparison import Disagreement, Tally
 from tests.differential.oracle import Answer, Case, Kind
+from tests.domain.metadata.dumped_form import camel
 from tests.domain.metadata.encoder import LAYOUTS, record, topic_id
-from tests.domain.metadata.test_dumped import camel
 
 DAMAGED_PER_WHOLE = 9
 _NOT_YET: Mapping[str, Mapping[int, int]] = {

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ingest.segments import read_segment
 from rebalance_audit.domain.metadata import decode_metadata
+from tests.domain.metadata.dumped_form import as_dumped, holds
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 DUMPED = sorted((Path(__file__).parent / "dumped").glob("*.jsonl.gz"))
-
-
-def camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.title() for part in rest)
-
-
-def as_dumped(thing: Any) -> Any:
-    if is_dataclass(thing):
-        return {camel(f.name): as_dumped(getattr(thing, f.name)) for f in fields(thing) if f.name != "unknown_tags"}
-    return [as_dumped(item) for item in thing] if isinstance(thing, tuple) else thing
-
-
-def holds(ours: Any, theirs: Any) -> bool:
-    """Every field the tool shows has the same value; what it leaves out is at its default."""
-    if isinstance(theirs, dict):
-        return all(name in ours and holds(ours[name], value) for name, value in theirs.items())
-    if isinstance(theirs, list) and theirs and isinstance(theirs[0], dict):
-        return len(ours) == len(theirs) and all(map(holds, ours, theirs))
-    return bool(ours == theirs)
 
 
 def read_all(file: Path) -> dict[int, tuple[int, bytes]]:

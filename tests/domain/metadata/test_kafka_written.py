@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain.metadata import RECORD_TYPES, decode_metadata
+from tests.domain.metadata.dumped_form import as_dumped, holds
 from tests.domain.metadata.encoder import LAYOUTS
-from tests.domain.metadata.test_dumped import as_dumped, holds
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "kafka_written.jsonl").read_text().splitlines()]
 

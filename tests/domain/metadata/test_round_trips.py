@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from rebalance_audit.domain.metadata import decode_metadata, redact_metadata
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
+from tests.domain.metadata.dumped_form import as_dumped, holds
 from tests.domain.metadata.encoder import _STRUCTS, LAYOUTS, record, topic_id
-from tests.domain.metadata.test_dumped import as_dumped, holds
+from tests.encoders import uvarint
 
 _LIMITS = {"int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
 
@@ -35,12 +37,16 @@ def a_value(kind: str) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def records(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
-    number, version = draw(st.sampled_from(sorted(LAYOUTS)))
+def content_of(draw: st.DrawFn, number: int, version: int) -> dict[str, Any]:
     plain, tags = LAYOUTS[number, version]
     content = {name: draw(a_value(kind)) for name, kind in plain}
-    content |= {name: draw(a_value(kind)) for name, kind in tags.values() if draw(st.booleans())}
-    return number, version, content
+    return content | {name: draw(a_value(kind)) for name, kind in tags.values() if draw(st.booleans())}
+
+
+@st.composite
+def records(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
+    number, version = draw(st.sampled_from(sorted(LAYOUTS)))
+    return number, version, draw(content_of(number, version))
 
 
 @given(records())
@@ -63,13 +69,48 @@ def test_tags_of_a_later_release_are_kept_and_harm_nothing(
     assert holds(as_dumped(read.value), fields)
 
 
-@given(records(), st.data())
-@settings(max_examples=120, deadline=None)
-def test_a_record_that_is_cut_short_is_refused(story: tuple[int, int, dict[str, Any]], data: st.DataObject) -> None:
-    whole = record(*story)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(DecodeError):
-        decode_metadata(whole[:cut])
+@pytest.mark.parametrize(("number", "version"), sorted(LAYOUTS))
+@given(data=st.data())
+@settings(max_examples=4, deadline=None)
+def test_every_proper_prefix_and_what_follows_is_refused_at_its_byte(
+    number: int, version: int, data: st.DataObject
+) -> None:
+    whole = record(number, version, data.draw(content_of(number, version)))
+    for cut in {0, 1, 2, 3, len(whole) - 1, data.draw(st.integers(0, len(whole) - 1))}:
+        if cut < len(whole):
+            with pytest.raises(DecodeError) as refused:
+                decode_metadata(whole[:cut])
+            assert refused.value.reason is DecodeReason.SHORT_BUFFER
+            assert 0 <= refused.value.at <= cut
+    with pytest.raises(DecodeError) as refused:
+        decode_metadata(whole + b"x")
+    assert refused.value.at >= len(whole)
+    if number != 12:  # whose layout to 3.2 would go on for longer
+        assert (refused.value.reason, refused.value.at) == (DecodeReason.TRAILING_BYTES, len(whole))
+
+
+@pytest.mark.parametrize(("number", "version"), sorted(LAYOUTS))
+@given(data=st.data())
+@settings(max_examples=2, deadline=None)
+def test_every_layout_is_read_back_with_the_tags_of_a_later_release(
+    number: int, version: int, data: st.DataObject
+) -> None:
+    content = data.draw(content_of(number, version))
+    read = decode_metadata(record(number, version, content, unknown_tags={999: b"later"}))
+    assert holds(as_dumped(read.value), content)
+    assert (999, b"later") in read.value.unknown_tags
+
+
+@pytest.mark.parametrize("count", [1 << 20, (1 << 31) - 1])
+def test_a_count_greater_than_the_bytes_left_allocates_nothing(count: int) -> None:
+    head = b"\x01\x03\x02" + bytes(4) + bytes(16)  # a partition's id and topic, then its replicas
+    tracemalloc.start()
+    with pytest.raises(DecodeError) as refused:
+        decode_metadata(head + uvarint(count + 1) + bytes(8))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused.value.reason is DecodeReason.SHORT_BUFFER
+    assert peak < 20_000
 
 
 @given(st.binary(max_size=200))
