@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class Cluster:
     cluster_id: str
     group_count: int
     rebalance_count: int
+    reassignment_count: int
     open_finding_count: int
     gap_count: int
     source_count: int
@@ -134,6 +136,14 @@ class Finding:
     group_id: str | None = None
     """The group whose history shows it; None where it is about the evidence itself."""
     evidence: tuple[str, ...] = ()
+
+    def told(self) -> dict[str, object]:
+        """The numbers by name; text that is no JSON object stands under `numbers`."""
+        try:
+            found = json.loads(self.numbers) if self.numbers else {}
+        except ValueError:
+            found = self.numbers
+        return found if isinstance(found, dict) else {"numbers": found}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

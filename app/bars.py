@@ -144,7 +144,8 @@ def family_legend_html(families: Sequence[str]) -> Html:
 
 CONNECT_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> running</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> not running, by design: '
+    "waiting for a worker, or handed over</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> lost or failed</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-resting"></span> paused, stopped, restarting</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> unassigned</span></div>'

@@ -5,7 +5,8 @@ import streamlit as st
 from app import bars, page, sentences, words
 from app.answers import Finding, Headline, Reassignment, now_ms
 from app.coincidence import Coincidence
-from app.words import fill
+from app.sentences.reassignment import Advice
+from app.words import Html, fill
 
 MOST_REASONS = 4
 
@@ -29,13 +30,24 @@ def findings(found: list[Finding]) -> None:
                 '<p class="ra-note">{rule}, {status}, since {since}{advice}</p></div>',
                 s=f.severity if f.status == "open" else "info",
                 level=words.SEVERITY_WORDS[f.severity],
-                title=words.visible(f.title),
+                title=words.utc_in(words.visible(f.title), tz),
                 rule=f.rule_id,
                 status=f.status,
                 since=words.when(f.first_seen_at_ms, now, tz),
                 advice=f". What to do: {words.visible(f.advice)}" if f.advice else "",
             )
         )
+
+
+def findings_of_group(found: list[Finding]) -> None:
+    """The worst of one group, and where the rest is."""
+    findings(found[:6])
+    if len(found) == 1:
+        only = found[0]
+        page.link("The finding, with its evidence", "findings", cluster=only.cluster_id, finding=only.finding_id)
+    elif found:
+        label = f"All {len(found)} findings of this group"
+        page.link(label, "findings", cluster=found[0].cluster_id, group=found[0].group_id)
 
 
 def typed(stalled: list[Reassignment]) -> None:
@@ -53,10 +65,7 @@ def typed(stalled: list[Reassignment]) -> None:
                 why=one.why,
             )
         )
-        for i, (text, command) in enumerate(one.steps):
-            page.say("{lead}{text}{end}", lead="What to do: " if i == 0 else "", text=text, end=":" if command else "")
-            if command is not None:
-                st.code(command, language=None, wrap_lines=True, height=180 if len(command) > 700 else "content")
+        steps(one)
         if len(one.reassignments) > sentences.MOST_IN_ONE_COMMAND:
             page.note(
                 "The command names the first {n} of {all}: with your plan's own file all of them end at once.",
@@ -67,7 +76,23 @@ def typed(stalled: list[Reassignment]) -> None:
         left = words.count(len(reasons) - MOST_REASONS, "more reason", "more reasons")
         page.note("{n}, each for fewer partitions: the table below names them.", n=left)
     if stalled:
-        page.note("Nothing is ever run from here: copy it, put your broker for HOST:PORT, and check it first.")
+        never_run()
+
+
+def steps(advice: Advice) -> None:
+    for i, (text, command) in enumerate(advice.steps):
+        page.say(
+            "{lead}{text}{end}",
+            lead=Html("<b>What to do:</b> ") if i == 0 else "",
+            text=words.visible(text),
+            end=":" if command else "",
+        )
+        if command is not None:
+            st.code(command, language=None, wrap_lines=True, height=180 if len(command) > 700 else "content")
+
+
+def never_run() -> None:
+    page.note("Nothing is ever run from here: copy it, put your broker for HOST:PORT, and check it first.")
 
 
 def in_time_with(found: list[Coincidence], cluster_id: str) -> None:

@@ -11,6 +11,7 @@ from app import words
 from app.answers import NOT_RUNNING, is_by_design
 from app.charts.marks import rebalance_marks, together
 from app.charts.time_line import BARS, LONGEST_LANES, Style, TimeLine, empty, overlap_steps
+from rebalance_audit.domain.detect.history import worker_name
 
 _CONNECT_STYLE = {
     "RUNNING": Style.WORKING,
@@ -58,7 +59,10 @@ def connect_time_line(
         bars.append((lane, max(t.from_ms, from_ms), min(end, to_ms), 1.0, int(style), tip))
     frame = pd.DataFrame(bars, columns=list(BARS)) if bars else empty(BARS)
     marks = together(rebalance_marks(rebalances), first_text=len(texts))
-    labels = [words.name(what, 40) + (f" @ {words.name(worker, 30)}" if worker else "") for worker, what in place]
+    labels = [
+        f"{words.name(worker_name(worker), 24)} {words.name(what, 30)}".strip() if worker else words.name(what, 40)
+        for worker, what in place
+    ]
     return TimeLine(
         from_ms=from_ms,
         to_ms=max(to_ms, from_ms + 1),
@@ -69,7 +73,7 @@ def connect_time_line(
         targets=marks.targets,
         left_out=max(0, len(keys) - len(place)),
         above=_not_running_steps(tasks, from_ms, to_ms, by_design=True),
-        above_name="tasks waiting by design",
+        above_name="tasks not running, by design",
         above_tone="waiting",
         below=_not_running_steps(tasks, from_ms, to_ms, by_design=False),
         below_name="tasks not running, not by design",

@@ -59,10 +59,10 @@ def brokers_time_line(
 
 
 def brokers_of(r: Reassignment) -> list[int]:
-    """All that ever had or were to have a replica of it: those it had first, in their order."""
+    """All that ever had or were to have a replica of it, by number."""
     named = [b for step in r.steps for b in step.replicas]
     lists = (r.original_replicas or (), r.target_replicas or (), r.adding_replicas, r.removing_replicas)
-    return list(dict.fromkeys([*named, *(b for some in lists for b in some)]))
+    return sorted({*named, *(b for some in lists for b in some)})
 
 
 def standing(step: ReassignmentStep, broker: int) -> str:

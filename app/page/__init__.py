@@ -5,6 +5,7 @@ from app.page.address import (
     default_span,
     flag_in_address,
     go,
+    group_in_address,
     link,
     number_param,
     open_target,
@@ -17,7 +18,7 @@ from app.page.address import (
 )
 from app.page.frame import follow, reader, reader_with_groups, run, style
 from app.page.picture import time_line
-from app.page.saying import clickable_table, facts, heading, note, panel, say, table, title
+from app.page.saying import clickable_table, facts, heading, long_table, note, panel, say, table, title
 
 __all__ = [
     "choice_in_address",
@@ -27,8 +28,10 @@ __all__ = [
     "flag_in_address",
     "follow",
     "go",
+    "group_in_address",
     "heading",
     "link",
+    "long_table",
     "note",
     "number_param",
     "open_target",

@@ -59,10 +59,16 @@ def _short(text: str) -> str:
 
 
 def choice_in_address(
-    label: str, name: str, options: list[str], placeholder: str = "all", say: Callable[[str], str] = _short
+    label: str,
+    name: str,
+    options: list[str],
+    placeholder: str = "all",
+    say: Callable[[str], str] = _short,
+    otherwise: str | None = None,
 ) -> str | None:
+    """One of the options; `otherwise` where the address names none of them."""
     now = param(name)
-    st.session_state[f"address-{name}"] = now if now in options else None
+    st.session_state[f"address-{name}"] = now if now in options else otherwise
     return st.selectbox(
         label,
         options,
@@ -72,6 +78,27 @@ def choice_in_address(
         args=(name,),
         format_func=say,
     )
+
+
+def group_in_address(label: str, groups: list[tuple[str, str]]) -> tuple[str, str]:
+    """One of these (cluster, group), the first where the address names none of them."""
+    named = (param("cluster"), param("group"))
+    now = next((g for g in groups if g == named), groups[0])
+    if len(groups) > 1:
+        st.session_state["address-group"] = now
+
+        def change() -> None:
+            cluster_id, group_id = st.session_state["address-group"]
+            st.query_params.update(address(cluster=cluster_id, group=group_id))
+
+        st.selectbox(
+            label,
+            groups,
+            key="address-group",
+            on_change=change,
+            format_func=lambda g: f"{words.name(g[1], 50)} @ {words.name(g[0], 40)}",
+        )
+    return now
 
 
 def switch_in_address(label: str, name: str, options: list[str]) -> str:

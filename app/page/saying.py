@@ -62,11 +62,31 @@ def table(head: list[str], rows: list[list[str | Html]]) -> None:
     )
 
 
+def _for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table can be downloaded: a name that a spreadsheet would take for a formula has a quote before it."""
+    quoted = {
+        column: [f"'{v}" if isinstance(v, str) and v.startswith(("=", "+", "-", "@")) else v for v in frame[column]]
+        for column in frame.select_dtypes(include="object")
+    }
+    return frame.assign(**quoted)
+
+
+def long_table(frame: pd.DataFrame, columns: dict[str, Any] | None = None, rows: int = 12) -> None:
+    """A table of up to thousands of rows, `rows` of them in sight."""
+    st.dataframe(
+        _for_spreadsheets(frame),
+        hide_index=True,
+        column_config=columns,
+        height=38 + 35 * max(1, min(len(frame), rows)),
+        placeholder="not known",
+    )
+
+
 def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, height: int | None = None) -> int | None:
-    """A table of up to thousands of rows; the number (in `frame`) of the row that was clicked."""
+    """As `long_table`; the number (in `frame`) of the row that was clicked."""
     shown = min(len(frame), 15)
     event = st.dataframe(
-        frame,
+        _for_spreadsheets(frame),
         hide_index=True,
         column_config=columns,
         key=key,

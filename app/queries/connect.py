@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from app.answers import ConnectTask, Span
+from app.answers import NOT_RUNNING, ConnectTask, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import made
 
 
 class ConnectQuestions(FleetQuestions):
     def connect_groups(self) -> list[tuple[str, str]]:
+        """Cluster and group, those where most does not run now first, then the newest."""
         rows = self.rows(
-            "SELECT DISTINCT cluster_id, group_id FROM (SELECT cluster_id, group_id FROM gold.connect_task UNION ALL"
-            " SELECT cluster_id, group_id FROM gold.group WHERE protocol_type = 'connect') ORDER BY ALL"
+            """
+            SELECT cluster_id, group_id FROM (
+                SELECT cluster_id, group_id, (to_ms IS NULL AND state IN (SELECT unnest(?::VARCHAR[])))::INT AS down,
+                       from_ms AS at_ms FROM gold.connect_task
+                UNION ALL SELECT cluster_id, group_id, 0, last_rebalance_at_ms FROM gold.group
+                WHERE protocol_type = 'connect')
+            GROUP BY ALL ORDER BY sum(down) DESC, max(at_ms) DESC NULLS LAST, cluster_id, group_id
+            """,
+            (list(NOT_RUNNING),),
         )
         return [(row["cluster_id"], row["group_id"]) for row in rows]
 

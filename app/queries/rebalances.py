@@ -5,36 +5,70 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.answers import Finding, Member, Movement, Neighbours, Rebalance, Trigger
-from app.queries.tables import AT, Tables, finding_of, made
+from app.answers import Finding, Member, Movement, Neighbours, Rebalance, Span, Trigger
+from app.queries.tables import AT, T, Tables, finding_of, made
 
 
 class RebalanceQuestions(Tables):
     def rebalance(self, cluster_id: str, rebalance_id: str) -> Rebalance | None:
         """With its members and movements, the longest pause first."""
-        where = (cluster_id, rebalance_id)
-        rows = self.rows("SELECT * FROM gold.rebalance WHERE cluster_id = ? AND rebalance_id = ?", where)
-        if not rows:
-            return None
-        members = self.rows(
-            "SELECT * EXCLUDE (cluster_id, rebalance_id, group_id, generation_id, group_epoch) FROM "
-            "gold.rebalance_member"
-            " WHERE cluster_id = ? AND rebalance_id = ? ORDER BY group_instance_id, client_id, client_host, member_id",
-            where,
+        rows = self.rows(
+            "SELECT * FROM gold.rebalance WHERE cluster_id = ? AND rebalance_id = ?", (cluster_id, rebalance_id)
         )
-        movements = self.rows(
-            "SELECT * EXCLUDE (cluster_id, rebalance_id, group_id, generation_id, group_epoch) FROM gold.movement"
-            " WHERE cluster_id = ? AND rebalance_id = ?"
-            " ORDER BY pause_estimate_ms DESC NULLS LAST, topic, connector, partition, task, resource",
-            where,
+        return self._whole(cluster_id, rows)[0] if rows else None
+
+    def rebalances_around(self, cluster_id: str, group_id: str, span: Span, most: int = 200) -> list[Rebalance]:
+        """The group's rebalances in the span, the newest `most` of them, oldest first, each as from `rebalance`; and up
+        to 20 before and after, since what is told of one may begin or end outside the span."""
+        rows = self.rows(
+            f"""
+            WITH o AS (SELECT r.*, {AT} AS at_ms, row_number() OVER (ORDER BY coalesce(r.generation_id, r.group_epoch),
+                         r.rewrite_seq, {AT}, r.rebalance_id) AS place
+                       FROM gold.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?),
+                 ends AS (SELECT min(place) AS first, max(place) AS last FROM o WHERE at_ms BETWEEN ? AND ?)
+            SELECT o.* FROM o, ends WHERE place BETWEEN greatest(first, last - ? + 1) - 20 AND last + 20 ORDER BY place
+            """,
+            (cluster_id, group_id, span.from_ms, span.to_ms, most),
         )
-        row = {
-            **rows[0],
-            "triggers": tuple(made(Trigger, t) for t in rows[0]["triggers"] or ()),
-            "members": tuple(made(Member, m) for m in members),
-            "movements": tuple(made(Movement, m) for m in movements),
-        }
-        return made(Rebalance, row)
+        return self._whole(cluster_id, rows)
+
+    def _whole(self, cluster_id: str, rows: list[dict[str, Any]]) -> list[Rebalance]:
+        """Rows of gold.rebalance with their members and movements."""
+        ids = [row["rebalance_id"] for row in rows]
+        members = self._of_rebalances(
+            Member, "gold.rebalance_member", cluster_id, ids, "group_instance_id, client_id, client_host, member_id"
+        )
+        movements = self._of_rebalances(
+            Movement,
+            "gold.movement",
+            cluster_id,
+            ids,
+            "pause_estimate_ms DESC NULLS LAST, topic, connector, partition, task, resource",
+        )
+        return [
+            made(
+                Rebalance,
+                {
+                    **row,
+                    "triggers": tuple(made(Trigger, t) for t in row["triggers"] or ()),
+                    "members": tuple(members.get(row["rebalance_id"], ())),
+                    "movements": tuple(movements.get(row["rebalance_id"], ())),
+                },
+            )
+            for row in rows
+        ]
+
+    def _of_rebalances(
+        self, kind: type[T], table: str, cluster_id: str, ids: list[str], order: str
+    ) -> dict[str, list[T]]:
+        found: dict[str, list[T]] = {}
+        for row in self.rows(
+            f"SELECT * FROM {table} WHERE cluster_id = ? AND rebalance_id IN (SELECT unnest(?::VARCHAR[]))"
+            f" ORDER BY {order}",
+            (cluster_id, ids),
+        ):
+            found.setdefault(row["rebalance_id"], []).append(made(kind, row))
+        return found
 
     def neighbours(self, cluster_id: str, group_id: str, rebalance_id: str) -> Neighbours:
         rows = self.rows(

@@ -1,7 +1,7 @@
 """The sentence each page begins with. Pure: answers in, `Html` out."""
 
 from app.sentences.compare import compare
-from app.sentences.connect import absence, connect, cost_beside_eager, joining
+from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs
 from app.sentences.fleet import fleet, headline, trust
 from app.sentences.group import doubts, group, mostly
 from app.sentences.reassignment import (
@@ -17,18 +17,18 @@ from app.sentences.rebalance import known_as, owner, rebalance, stood_still
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
-    "absence",
     "advice",
     "coincidence",
     "coincidences",
     "compare",
     "connect",
+    "connector_changes",
     "cost_beside_eager",
+    "costs",
     "doubts",
     "fleet",
     "group",
     "headline",
-    "joining",
     "known_as",
     "mostly",
     "owner",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from app import words
 from app.answers import ConnectTask, Rebalance, Span, outages
-from app.connect_stories import Absence, Rounds
 from app.words import Html, fill
+from rebalance_audit.domain.connect_changes import ConnectorChange
 
 
 def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
@@ -25,7 +25,7 @@ def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
     still = sum(not o.is_over for o in down)
     parts = [
         fill(
-            "<b>{n} of {all} did not run at some time</b>: {waiting} waiting by design, {fault}.",
+            "<b>{n} of {all} did not run at some time</b>: {waiting} by design, {fault}.",
             n=f"{len({(o.connector, o.task) for o in down}):,}",
             all=words.count(all_count, "task"),
             waiting=words.seconds(design, "task"),
@@ -44,87 +44,42 @@ def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
     return words.join(parts, " ")
 
 
-_DELAY = Html(
-    "Connect keeps what a vanished worker ran for it for a while, in the hope that it returns "
-    "(<code>scheduled.rebalance.max.delay.ms</code>)."
-)
-
-
-def absence(a: Absence, end_ms: int) -> Html:
-    """A worker went: what became of what it ran, for a reader who never heard of the protocol."""
-    worker = words.code(a.worker, 50)
-    total = words.duration((end_ms if a.back_at_ms is None else a.back_at_ms) - a.gone_at_ms)
-    first = {
-        "open": "<b>{w} is gone.</b>",
-        "bounced": "<b>{w} went and came back.</b>",
-        "gone": "<b>{w} is gone for good.</b>",
-        "mixed": "<b>{w} went, and some of what it ran went elsewhere.</b>",
-    }[a.kind]
-    parts = [
-        fill(first, w=worker),
-        fill("It ran {what}; with it they stopped.", what=words.resources(a.resources, 5)),
-    ]
-    if a.noticed_at_ms is None:
-        parts.append(
-            Html(
-                "Nothing waited for it: the protocol is eager and hands everything out anew, or there is no delay, or "
-                "the leader that kept it was lost too."
-            )
+def connector_changes(changes: Sequence[ConnectorChange]) -> Html:
+    """How many changes of connectors stopped the work of others, and which did worst."""
+    hit = [c for c in changes if c.others]
+    if not hit:
+        return fill(
+            "{n}; none stopped anything of another connector.",
+            n=words.count(len(changes), "change of a connector", "changes of connectors"),
         )
-    else:
-        if a.noticed_at_ms > a.gone_at_ms:
-            noticed = words.duration(a.noticed_at_ms - a.gone_at_ms)
-            parts.append(fill("The other workers noticed {t} later.", t=noticed))
-        parts.append(_DELAY)
-    if a.kind == "open":
-        parts.append(fill("They stand still for {t} when the evidence ends.", t=total))
-    else:
-        ending = {
-            "bounced": "It was back before the wait was over and got all of it again; nothing else had to move.",
-            "gone": "It did not return, and they were handed to {to}.",
-            "mixed": "{n} run there again; the others were handed to {to}.",
-        }[a.kind]
-        if a.noticed_at_ms is None and a.kind == "gone":
-            ending = "They were handed to {to}."
-        to = words.join([words.code(w, 50) for w in a.to_workers[:3]], ", ")
-        parts.append(fill(ending, to=to or Html("others"), n=words.resources(a.returned, 3)))
-        waited = f", {words.duration(a.waited_ms)} of it waiting by design" if a.waited_ms is not None else ""
-        parts.append(fill("In all they stood still for up to {t}{waited}.", t=total, waited=waited))
-    return words.join(parts, " ")
-
-
-def joining(story: Rounds, found: Sequence[Rebalance]) -> Html:
-    """A worker joined: one round to give up, one to hand out. `found`: its rounds with members and movements."""
-    new = [m.worker_url for m in found[0].members if m.change == "joined" and m.worker_url] if found else []
-    who = words.join([words.code(w, 50) for w in new[:3]], ", ") if new else Html("A worker")
-    parts = [fill("<b>{who} joined.</b>", who=who)]
-    given_up = sum(story.revoked_counts)
-    if len(story.rebalance_ids) == 1 or not given_up:
-        parts.append(Html("It took one round: nothing that ran had to be taken from anyone."))
-    else:
-        parts.append(
-            fill(
-                "It took {n}: first the others were told to give up {k}, which stopped; then these were handed out "
-                "again, evenly. What does not have to move keeps running meanwhile.",
-                n="two rounds" if len(story.rebalance_ids) == 2 else f"{len(story.rebalance_ids):,} rounds",
-                k=words.things("connect", given_up),
-            )
-        )
-    pauses = [m.pause_estimate_ms for r in found for m in r.movements if m.pause_estimate_ms is not None]
-    if pauses:
-        kept = f"; {words.things('connect', story.kept_count)} never stopped" if story.kept_count else ""
-        parts.append(fill("They stood still for up to {t}{kept}.", t=words.duration(max(pauses)), kept=kept))
-    parts.append(cost_beside_eager(story))
-    return words.join([p for p in parts if p], " ")
-
-
-def cost_beside_eager(story: Rounds) -> Html:
-    if story.cost_seconds is None:
-        return Html("")
-    if story.eager_seconds is None:
-        return fill("It cost {c}.", c=words.seconds(story.cost_seconds, "task"))
+    worst = max(hit, key=lambda c: c.others_seconds)
     return fill(
-        "It cost {c}; had everything stopped, as under the eager protocol, it would have cost about {e}.",
-        c=words.seconds(story.cost_seconds, "task"),
-        e=words.seconds(story.eager_seconds, "task"),
+        "<b>{n} of {all} stopped work of others</b>, who had changed nothing; the worst, of {whose}, {what} for up to "
+        "{t}: {cost} in all.",
+        n=f"{len(hit):,}",
+        all=words.count(len(changes), "change of a connector", "changes of connectors"),
+        whose=words.join([words.code(c, 30) for c in worst.connectors[:3]], ", "),
+        what=words.things("connect", worst.others_count),
+        t=words.duration(worst.others_longest_ms),
+        cost=words.seconds(worst.others_seconds, "task"),
+    )
+
+
+def costs(rounds: Sequence[Rebalance]) -> tuple[float | None, float | None]:
+    """Task-seconds that these rounds cost, and that they would at least have cost had all stopped. None: not known."""
+    cost = [r.resource_seconds_estimate for r in rounds if r.resource_seconds_estimate is not None]
+    eager = [r.eager_seconds_lower for r in rounds if r.eager_seconds_lower is not None]
+    return sum(cost) if cost else None, sum(eager) if eager else None
+
+
+def cost_beside_eager(rounds: Sequence[Rebalance]) -> Html:
+    cost, eager = costs(rounds)
+    if not cost:
+        return Html("")
+    if not eager:
+        return fill("It cost {c}.", c=words.seconds(cost, "task"))
+    return fill(
+        "It cost {c}; had everything stopped, as under the eager protocol, it would have cost at least {e}.",
+        c=words.seconds(cost, "task"),
+        e=words.seconds(eager, "task"),
     )

@@ -58,6 +58,8 @@ def _cost(real: pd.DataFrame, unit: str) -> Html:
             return Html("Nothing stood still.")
         return Html("What they cost is not known: no pause of any resource is.")
     upper = known["resource_seconds_upper"]
+    if len(known) == len(real) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
+        return Html("Nothing stood still.")
     said = words.seconds_bounds(
         float(known["resource_seconds_lower"].sum()) if known["resource_seconds_lower"].notna().all() else None,
         float(known["resource_seconds_estimate"].sum()),

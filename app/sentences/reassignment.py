@@ -20,8 +20,13 @@ MOST_IN_ONE_COMMAND = 500
 """Partitions whose JSON is shown in one command; a plan's file is the better way beyond."""
 
 
-def reassignments(found: pd.DataFrame, worst: Reassignment | None, span: Span) -> Html:
-    """Whether anything is moving, what stands still, and what became of the others. `worst`: the first that stands."""
+def reassignments(
+    found: pd.DataFrame, worst: Reassignment | None, span: Span, stood: Reassignment | None = None
+) -> Html:
+    """Whether anything is moving, what stands still, and what became of the others.
+
+    `worst`: the first that stands still; `stood`: of those that ended, the one that had stood still the longest.
+    """
     running = found[found["outcome"] == "open"]
     still = int(running["stalled_since_ms"].notna().sum())
     parts = []
@@ -68,6 +73,15 @@ def reassignments(found: pd.DataFrame, worst: Reassignment | None, span: Span) -
                 told=", ".join(told),
             )
         )
+    if stood is not None and stood.longest_standstill_ms is not None:
+        parts.append(
+            fill(
+                "Of them {name} had stood still the longest, {t}: {why}.",
+                name=words.code(stood.name, 60),
+                t=words.duration(stood.longest_standstill_ms),
+                why=blocked(stood),
+            )
+        )
     return words.join(parts, " ")
 
 
@@ -101,7 +115,7 @@ def reassignment(r: Reassignment, now_ms: int) -> Html:
                 fill("No progress for {t}: {why}.", t=words.duration(now_ms - r.stalled_since_ms), why=blocked(r))
             )
         elif r.started_at_ms is not None:
-            parts.append(fill("It runs for {t}.", t=words.duration(now_ms - r.started_at_ms)))
+            parts.append(fill("It runs for {t}; nothing needs doing.", t=words.duration(now_ms - r.started_at_ms)))
         return words.join(parts, " ")
     if r.outcome == "refused":
         why = words.visible(r.detail).rstrip(".") if r.detail else "why is not known"

@@ -16,6 +16,8 @@ def known_as(member: Member) -> str:
 def rebalance(found: Rebalance) -> Html:
     """Why it began, what went where and stood still how long, and what the broker's own window was."""
     parts = [_headline(found), _beginning(found)]
+    if found.outcome not in ("completed", "emptied"):
+        parts.append(fill("How it ended: {how}.", how=words.OUTCOME_WORDS.get(found.outcome, found.outcome)))
     for way, together in _by_way([m for m in found.movements if m.kind == "moved"])[:2]:
         parts.append(_moved(way, together))
     returned = [m for m in found.movements if m.kind in ("returned", "restarted") and m.pause_estimate_ms is not None]

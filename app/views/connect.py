@@ -3,110 +3,185 @@
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, connect_stories, page, sentences, words
-from app.answers import ConnectTask, is_by_design
-from app.connect_stories import Absence, name_of
+from app import bars, charts, page, panels, sentences, words
+from app.answers import ConnectTask, Rebalance, is_by_design
 from app.words import Html, fill
+from rebalance_audit.domain.connect_changes import ConnectorChange, Touched, connector_changes
+from rebalance_audit.domain.connect_stories import ConnectStory, connect_stories
 
 MOST_STORIES = 6
+MOST_CHANGES = 20
+STOPPED = ("moved", "returned", "restarted")
+
+
+def name_of(task: ConnectTask) -> str:
+    return task.connector if task.task is None else f"{task.connector}-{task.task}"
+
+
+def is_quiet(story: ConnectStory) -> bool:
+    """A worker came, and nothing had to stop for it."""
+    return story.kind == "worker_joined" and not any(m.kind in STOPPED for r in rounds_of(story) for m in r.movements)
+
+
+def rounds_of(told: ConnectStory | ConnectorChange) -> list[Rebalance]:
+    return [by_id[i] for i in told.rebalance_ids]
+
+
+def in_span(from_ms: int | None, to_ms: int | None) -> bool:
+    return (from_ms is None or from_ms <= span.to_ms) and (to_ms is None or to_ms >= span.from_ms)
 
 
 def stories() -> None:
-    """The newest, the rest counted."""
-    gone = [(a.gone_at_ms, a) for a in connect_stories.absences(tasks)]
-    joined = [
-        (story.from_ms, story)
-        for story in connect_stories.rounds(rebalances, connect_stories.JOINS)
-        if sum(story.revoked_counts)
+    """The newest, the rest counted; what connectors' changes did has a place of its own."""
+    told = [
+        s for s in connect_stories(whole_rebalances) if s.kind != "connector_changed" and in_span(s.from_ms, s.to_ms)
     ]
-    found = sorted([*gone, *joined], key=lambda each: -each[0])
-    if not found:
+    found = [s for s in told if not is_quiet(s)]
+    quiet = len(told) - len(found)
+    if not told:
         return
     page.heading("What happened, in plain words")
-    tz = page.zone()
-    for at_ms, story in found[:MOST_STORIES]:
-        if isinstance(story, Absence):
-            said, end_ms = sentences.absence(story, span.to_ms), story.back_at_ms or span.to_ms
-            opened = []
-        else:
-            opened = [r for i in story.rebalance_ids[:6] if (r := reader.rebalance(cluster_id, i)) is not None]
-            said, end_ms = sentences.joining(story, opened), story.to_ms
-        st.html(
-            fill(
-                '<div class="ra-incident"><p class="ra-note">{at}</p><p>{said}</p></div>',
-                at=words.instant(at_ms, tz),
-                said=said,
-            )
-        )
-        room = max(2_000, (end_ms - at_ms) // 5)
-        with st.container(horizontal=True):
-            closer = {"from": at_ms - room, "to": end_ms + room}
-            page.link("Look closer", "connect", cluster=cluster_id, group=group_id, by="workers", **closer)
-            for number, r in enumerate(opened, start=1):
-                page.link(f"Round {number}", "rebalance", cluster=cluster_id, rebalance=r.rebalance_id)
+    page.note(
+        "Workers share connectors and their tasks. When something changes they agree anew on who runs what: a "
+        "rebalance. Each is numbered, as a generation."
+    )
+    for story in sorted(found, key=lambda s: (s.to_ms is None, s.to_ms, s.kind == "rolling_bounce"), reverse=True)[
+        :MOST_STORIES
+    ]:
+        tell(story)
     if len(found) > MOST_STORIES:
         page.note("{n} more in that time; choose a shorter one to read them.", n=f"{len(found) - MOST_STORIES:,}")
+    if quiet:
+        also = "Besides, a" if found else "A"
+        times = "" if quiet == 1 else f" {quiet:,} times"
+        page.note("{also} worker joined{times}, and nothing that ran had to stop.", also=also, times=times)
+
+
+def tell(story: ConnectStory) -> None:
+    rounds = rounds_of(story)
+    st.html(
+        fill(
+            '<div class="ra-incident"><p class="ra-note">{at}{until}</p><p><b>{title}.</b> {text} {cost}</p></div>',
+            at=words.instant(story.from_ms, page.zone()),
+            until=f", for {words.duration(story.to_ms - story.from_ms)}" if story.to_ms is not None else ", goes on",
+            title=story.title,
+            text=story.text,
+            cost=sentences.cost_beside_eager(rounds),
+        )
+    )
+    end_ms = story.to_ms if story.to_ms is not None else span.to_ms
+    room = max(2_000, (end_ms - story.from_ms) // 5)
+    with st.container(horizontal=True):
+        closer = {"from": story.from_ms - room, "to": end_ms + room}
+        page.link("Look closer", "connect", cluster=cluster_id, group=group_id, by="workers", **closer)
+        for r in rounds[:8]:
+            number = words.number_of(r.generation_id, r.group_epoch, r.rewrite_seq)
+            page.link(number.capitalize(), "rebalance", cluster=cluster_id, rebalance=r.rebalance_id)
 
 
 def neighbours_hit() -> None:
     """What one team's change did to the others."""
-    changes = connect_stories.rounds(rebalances, ("connect_config_changed",))
-    rows: list[list[str | Html]] = []
-    quiet = 0
-    for change in reversed(changes[-30:]):
-        opened = [r for i in change.rebalance_ids if (r := reader.rebalance(cluster_id, i)) is not None]
-        own, others = connect_stories.others_hit(change, [m for r in opened for m in r.movements])
-        if not own and not others:
-            quiet += 1
-            continue
-        what = words.visible(change.detail or "what changed is not known")
-        number = words.number_of(opened[0].generation_id, opened[0].group_epoch)
-        rows.append(
-            [
-                words.instant(change.from_ms, page.zone()),
-                fill("{what}<br>{cost}", what=what, cost=sentences.cost_beside_eager(change)),
-                hit(own),
-                hit(others),
-                number,
-            ]
-        )
+    changes = [c for c in connector_changes(whole_rebalances) if in_span(c.at_ms, c.at_ms)]
     if not changes:
         return
     page.heading("What one connector's change did to the others")
+    st.html(fill('<p class="ra-say">{s}</p>', s=sentences.connector_changes(changes)))
+    loud = [c for c in reversed(changes) if c.own or c.others]
+    rows: list[list[str | Html]] = [
+        [
+            words.instant(c.at_ms, page.zone()),
+            fill(
+                "{whose}{why}{mixed}",
+                whose=words.join([words.code(each, 30) for each in c.connectors], ", "),
+                why=_why(rounds_of(c)),
+                mixed=Html("<br>A worker came or went as well: not all of it is the change's doing.")
+                if c.is_mixed
+                else "",
+            ),
+            hit(c.own),
+            hit(c.others),
+            *_prices(rounds_of(c)),
+        ]
+        for c in loud[:MOST_CHANGES]
+    ]
     if rows:
-        known = any(c.changed_connectors is not None for c in changes)
         page.table(
-            ["when", "what changed", "its own tasks that stood still", "others' tasks that stood still", "number"]
-            if known
-            else ["when", "what changed", "", "connectors whose tasks stood still", "number"],
+            [
+                "when",
+                "what changed",
+                "its own work that stopped",
+                "others' work that stopped",
+                "cost",
+                "had all stopped",
+            ],
             rows,
         )
-    if quiet:
-        page.note("{n} stopped nobody's task.", n=words.count(quiet, "configuration change"))
+        with st.container(horizontal=True):
+            for c in loud[:MOST_CHANGES]:
+                label = words.number_of(c.generation_id, None).capitalize()
+                page.link(label, "rebalance", cluster=cluster_id, rebalance=c.rebalance_ids[0])
+    if len(loud) > MOST_CHANGES:
+        page.note("{n} older ones are not listed.", n=f"{len(loud) - MOST_CHANGES:,}")
 
 
-def hit(stood: dict[str, list[int | None]]) -> Html:
-    if not stood:
+def _prices(rounds: list[Rebalance]) -> list[str | Html]:
+    cost, eager = sentences.costs(rounds)
+    if all(r.mode == "eager" for r in rounds):
+        beside = "all did stop"
+    else:
+        beside = f"at least {words.seconds(eager, 'task')}" if eager else "not known"
+    return [words.seconds(cost, "task"), beside]
+
+
+def _why(rounds: list[Rebalance]) -> Html:
+    of_config = [r.trigger_detail for r in rounds if r.trigger == "connect_config_changed" and r.trigger_detail]
+    said = list(dict.fromkeys(words.visible(text) for text in of_config))
+    return fill(": {said}", said="; ".join(said[:3])) if said else Html("")
+
+
+def hit(touched: tuple[Touched, ...]) -> Html:
+    if not touched:
         return Html("none")
     return words.join(
         [
             fill(
                 "{c}: {n}, up to {t}",
-                c=words.code(c, 30),
-                n=words.count(len(pauses), "task"),
-                t=words.duration(max((p for p in pauses if p is not None), default=None)),
+                c=words.code(each.connector, 30),
+                n=words.things("connect", len(each.resources)),
+                t=words.duration(each.longest_ms),
             )
-            for c, pauses in sorted(stood.items())
+            for each in touched
         ],
         "<br>",
     )
+
+
+def picture_of(tasks: list[ConnectTask]) -> None:
+    page.heading("Who ran what, when")
+    by = page.switch_in_address("Lanes", "by", ["tasks", "workers"])
+    room = max(50, span.length_ms // 200)
+    rebalances = reader.group_rebalances(cluster_id, group_id, span)
+    picture = charts.connect_time_line(
+        tasks, rebalances, span.from_ms - room, span.to_ms + room, by_worker=by == "workers"
+    )
+    clicked = page.time_line(
+        picture, f"Tasks of {words.name(group_id)} over time; the table below has the same.", key=f"connect-{by}"
+    )
+    st.html(bars.CONNECT_LEGEND)
+    page.note(
+        "{span}. Drag to look closer, double-click for all, click a mark to open its rebalance.",
+        span=page.span_words(span, page.zone()),
+    )
+    page.open_target(clicked, cluster_id)
 
 
 def history(tasks: list[ConnectTask]) -> None:
     page.heading("Each task's history")
     names = sorted({name_of(t) for t in tasks}, key=words.natural)
     chosen = page.choice_in_address("Task or connector", "task", names, "choose one, or see what did not run")
-    shown = [t for t in tasks if (name_of(t) == chosen if chosen else t.state not in ("RUNNING",))]
+    shown = [t for t in tasks if (name_of(t) == chosen if chosen else t.state != "RUNNING")]
+    if not chosen:
+        shown.sort(key=lambda t: -t.from_ms)
     tz = page.zone()
     if not shown:
         page.note("Nothing but running.")
@@ -124,11 +199,10 @@ def history(tasks: list[ConnectTask]) -> None:
             "worker": [
                 words.name(t.worker_url or t.worker_id, 40) if t.worker_url or t.worker_id else "none" for t in shown
             ],
+            "says": [words.name(t.detail, 160) if t.detail else "" for t in shown],
             "ended by": [
                 words.name(t.ended_by, 30) if t.ended_by else ("" if t.to_ms is None else "not known") for t in shown
             ],
-            "says": [words.name(t.detail, 160) if t.detail else "" for t in shown],
-            "evidence": [words.name(t.evidence[0], 60) if t.evidence else "" for t in shown],
         }
     )
     page.note("Click a row to see its evidence.")
@@ -154,13 +228,7 @@ if not groups:
         ),
     )
     st.stop()
-if len(groups) > 1:
-    by_label = {f"{words.name(g, 50)} @ {words.name(c, 30)}": (c, g) for c, g in groups}
-    wanted = page.choice_in_address("Connect cluster", "connect", list(by_label), "choose one")
-    named = (page.param("cluster"), page.param("group"))
-    cluster_id, group_id = by_label[wanted] if wanted else next((g for g in groups if g == named), groups[0])
-else:
-    cluster_id, group_id = groups[0]
+cluster_id, group_id = page.group_in_address("Connect cluster", groups)
 place_of_answer = st.container()
 whole = reader.connect_span(cluster_id, group_id)
 if whole is None:
@@ -168,26 +236,14 @@ if whole is None:
     st.stop()
 span = page.span_of(whole, page.default_span(whole, whole.to_ms))
 tasks = reader.connect_tasks(cluster_id, group_id, span)
-rebalances = reader.group_rebalances(cluster_id, group_id, span)
+whole_rebalances = reader.rebalances_around(cluster_id, group_id, span)
+by_id = {r.rebalance_id: r for r in whole_rebalances}
 with place_of_answer:
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
+    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
     page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
 if tasks:
     stories()
-    page.heading("Who ran what, when")
-    by = page.switch_in_address("Lanes", "by", ["tasks", "workers"])
-    room = max(50, span.length_ms // 200)
-    picture = charts.connect_time_line(
-        tasks, rebalances, span.from_ms - room, span.to_ms + room, by_worker=by == "workers"
-    )
-    clicked = page.time_line(
-        picture, f"Tasks of {words.name(group_id)} over time; the table below has the same.", key=f"connect-{by}"
-    )
-    st.html(bars.CONNECT_LEGEND)
-    page.note(
-        "{span}. Drag to look closer, double-click for all, click a mark to open its rebalance.",
-        span=page.span_words(span, page.zone()),
-    )
-    page.open_target(clicked, cluster_id)
+    picture_of(tasks)
     neighbours_hit()
     history(tasks)

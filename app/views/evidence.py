@@ -154,6 +154,8 @@ def line(e: LineEvidence, offsets: list[tuple[int | None, str | None]]) -> None:
             how=known[1] or "source not known",
             at=words.instant(e.local_at_ms - known[0], page.zone()),
         )
+    elif e.local_at_ms is not None and any(how is not None for _, how in offsets):
+        page.note("Its time is local; its node's time zone was given, which tells UTC.")
     elif e.local_at_ms is not None:
         page.note("Its time is local, and its zone is not known.")
     page.heading("In its surroundings")

@@ -8,20 +8,11 @@ from app import page, words
 from app.answers import Finding, now_ms
 from app.words import Html, fill
 
-MOST = 40
-
-
-def numbers_in(f: Finding) -> dict[str, object]:
-    try:
-        found = json.loads(f.numbers) if f.numbers else {}
-    except ValueError:
-        found = {"numbers": f.numbers}
-    return found if isinstance(found, dict) else {"numbers": found}
+MOST = 20
 
 
 def numbers_of(f: Finding) -> dict[str, str | Html]:
-    found = numbers_in(f)
-    return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in found.items()}
+    return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in f.told().items()}
 
 
 def said(key: str, value: object) -> str:
@@ -45,7 +36,7 @@ def said(key: str, value: object) -> str:
 def lines(text: str | None, most: int) -> Html:
     """Line breaks of a detail are the rule's own: what clients chose was made visible before."""
     found = (text or "").splitlines()
-    shown = [fill("<p>{t}</p>", t=words.visible(line)) for line in found[:most]]
+    shown = [fill("<p>{t}</p>", t=words.utc_in(words.visible(line), page.zone())) for line in found[:most]]
     if len(found) > most:
         shown.append(
             fill("<p>{n} not shown here.</p>", n=words.count(len(found) - most, "more line is", "more lines are"))
@@ -66,7 +57,7 @@ def show(f: Finding, is_whole: bool) -> None:
             level=words.SEVERITY_WORDS[f.severity],
             status=f.status,
             subject=words.code(f.subject),
-            title=words.visible(f.title),
+            title=words.utc_in(words.visible(f.title), tz),
             detail=lines(f.detail, 40 if is_whole else 2),
             rule=f.rule_id,
             lasted=lasted,
@@ -77,7 +68,7 @@ def show(f: Finding, is_whole: bool) -> None:
     with st.container(horizontal=True):
         if f.group_id is not None:
             page.link("The group", "group", cluster=f.cluster_id, group=f.group_id)
-        if isinstance(moved := numbers_in(f).get("reassignment_id"), str):
+        if isinstance(moved := f.told().get("reassignment_id"), str):
             page.link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=moved)
         if not is_whole:
             page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import bars, charts, coincidence, page, panels, sentences, words
-from app.answers import Cause, Finding, Group, Span
+from app.answers import Cause, Group, Span
 from app.bars import Row
 from app.words import Html, fill
 
@@ -23,21 +23,12 @@ def state_line(g: Group) -> Html:
         cluster=words.code(g.cluster_id, 40),
         type=g.group_type if g.protocol_type != "connect" else "Connect",
         mode=words.MODE_WORDS.get(g.mode, g.mode),
-        assignor=words.code(g.assignor, 40),
+        assignor=words.code(words.assignor(g.assignor), 40),
         state=words.name(g.state, 30),
         number=number,
         members=members,
         held=held,
     )
-
-
-def findings(found: list[Finding]) -> None:
-    panels.findings(found[:6])
-    if len(found) == 1:
-        only = found[0].finding_id
-        page.link("The finding, with its evidence", "findings", cluster=cluster_id, finding=only)
-    elif found:
-        page.link(f"All {len(found)} findings of this group", "findings", cluster=cluster_id, group=group_id)
 
 
 def cause_rows(causes: list[Cause], unit: str) -> list[Row]:
@@ -118,7 +109,10 @@ if group is None or cluster_id is None or group_id is None:
 unit = words.resource(group.protocol_type)
 page.title(fill("What has {g} been through?", g=words.code(group_id, 80)))
 st.html(fill('<p class="ra-note">{s}</p>', s=state_line(group)))
-page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
+with st.container(horizontal=True):
+    page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
+    if group.protocol_type == "connect":
+        page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
 place_of_answer = st.container()
 whole = reader.span(cluster_id, group_id)
 if whole is None:
@@ -140,7 +134,7 @@ with place_of_answer:
         st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
     if in_time:
         st.html(fill('<p class="ra-say">{s}</p>', s=sentences.coincidences(in_time)))
-    findings(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
+    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
 
 page.heading("Who worked when")
 if len(members):

@@ -19,10 +19,12 @@ def matching(frame: pd.DataFrame, wanted: str, only_findings: bool) -> pd.DataFr
     return frame.reset_index(drop=True)
 
 
-def shown(frame: pd.DataFrame) -> pd.DataFrame:
+def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
+    cluster = {"cluster": [words.name(c, 40) for c in frame["cluster_id"]]}
     return pd.DataFrame(
         {
             "group": [words.name(g, 60) for g in frame["group_id"]],
+            **(cluster if with_cluster else {}),
             "open findings": frame["open_finding_count"],
             "rebalances": frame["rebalances"],
             "over time": frame["rebalances_over_time"],
@@ -31,13 +33,13 @@ def shown(frame: pd.DataFrame) -> pd.DataFrame:
             "state": frame["state"],
             "mode": frame["mode"],
             "assignor": [
-                None if a is None else words.name(a, 30)
+                None if a is None else words.name(words.assignor(a), 30)
                 for a in frame["assignor"].astype(object).where(frame["assignor"].notna(), None)
             ],
             "members": frame["member_count"],
             "resources": frame["resource_count"],
             "team": frame["team"],
-            "cluster": [words.name(c, 30) for c in frame["cluster_id"]],
+            **({} if with_cluster else cluster),
         }
     )
 
@@ -77,9 +79,10 @@ if found.empty:
     )
 else:
     row = page.clickable_table(
-        shown(found),
+        shown(found, with_cluster=everything["cluster_id"].nunique() > 1),
         {
-            "group": st.column_config.TextColumn(width=230),
+            "group": st.column_config.TextColumn(width=170),
+            "cluster": st.column_config.TextColumn(width=215),
             "over time": st.column_config.BarChartColumn("rebalances over time", width=160, y_min=0),
             "pause p95": st.column_config.NumberColumn(
                 "pause p95, s", format="%.2f", help="Of the longest pause per rebalance"

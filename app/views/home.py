@@ -10,6 +10,7 @@ from app.bars import Row
 from app.words import Html, fill
 
 MOST_SUBJECTS = 8
+MOST_CLUSTERS = 8
 LEVELS = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -32,13 +33,18 @@ def cost_of(some: list[Incident]) -> float:
     return max((i.resource_seconds or 0.0 for i in some), default=0.0)
 
 
+def opens(what: str, cluster_id: str, with_cluster: bool) -> str:
+    """A link's label: where several clusters have a group of that name, its cluster tells them apart."""
+    return f"Open {words.name(what, 24)}" + (f" of {words.name(cluster_id, 34)}" if with_cluster else "")
+
+
 def incident(some: list[Incident], with_cluster: bool) -> None:
     first = some[0].finding
     tz, now = page.zone(), now_ms()
     since = min(i.finding.first_seen_at_ms for i in some)
     last = max(i.finding.last_seen_at_ms for i in some)
     cost = f" In that time: {words.seconds(cost_of(some), some[0].unit)}." if cost_of(some) else ""
-    also = [fill("<p>Also: {t}</p>", t=words.visible(i.finding.title)) for i in some[1:4]]
+    also = [fill("<p>Also: {t}</p>", t=words.utc_in(words.visible(i.finding.title), tz)) for i in some[1:4]]
     if len(some) > 4:
         also.append(fill("<p>And {n} more.</p>", n=f"{len(some) - 4:,}"))
     st.html(
@@ -49,8 +55,8 @@ def incident(some: list[Incident], with_cluster: bool) -> None:
             severity=first.severity,
             level=words.SEVERITY_WORDS[first.severity],
             subject=words.code(first.group_id or first.subject),
-            cluster=fill(" in {c}", c=words.code(first.cluster_id, 24)) if with_cluster else "",
-            title=words.visible(first.title),
+            cluster=fill(" in {c}", c=words.code(first.cluster_id, 34)) if with_cluster else "",
+            title=words.utc_in(words.visible(first.title), tz),
             also=words.join(also),
             advice=words.visible(first.advice or "not known: see the runbook"),
             since=words.when(since, now, tz),
@@ -69,16 +75,26 @@ def incident(some: list[Incident], with_cluster: bool) -> None:
 
 
 def clusters(found: list[Cluster]) -> None:
+    """Those with something open first; of many, the rest is folded away."""
     page.heading("Clusters, and up to when they were seen")
+    sorted_ = sorted(found, key=lambda c: -c.open_finding_count)
+    cluster_table(sorted_[:MOST_CLUSTERS])
+    if len(found) > MOST_CLUSTERS:
+        with st.expander(words.count(len(found) - MOST_CLUSTERS, "more cluster", "more clusters")):
+            cluster_table(sorted_[MOST_CLUSTERS:])
+
+
+def cluster_table(found: list[Cluster]) -> None:
     tz, now = page.zone(), now_ms()
     page.table(
-        ["cluster", "evidence ends", "groups", "rebalances seen", "open findings", "sources", "gaps"],
+        ["cluster", "evidence ends", "groups", "rebalances", "reassignments", "open findings", "sources", "gaps"],
         [
             [
                 words.code(c.cluster_id, 40),
                 words.when(c.last_at_ms, now, tz),
                 f"{c.group_count:,}",
                 f"{c.rebalance_count:,}",
+                f"{c.reassignment_count:,}",
                 f"{c.open_finding_count:,}",
                 f"{c.source_count:,}",
                 f"{c.gap_count:,}" if c.source_count else "not known",
@@ -99,7 +115,7 @@ def worst_groups(span: Span, with_cluster: bool) -> None:
     for g in frame.itertuples():
         cost = None if g.cost != g.cost else float(g.cost)
         said = words.seconds(cost, words.resource(g.protocol_type)) if cost is not None else "cost not known"
-        where = fill(" in {c}", c=words.code(g.cluster_id, 16)) if with_cluster else Html("")
+        where = fill(" in {c}", c=words.code(g.cluster_id, 34)) if with_cluster else Html("")
         rows.append(
             Row(
                 label=fill("{g}{where}", g=words.code(g.group_id, 40), where=where),
@@ -112,7 +128,8 @@ def worst_groups(span: Span, with_cluster: bool) -> None:
     time = {"from": page.param("from"), "to": page.param("to")}
     with st.container(horizontal=True):
         for g in frame.head(5).itertuples():
-            page.link(f"Open {words.name(g.group_id, 24)}", "group", cluster=g.cluster_id, group=g.group_id, **time)
+            label = opens(g.group_id, g.cluster_id, with_cluster)
+            page.link(label, "group", cluster=g.cluster_id, group=g.group_id, **time)
         page.link("All groups", "groups", **time)
 
 
@@ -148,7 +165,7 @@ fleet = reader.fleet(span)
 with place_of_answer:
     critical_count = sum(some[0].finding.severity == "critical" for some in subjects)
     of_groups = sum(some[0].finding.group_id is not None for some in subjects)
-    said = sentences.fleet(of_groups, len(subjects) - of_groups, critical_count, fleet, span)
+    said = sentences.fleet(of_groups, len(subjects) - of_groups, critical_count, fleet, span, now_ms() - whole.to_ms)
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
     panels.headline(reader.headline(span))
     doubts = [f for f in reader.findings(status="open") if f.rule_id.startswith("TR")]

@@ -26,7 +26,7 @@ def numbers(r: Reassignment) -> None:
         still = words.duration(r.longest_standstill_ms)
         if r.standstill_from_ms is not None:
             still += f", from {words.instant(r.standstill_from_ms, tz)}"
-    min_isr = "not known" if r.min_insync_replicas is None else str(r.min_insync_replicas)
+    under = words.duration(r.under_min_isr_ms) if r.under_min_isr_ms else "never"
     pairs: dict[str, str | Html] = {
         "state": words.state(r.outcome, r.stalled_since_ms is not None),
         "asked for": words.instant(r.started_at_ms, tz) if r.started_at_ms is not None else "before evidence begins",
@@ -39,8 +39,9 @@ def numbers(r: Reassignment) -> None:
         "leader changed": words.count(r.leader_changes, "time"),
         "active controller changed": words.count(r.controller_changes, "time"),
         "fewer in sync than before": words.duration(r.under_replicated_ms) if r.under_replicated_ms else "never",
-        "under min.insync.replicas": (words.duration(r.under_min_isr_ms) if r.under_min_isr_ms else "never")
-        + f" (it is {min_isr})",
+        "under min.insync.replicas": "not known: the setting is not"
+        if r.min_insync_replicas is None
+        else f"{under} (it is {r.min_insync_replicas})",
         "without leader": words.duration(r.without_leader_ms) if r.without_leader_ms else "never",
         "known from": "the metadata log" if r.source == "metadata" else "log lines",
     }
@@ -95,7 +96,12 @@ st.html(fill('<p class="ra-say">{s}</p>', s=sentences.reassignment(r, now)))
 if r.outcome == "open":
     page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(now, tz))
 if r.stalled_since_ms is not None:
-    panels.typed([r])
+    panels.steps(sentences.advice([r])[0])
+    panels.never_run()
+own = [f for f in reader.findings(cluster_id=cluster_id) if f.told().get("reassignment_id") == r.reassignment_id]
+panels.findings(own[:4])
+for f in own[:4]:
+    page.link(f"The finding {f.rule_id}, with its evidence", "findings", cluster=cluster_id, finding=f.finding_id)
 around = time_around(r)
 elections = reader.elections(cluster_id, around, [r.name])
 groups = reader.groups_on(cluster_id, r.name)
@@ -115,6 +121,10 @@ if found := coincidence.coincidences(near, elections, [r.name] if is_offsets els
     panels.in_time_with(found, cluster_id)
 page.heading("Its ladder")
 if r.steps:
+    page.note(
+        "Kafka adds the new replicas beside the old ones, lets them copy until they are in sync, moves the leader if "
+        "it is to leave, and only then takes the old ones away."
+    )
     st.html(ladder.table_html(r, [_since(s.at_ms) for s in r.steps]))
     st.html(ladder.LEGEND)
 else:

@@ -43,8 +43,8 @@ def shown(frame: pd.DataFrame, now_ms: int) -> pd.DataFrame:
                 f"{done} of {new}" if new else "adds none"
                 for done, new in zip(frame["in_sync_count"], frame["new_count"], strict=True)
             ],
-            "what blocks": [
-                f"{(b or 'unknown').replace('_', ' ')}{_at(r)}" if s is not None else ""
+            "what blocks, or did": [
+                f"{(b or 'not known').replace('_', ' ')}{_at(r)}" if s is not None or b else ""
                 for b, r, s in zip(frame["blocked_by"], frame["blocked_replicas"], still, strict=True)
             ],
             "for": [lasted(a, b) for a, b in zip(started, ended, strict=True)],
@@ -95,7 +95,7 @@ def elections_table(found: pd.DataFrame) -> None:
         n=words.count(len(found), "election"),
         cut=", the newest 500 listed" if len(found) > 500 else ", newest first",
     )
-    st.dataframe(
+    page.long_table(
         pd.DataFrame(
             {
                 "when": [words.instant(int(v), tz) for v in newest["at_ms"]],
@@ -111,9 +111,8 @@ def elections_table(found: pd.DataFrame) -> None:
                 ],
             }
         ),
-        hide_index=True,
-        height=38 + 35 * min(len(newest), 10),
-        column_config={"when": st.column_config.TextColumn(width=235)},
+        {"when": st.column_config.TextColumn(width=235)},
+        rows=10,
     )
 
 
@@ -132,7 +131,7 @@ def overview() -> None:
     still = everything[everything["stalled_since_ms"].notna()]
     stalled = reader.reassignments_with_steps(cluster_id, still["reassignment_id"].head(500).tolist())
     with place_of_answer:
-        said = sentences.reassignments(everything, stalled[0] if stalled else None, span)
+        said = sentences.reassignments(everything, stalled[0] if stalled else None, span, stood_longest(everything))
         st.html(fill('<p class="ra-say">{s}</p>', s=said))
         page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(whole.to_ms, page.zone()))
         panels.typed(stalled)
@@ -171,6 +170,15 @@ def overview() -> None:
     else:
         listing(everything)
     elections_table(elections)
+
+
+def stood_longest(everything: pd.DataFrame) -> Reassignment | None:
+    """Of those that ended, the one that stood still the longest for a reason that is known."""
+    stood = everything[(everything["outcome"] != "open") & everything["blocked_by"].notna()]
+    if stood.empty:
+        return None
+    longest = stood.loc[stood["longest_standstill_ms"].astype(float).idxmax(), "reassignment_id"]
+    return next(iter(reader.reassignments_with_steps(cluster_id, [longest])), None)
 
 
 def listing(everything: pd.DataFrame) -> None:

@@ -34,14 +34,16 @@ def numbers(r: Rebalance, unit: str) -> None:
     pairs: dict[str, str | Html] = {
         "outcome": words.OUTCOME_WORDS.get(r.outcome, r.outcome),
         "longest pause": said_pause + (f", {words.TIER_WORDS[r.pause_tier]}" if r.pause_tier else ""),
-        "damage": words.seconds_bounds(
+        "damage, all pauses summed": words.seconds_bounds(
             r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit
         )
         if not is_still_less
         else "none",
         "broker's own window": words.duration(r.broker_window_ms)
         if r.broker_window_ms is not None
-        else "not known: no log line tells when it began",
+        else "not known: no log line tells when it began"
+        if r.started_at_ms is None
+        else "not known: nothing was delivered",
         "began": at(
             r.started_at_ms,
             f"no log line tells; not before {words.instant(r.started_lower_ms, tz)}"
@@ -58,7 +60,9 @@ def numbers(r: Rebalance, unit: str) -> None:
         if r.avoidable_moved_count is None
         else words.things(r.protocol_type, r.avoidable_moved_count),
         "protocol": fill(
-            "{mode}, assignor {a}", mode=words.MODE_WORDS.get(r.mode, r.mode), a=words.code(r.assignor, 40)
+            "{mode}, assignor {a}",
+            mode=words.MODE_WORDS.get(r.mode, r.mode),
+            a=words.code(words.assignor(r.assignor), 40),
         ),
         "members": words.count(r.member_count, "member")
         + (f", {r.static_member_count:,} of them static" if r.static_member_count else ""),
@@ -71,9 +75,9 @@ def numbers(r: Rebalance, unit: str) -> None:
     }
     if r.connect_delay_ms:
         pairs["scheduled delay"] = f"{words.duration(r.connect_delay_ms)} announced: waiting by design"
-    if r.eager_seconds_lower is not None:
+    if r.eager_seconds_lower:  # 0 where an earlier round of the same change bears the price
         pairs["had everything stopped"] = (
-            f"about {words.seconds(r.eager_seconds_lower, unit)}, as under the eager protocol"
+            f"at least {words.seconds(r.eager_seconds_lower, unit)}, as under the eager protocol"
         )
     if not r.is_complete_evidence:
         pairs["evidence"] = "incomplete: something that could change this is missing"
@@ -115,13 +119,7 @@ def movements(found: tuple[Movement, ...]) -> None:
             "marked by": [None if m.pause_detail is None else words.name(m.pause_detail, 200) for m in found],
         }
     )
-    st.dataframe(
-        frame,
-        hide_index=True,
-        placeholder="not known",
-        height=38 + 35 * min(len(frame), 12),
-        column_config={"pause": st.column_config.TextColumn(width=230)},
-    )
+    page.long_table(frame, {"pause": st.column_config.TextColumn(width=230)})
 
 
 def members(found: tuple[Member, ...]) -> None:
@@ -181,6 +179,8 @@ page.title(
 near = reader.neighbours(cluster_id, r.group_id, r.rebalance_id)
 with st.container(horizontal=True):
     page.link("The group", "group", cluster=cluster_id, group=r.group_id)
+    if r.protocol_type == "connect":
+        page.link("Its workers and tasks", "connect", cluster=cluster_id, group=r.group_id)
     if near.before:
         page.link("Rebalance before", "rebalance", cluster=cluster_id, rebalance=near.before)
     if near.after:

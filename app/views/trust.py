@@ -53,31 +53,28 @@ def ledger(found: list[Coverage]) -> None:
     frame = pd.DataFrame(
         {
             "source": [words.name(c.source, 80) for c in found],
-            "how": [PROBLEMS.get(c.problem_code, words.name(c.problem_code, 30)) for c in found],
-            "from": [words.minute(c.from_at_ms, tz) for c in found],
-            "to": [words.minute(c.to_at_ms, tz) for c in found],
             "where": [position(c) for c in found],
             "items": [c.item_count for c in found],
+            "from": [words.minute(c.from_at_ms, tz) for c in found],
+            "to": [words.minute(c.to_at_ms, tz) for c in found],
+            "how": [PROBLEMS.get(c.problem_code, words.name(c.problem_code, 30)) for c in found],
             "cluster": [words.name(c.cluster_id, 40) for c in found],
         }
     )
-    st.dataframe(
+    page.long_table(
         frame,
-        hide_index=True,
-        placeholder="not known",
-        height=38 + 35 * min(len(frame), 12),
-        column_config={
-            "source": st.column_config.TextColumn(width="large"),
-            "from": st.column_config.TextColumn(width="medium"),
-            "to": st.column_config.TextColumn(width="medium"),
-            "where": st.column_config.TextColumn(width="medium"),
+        {
+            "source": st.column_config.TextColumn(width=340),
+            "where": st.column_config.TextColumn(width=170),
+            "from": st.column_config.TextColumn(width=165),
+            "to": st.column_config.TextColumn(width=165),
         },
     )
 
 
-def utc_words(ms: int | None) -> str:
+def utc_words(ms: int | None, how: str | None) -> str:
     if ms is None:
-        return "not known"
+        return "as its time zone says" if how is not None else "not known"
     sign = "+" if ms >= 0 else "\u2212"
     return f"{sign}{abs(ms) // 3_600_000}:{abs(ms) // 60_000 % 60:02d} h"
 
@@ -90,16 +87,25 @@ def clocks(found: list[Coverage]) -> None:
     page.note(
         "Log lines carry local time without a zone. This is what was taken off to reach UTC, and how it is known."
     )
-    nodes: dict[tuple[str, int | None, str | None], int] = {}
+    together: dict[tuple[str, int | None, str | None], set[tuple[str, str]]] = {}
     for c in logs:
-        node = c.source.removeprefix("log:").partition("/")[0]
-        key = (node, c.utc_offset_ms, c.utc_offset_source)
-        nodes[key] = nodes.get(key, 0) + 1
+        if c.utc_offset_source is not None:
+            node = c.source.removeprefix("log:").partition("/")[0]
+            together.setdefault((node, c.utc_offset_ms, c.utc_offset_source), set()).add((c.cluster_id, c.source))
+    if not together:
+        page.note("No line of a log was needed to rebuild a group.")
+        return
     page.table(
-        ["node", "from UTC", "known how", "files"],
+        ["node", "from UTC", "known how", "files", "clusters"],
         [
-            [words.code(n, 40), utc_words(ms), words.name(how, 20) if how else "not known", f"{files:,}"]
-            for (n, ms, how), files in sorted(nodes.items(), key=str)
+            [
+                words.code(node, 40),
+                utc_words(ms, how),
+                words.name(how, 20),
+                f"{len(files):,}",
+                f"{len({cluster for cluster, _ in files}):,}",
+            ]
+            for (node, ms, how), files in sorted(together.items(), key=str)
         ],
     )
 
@@ -163,7 +169,7 @@ def verdicts(found: list[Check]) -> None:
             ],
         )
     with st.expander(f"All {len(found):,} checks"):
-        st.dataframe(
+        page.long_table(
             pd.DataFrame(
                 {
                     "table": [c.table_name for c in found],
@@ -172,10 +178,7 @@ def verdicts(found: list[Check]) -> None:
                     "rows": [c.checked_count for c in found],
                     "against it": [c.unexpected_count for c in found],
                 }
-            ),
-            hide_index=True,
-            placeholder="not known",
-            height=420,
+            )
         )
 
 

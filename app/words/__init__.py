@@ -4,7 +4,7 @@ What is not known is said ("not known: …"), never 0 and never blank. Text from
 characters drawn), cut in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
 """
 
-from app.words.foreign import Html, code, cut, fill, join, markdown, name, natural, resources, visible
+from app.words.foreign import Html, assignor, code, cut, fill, join, markdown, name, natural, resources, visible
 from app.words.kafka import (
     FAMILIES,
     FAMILY,
@@ -26,7 +26,7 @@ from app.words.kafka import (
 )
 from app.words.numbers import bounds, count, duration, pause, seconds, seconds_bounds
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
-from app.words.times import ago, clock, instant, minute, when, zone
+from app.words.times import ago, clock, instant, minute, utc_in, when, zone
 
 __all__ = [
     "ELECTION_WORDS",
@@ -45,6 +45,7 @@ __all__ = [
     "TRIGGER_WORDS",
     "Html",
     "ago",
+    "assignor",
     "because",
     "bounds",
     "brokers",
@@ -73,6 +74,7 @@ __all__ = [
     "state",
     "things",
     "trigger",
+    "utc_in",
     "visible",
     "when",
     "zone",

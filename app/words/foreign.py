@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 from string import Formatter
 
@@ -12,6 +13,7 @@ LONGEST_NAME = 60
 _CONTROL_NAMES = {"\0": "NUL", "\t": "TAB", "\n": "LF", "\r": "CR", "\x1b": "ESC", "\x7f": "DEL"}
 
 
+_JAVA_OBJECT = re.compile(r"(?:[\w$]+\.)+([\w$]+)@[0-9a-f]{1,8}")
 _MARKDOWN_SIGNS = frozenset("\\`*_{}[]()#+-.!|~$<>&\"'=^%@/,;:?")
 
 
@@ -78,6 +80,13 @@ def code(text: str | None, most: int = LONGEST_NAME) -> Html:
 def markdown(text: str) -> str:
     """Plain text for a label that Streamlit reads as markdown: no link, picture, formula or emoji comes of it."""
     return "".join(f"\\{c}" if c in _MARKDOWN_SIGNS else c for c in text)
+
+
+def assignor(text: str | None) -> str | None:
+    """An assignor's name. A share group's is written as Java prints an object, `package.SimpleAssignor@1734b7b1`: of
+    that, the class is meant."""
+    found = None if text is None else _JAVA_OBJECT.fullmatch(text)
+    return found[1] if found else text
 
 
 def resources(names: tuple[str, ...] | list[str] | None, most: int = 6) -> str:

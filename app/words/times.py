@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -41,6 +42,21 @@ def minute(at_ms: int | None, tz: tzinfo = UTC) -> str:
         return "not known"
     moment = _moment(at_ms, tz)
     return f"not a date: {at_ms} ms" if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
+
+
+_UTC_TEXT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b")
+
+
+def utc_in(text: str, tz: tzinfo) -> str:
+    """A finding's text, which says its times in UTC, with them in the reader's zone."""
+
+    def there(found: re.Match[str]) -> str:
+        try:
+            return f"{datetime.fromisoformat(found[1]).replace(tzinfo=UTC).astimezone(tz):%Y-%m-%d %H:%M:%S %Z}"
+        except (ValueError, OverflowError):  # no calendar has it
+            return found[0]
+
+    return _UTC_TEXT.sub(there, text)
 
 
 def clock(at_ms: int | None, tz: tzinfo = UTC) -> str:

@@ -20,6 +20,7 @@ T0 = 1_795_269_600_000
 """2026-11-21 14:00:00 UTC."""
 CLUSTER = "lab-cluster"
 HOSTILE_GROUP = "<script>alert(1)</script>\n[2026-01-01 00:00:00,000] INFO forged"
+HOSTILE_CONNECTOR = "=HYPERLINK(1)<script>alert(7)</script>\n:smile:"
 HOSTILE_MARKDOWN = "**bold** [click](javascript:alert(1)) :red[x] :smile: $x^2$ ![p](http://127.0.0.1:9/p.png)"
 FILE_ID = "5f3a9c1e77aa"
 
@@ -609,7 +610,8 @@ def payments() -> list[Rebalance]:
 
 
 def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
-    """Three workers; worker-3 is killed, its two tasks wait for the 20 s delay by design."""
+    """Three workers. Source is created, for which a task of sink moves and stands still 0.4 s. Then worker-3 is killed;
+    its two tasks wait for the 20 s delay by design."""
     kill = T0 - 1_800_000
     expiry, back = kill + 10_000, kill + 31_500
     urls = [f"http://10.0.3.{i}:8083/" for i in (1, 2, 3)]
@@ -700,9 +702,31 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         )
     )
 
+    tasks.append(
+        ConnectTask(
+            cluster_id=CLUSTER,
+            group_id="connect-lab",
+            resource_type="task",
+            connector=HOSTILE_CONNECTOR,
+            task=0,
+            worker_url="http://<img src=x onerror=alert(8)>/",
+            state="PAUSED",
+            from_ms=kill - 600_000,
+            detail="=1+1 <img src=x>",
+            evidence=ev,
+        )
+    )
+
     def round_(
-        number: int, at: int, trigger: str, expected: bool, movements: tuple[Movement, ...] = (), **more: Any
+        number: int,
+        at: int,
+        trigger: str,
+        expected: bool,
+        third: str | None,
+        movements: tuple[Movement, ...] = (),
+        **more: Any,
     ) -> Rebalance:
+        """`third`: what worker-3 did; None: it is not there any more."""
         return Rebalance(
             cluster_id=CLUSTER,
             rebalance_id=f"connect-lab/{number}",
@@ -731,21 +755,72 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
                     client_id=f"connect-{n}",
                     client_host=f"/10.0.3.{n}",
                     worker_url=urls[n - 1],
-                    change="stayed",
-                    owned_before=(),
-                    assigned=(f"sink-{n}",),
+                    change=third if n == 3 and third is not None else "stayed",
+                    owned_before=("sink-2", "source-1") if n == 3 else (),
+                    assigned=() if n == 3 else (f"sink-{n}",),
                     evidence=ev,
                 )
-                for n in (1, 2)
+                for n in ((1, 2) if third is None else (1, 2, 3))
             ),
             **more,
         )
 
+    created = round_(
+        8,
+        kill - 600_000,
+        "connect_config_changed",
+        False,
+        "stayed",
+        (
+            Movement(
+                resource_type="task",
+                resource="sink-0",
+                connector="sink",
+                task=0,
+                kind="moved",
+                from_member_id="w2-id",
+                to_member_id="w1-id",
+                from_worker_url=urls[1],
+                to_worker_url=urls[0],
+                pause_lower_ms=390,
+                pause_estimate_ms=400,
+                pause_upper_ms=410,
+                pause_tier="recorded",
+                evidence=ev,
+            ),
+            Movement(
+                resource_type="task",
+                resource=f"{HOSTILE_CONNECTOR}-0",
+                connector=HOSTILE_CONNECTOR,
+                task=0,
+                kind="restarted",
+                from_member_id="w1-id",
+                to_member_id="w1-id",
+                pause_lower_ms=90,
+                pause_estimate_ms=100,
+                pause_upper_ms=110,
+                pause_tier="recorded",
+                evidence=ev,
+            ),
+        ),
+        trigger_detail="connector source created",
+        changed_connectors=("source",),
+        moved_count=1,
+        returned_count=0,
+        pause_lower_ms=390,
+        pause_estimate_ms=400,
+        pause_upper_ms=410,
+        resource_seconds_lower=0.48,
+        resource_seconds_estimate=0.5,
+        resource_seconds_upper=0.52,
+        eager_seconds_lower=2.5,
+    )
     lost = round_(
         9,
         expiry,
         "member_session_expired",
         False,
+        "left",
         moved_count=0,
         returned_count=0,
         connect_delay_ms=20_000,
@@ -756,6 +831,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         back - 30,
         "connect_delay_expired",
         True,
+        None,
         tuple(
             Movement(
                 resource_type="task",
@@ -789,7 +865,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         resource_seconds_upper=63.2,
         connect_delay_ms=0,
     )
-    return [lost, given], tasks
+    return [created, lost, given], tasks
 
 
 def hostile() -> list[Rebalance]:

@@ -160,7 +160,7 @@ def test_waiting_by_design_is_not_drawn_as_a_fault() -> None:
 def test_connect_lanes_by_worker_name_the_worker() -> None:
     _, tasks = gold_rows.connect()
     picture = charts.connect_time_line(tasks, pd.DataFrame(), T0 - 2_400_000, T0, by_worker=True)
-    assert "sink-2 @ http://10.0.3.3:8083/" in picture.lanes
+    assert "10.0.3.3:8083 sink-2" in picture.lanes
     assert not any("no worker" in lane for lane in picture.lanes)  # what waits is drawn where it ran last
 
 

@@ -1,19 +1,23 @@
-"""The stories of a Connect cluster, told from intervals and rebalances worked by hand."""
+"""What the Connect page needs beside the domain's stories: whole rebalances around a span, costs, the sentence of what
+changes did to others, and lanes."""
 
 import html
 import re
-from typing import Any
 
 import pandas as pd
+import pytest
 
 from app import charts, sentences
-from app.answers import ConnectTask, Movement
+from app.answers import ConnectTask, Movement, Rebalance, Span
 from app.charts import Style
-from app.connect_stories import JOINS, Rounds, absences, others_hit, rounds
 from app.queries import Reader
-from tests.app.gold_rows import CLUSTER
+from rebalance_audit.domain.connect_changes import connector_changes
+from rebalance_audit.domain.connect_stories import connect_stories
+from tests.app.gold_rows import CLUSTER, T0
 
 ONE, TWO = "http://one:8083/", "http://two:8083/"
+GROUP = (CLUSTER, "connect-lab")
+KILLED = T0 - 1_800_000
 
 
 def plain(text: str) -> str:
@@ -38,163 +42,103 @@ def spans(task: int, *states: tuple[str, str | None, int, int | None]) -> list[C
     ]
 
 
-def lost_and_waiting(task: int, stopped_ms: int, again_ms: int) -> list[ConnectTask]:
-    return spans(
-        task,
-        ("RUNNING", ONE, 0, stopped_ms),
-        ("LOST", ONE, stopped_ms, 20_000),
-        ("WAITING", None, 20_000, 40_000),
-        ("RUNNING", TWO, again_ms, None),
+def a_round(number: int, trigger: str, cost: float | None, eager: float | None, *movements: Movement) -> Rebalance:
+    return Rebalance(
+        cluster_id="c",
+        rebalance_id=f"g/{number}",
+        group_id="g",
+        generation_id=number,
+        protocol_type="connect",
+        mode="incremental",
+        started_at_ms=60_000 * number,
+        assigned_at_ms=60_000 * number + 500,
+        trigger=trigger,
+        changed_connectors=("alpha",) if trigger == "connect_config_changed" else None,
+        resource_seconds_estimate=cost,
+        eager_seconds_lower=eager,
+        movements=movements,
     )
 
 
-GONE = [
-    *lost_and_waiting(0, 10_000, 40_100),
-    *lost_and_waiting(1, 10_050, 40_200),
-    *spans(2, ("RUNNING", TWO, 0, None)),
-]
-BACK = spans(0, ("RUNNING", ONE, 0, 10_000), ("WAITING", None, 10_000, 16_000), ("RUNNING", ONE, 16_000, None))
-
-
-def test_a_worker_gone_for_good_is_one_story_of_all_it_ran() -> None:
-    (found,) = absences(GONE)
-    assert (found.worker, found.resources, found.kind) == (ONE, ("sink-0", "sink-1"), "gone")
-    assert (found.gone_at_ms, found.noticed_at_ms, found.back_at_ms, found.waited_ms) == (
-        10_000,
-        20_000,
-        40_200,
-        20_200,
-    )
-    said = plain(sentences.absence(found, 60_000))
-    assert said.startswith("http://one:8083/ is gone for good. It ran sink-0, sink-1; with it they stopped.")
-    assert "The other workers noticed 10.0 s later." in said
-    assert said.endswith(
-        "It did not return, and they were handed to http://two:8083/. "
-        "In all they stood still for up to 30.2 s, 20.2 s of it waiting by design."
+def stopped(connector: str, task: int, pause_ms: int | None) -> Movement:
+    return Movement(
+        resource_type="task",
+        resource=f"{connector}-{task}",
+        connector=connector,
+        task=task,
+        kind="moved",
+        pause_estimate_ms=pause_ms,
     )
 
 
-def test_a_worker_that_is_back_in_time_gets_its_tasks_again() -> None:
-    (found,) = absences(BACK)
-    assert (found.kind, found.returned, found.spread) == ("bounced", ("sink-0",), ())
-    assert "It was back before the wait was over and got all of it again; nothing else had to move." in plain(
-        sentences.absence(found, 60_000)
-    )
-
-
-def test_a_wait_that_has_not_ended_says_so() -> None:
-    (found,) = absences(spans(0, ("RUNNING", ONE, 0, 10_000), ("WAITING", None, 10_000, None)))
-    assert found.kind == "open"
-    assert "They stand still for 50.0 s when the evidence ends." in plain(sentences.absence(found, 60_000))
-
-
-def test_two_absences_of_one_worker_are_two_stories() -> None:
-    later = spans(1, ("RUNNING", ONE, 0, 90_000), ("WAITING", None, 90_000, 95_000), ("RUNNING", ONE, 95_000, None))
-    assert [a.gone_at_ms for a in absences([*BACK, *later])] == [10_000, 90_000]
-
-
-def test_a_task_that_only_failed_or_was_handed_over_is_no_absence() -> None:
-    failed = spans(0, ("RUNNING", ONE, 0, 10_000), ("FAILED", ONE, 10_000, 20_000), ("RUNNING", ONE, 20_000, None))
-    moved = spans(1, ("RUNNING", ONE, 0, 10_000), ("UNASSIGNED", None, 10_000, 12_000), ("RUNNING", TWO, 12_000, None))
-    assert absences([*failed, *moved]) == []
-
-
-def row(number: int, trigger: str, revoked: int, **more: Any) -> dict[str, Any]:
-    return {
-        "rebalance_id": f"g/{number}",
-        "kind": "rebalance",
-        "trigger": trigger,
-        "trigger_detail": None,
-        "started_at_ms": 1_000 * number,
-        "at_ms": 1_000 * number + 500,
-        "revoked_count": revoked,
-        "kept_count": 5,
-        "resource_seconds_estimate": None,
-        **more,
-    }
-
-
-def test_a_join_and_its_second_round_are_one_story_with_its_cost_beside_the_eager_one() -> None:
-    frame = pd.DataFrame(
-        [
-            row(1, "connect_config_changed", 0),
-            row(2, "connect_worker_joined", 5, resource_seconds_estimate=0.0, eager_seconds_lower=20.0),
-            row(3, "connect_revocation_follow_up", 0, resource_seconds_estimate=14.0),
-            row(4, "connect_worker_joined", 0),
-        ]
-    )
-    first, second = rounds(frame, JOINS)
-    assert (first.rebalance_ids, first.revoked_counts, first.kept_count) == (("g/2", "g/3"), (5, 0), 5)
-    assert (first.from_ms, first.to_ms, second.rebalance_ids) == (2_000, 3_500, ("g/4",))
-    said = plain(sentences.joining(first, []))
-    assert "It took two rounds: first the others were told to give up 5 tasks and connectors, which stopped" in said
-    assert said.endswith(
-        "It cost 14.0 task-seconds; had everything stopped, as under the eager protocol, it would have cost about "
+def test_the_cost_of_a_change_is_that_of_all_its_rounds_beside_at_least_the_eager_one() -> None:
+    rounds = [
+        a_round(2, "connect_worker_joined", 0.0, 20.0),
+        a_round(3, "connect_revocation_follow_up", 14.0, None),
+    ]
+    assert sentences.costs(rounds) == (14.0, 20.0)
+    assert plain(sentences.cost_beside_eager(rounds)) == (
+        "It cost 14.0 task-seconds; had everything stopped, as under the eager protocol, it would have cost at least "
         "20.0 task-seconds."
     )
 
 
 def test_tables_without_the_newer_columns_claim_nothing() -> None:
-    (found,) = rounds(pd.DataFrame([row(1, "connect_config_changed", 0)]), ("connect_config_changed",))
-    assert (found.changed_connectors, found.eager_seconds, found.cost_seconds) == (None, None, None)
+    assert sentences.costs([a_round(1, "connect_config_changed", None, None)]) == (None, None)
+    assert sentences.cost_beside_eager([a_round(1, "connect_config_changed", None, None)]) == ""
 
 
-def test_what_a_change_did_to_others_leaves_its_own_tasks_out() -> None:
-    change = Rounds(
-        rebalance_ids=("g/1",),
-        from_ms=0,
-        to_ms=1,
-        trigger="connect_config_changed",
-        detail=None,
-        revoked_counts=(0,),
-        kept_count=0,
-        changed_connectors=("alpha",),
-        cost_seconds=None,
-        eager_seconds=None,
-    )
-
-    def movement(connector: str, task: int | None, kind: str, pause_ms: int | None) -> Movement:
-        return Movement(
-            resource_type="task", resource=f"{connector}-{task}", connector=connector, task=task, kind=kind,
-            pause_estimate_ms=pause_ms, evidence=("x",),
-        )  # fmt: skip
-
-    own, others = others_hit(
-        change,
+def test_the_change_that_hurt_others_most_is_named() -> None:
+    changes = connector_changes(
         [
-            movement("alpha", 0, "restarted", 40),
-            movement("beta", 0, "moved", 2_000),
-            movement("beta", 1, "returned", None),
-            movement("beta", None, "moved", 9),
-            movement("gamma", 0, "assigned", None),
-        ],
+            a_round(2, "connect_config_changed", None, None, stopped("alpha", 0, 50), stopped("beta", 0, 300)),
+            a_round(3, "connect_config_changed", None, None, stopped("beta", 0, 2_000), stopped("gamma", 1, 1_500)),
+            a_round(4, "connect_config_changed", None, None, stopped("alpha", 0, 9_000)),
+        ]
     )
-    assert (own, others) == ({"alpha": [40]}, {"beta": [2_000, None]})
-
-
-def test_the_lost_worker_of_the_tables_is_told(reader: Reader) -> None:
-    whole = reader.connect_span(CLUSTER, "connect-lab")
-    assert whole is not None
-    (found,) = absences(reader.connect_tasks(CLUSTER, "connect-lab", whole))
-    assert (found.worker, found.kind) == ("http://10.0.3.3:8083/", "gone")
-    assert set(found.resources) == {"sink-2", "source-1"}
-
-
-def test_a_clean_leave_begins_when_its_tasks_stopped() -> None:
-    left = spans(
-        0,
-        ("RUNNING", ONE, 0, 10_000),
-        ("UNASSIGNED", None, 10_000, 12_000),
-        ("WAITING", None, 12_000, 50_000),
-        ("RUNNING", ONE, 50_000, None),
+    assert plain(sentences.connector_changes(changes)) == (
+        "2 of 3 changes of connectors stopped work of others, who had changed nothing; the worst, of alpha, 2 tasks "
+        "and connectors for up to 2.0 s: 3.5 task-seconds in all."
     )
-    (found,) = absences(left)
-    assert (found.gone_at_ms, found.noticed_at_ms, found.waited_ms, found.kind) == (10_000, 12_000, 38_000, "bounced")
+    assert plain(sentences.connector_changes(changes[2:])) == (
+        "1 change of a connector; none stopped anything of another connector."
+    )
+
+
+@pytest.mark.parametrize("span", [Span(from_ms=T0 - 10_000_000, to_ms=T0), Span(from_ms=KILLED, to_ms=KILLED + 11_000)])
+def test_a_story_is_whole_even_where_the_span_cuts_it(reader: Reader, span: Span) -> None:
+    found = reader.rebalances_around(*GROUP, span)
+    assert [r.generation_id for r in found] == [8, 9, 10]
+    assert [len(r.members) for r in found] == [3, 3, 2]
+    (story,) = connect_stories(found)
+    assert (story.kind, story.workers) == ("worker_lost", ("http://10.0.3.3:8083/",))
+
+
+def test_a_rebalance_reads_the_same_alone_and_among_its_neighbours(reader: Reader) -> None:
+    last = reader.rebalances_around(*GROUP, Span(from_ms=KILLED, to_ms=T0))[-1]
+    assert reader.rebalance(CLUSTER, "connect-lab/10") == last
+
+
+def test_of_very_many_the_newest_are_read(reader: Reader) -> None:
+    found = reader.rebalances_around(CLUSTER, "checkout", Span(from_ms=0, to_ms=T0), most=3)
+    assert len(found) == 3 + 20
+    assert found[-1].generation_id == max(r.generation_id or 0 for r in found)
+
+
+def test_a_span_without_rebalances_has_none(reader: Reader) -> None:
+    assert reader.rebalances_around(*GROUP, Span(from_ms=1, to_ms=2)) == []
 
 
 def test_what_is_waited_for_is_drawn_where_it_ran() -> None:
-    picture = charts.connect_time_line(GONE, pd.DataFrame(), 0, 60_000, by_worker=True)
-    lane = picture.lanes.index("sink-0 @ http://one:8083/")
+    tasks = spans(
+        0,
+        ("RUNNING", ONE, 0, 10_000),
+        ("LOST", ONE, 10_000, 20_000),
+        ("WAITING", None, 20_000, 40_000),
+        ("RUNNING", TWO, 40_100, None),
+    )
+    picture = charts.connect_time_line(tasks, pd.DataFrame(), 0, 60_000, by_worker=True)
+    lane = picture.lanes.index("one:8083 sink-0")
     drawn = picture.bars[picture.bars["lane"] == lane]
     assert drawn["style"].tolist() == [Style.WORKING, Style.STANDING, Style.WAITING]
     assert not any("no worker" in label for label in picture.lanes)

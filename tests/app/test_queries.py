@@ -18,7 +18,7 @@ def test_the_fleets_cost_is_the_sum_over_rebalances_by_unit(reader: Reader) -> N
     _orders, _ = gold_rows.orders()
     svc = sum(0.04 for i in range(2_000) if (i * 37_000) % 80_000_000 <= 7_200_000)
     assert fleet.partition_seconds == pytest.approx(2.0 * len(in_time) + 0.3 + 24.9 + 6.0 + svc)
-    assert fleet.task_seconds == pytest.approx(63.0)
+    assert fleet.task_seconds == pytest.approx(0.5 + 63.0)
 
 
 def test_a_rebalance_whose_pause_is_not_known_is_counted_and_adds_nothing(reader: Reader) -> None:
@@ -42,6 +42,12 @@ def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Reader
     assert found.pause_median_ms == pytest.approx((50 + 12_312) / 2, rel=0.01)
     assert found.factor_median == pytest.approx((26.2 + 9.384) / 2, rel=0.01)
     assert reader.headline(DAY, "nowhere").pause_median_ms is None
+
+
+def test_a_rebalance_without_a_known_pause_is_not_counted_as_one_of_none(reader: Reader) -> None:
+    """connect-lab: 400 ms and 31.5 s; its round of the delay stopped nothing that had not stopped before."""
+    found = reader.headline(DAY, CLUSTER, "connect-lab")
+    assert (found.compared_count, found.pause_median_ms) == (2, (400 + 31_500) / 2)
 
 
 def test_the_groups_table_is_costliest_first_and_whole(reader: Reader) -> None:

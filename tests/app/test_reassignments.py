@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -166,6 +167,11 @@ def test_whether_it_moves_is_said_first(reader: Reader) -> None:
     )
     quiet = found[found["outcome"] != "open"]
     assert plain(sentences.reassignments(quiet, None, HOUR)).startswith("Nothing is moving when the evidence ends.")
+    stood = replace(reassignment_rows.ended()[0], blocked_by="broker_down", blocked_replicas=(3,))
+    assert plain(sentences.reassignments(quiet, None, HOUR, stood)).endswith(
+        "Of them __consumer_offsets-7 had stood still the longest, 11.0 s: broker 3, where it should go, was down or "
+        "fenced."
+    )
     only = found[found["topic"] == "payments"]
     assert (
         plain(sentences.reassignments(only, None, HOUR))
