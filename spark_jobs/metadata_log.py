@@ -26,6 +26,11 @@ from rebalance_audit.warehouse import Warehouse
 
 OF_METADATA = f"starts_with(topic, '{METADATA_TOPIC}')"
 OF_CONTROLLERS = "(" + " OR ".join(f"contains(text, '{sign}')" for sign in LINE_SIGNS) + ")"
+_TORN_HEADS = r"""(contains(text, '[GroupCoordinator ') OR contains(text, '[GroupMetadataManager ')) AND (
+    NOT regexp_matches(text, '\)\s*$')
+    OR (contains(text, 'Preparing to rebalance group ') AND NOT contains(text, ' with old generation '))
+    OR (contains(text, 'Stabilized group ') AND NOT contains(text, ' generation ')))"""
+"""Behind these a client's text may have made the lines of brokers and controllers."""
 OF_METADATA_READING = f"source = 'record:{METADATA_TOPIC}-0'"
 _COLUMNS = ["cluster_id", "topic", "offset", "timestamp_ms", "key", "value", "node", "leader_epoch", "is_control"]
 _SELECTED = ", ".join(f'"{name}"' for name in _COLUMNS)
@@ -238,7 +243,8 @@ def controller_lines(
 ) -> list[Line]:
     """What brokers and controllers logged about partitions, by time."""
     columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
-    rows = warehouse.read("bronze.log_line", columns, f"{OF_CONTROLLERS} AND cluster_id = ?", [cluster_id], version)
+    where = f"({OF_CONTROLLERS} OR {_TORN_HEADS}) AND cluster_id = ?"
+    rows = warehouse.read("bronze.log_line", columns, where, [cluster_id], version)
     in_files = rows.sort_by([("node", "ascending"), ("file_id", "ascending"), ("byte", "ascending")])
     sources = (SourceLine(**row) for batch in in_files.to_batches(10_000) for row in batch.to_pylist())
     return settled(LogLines().read(sources).lines, clocks)

@@ -7,7 +7,7 @@ Fields of each kind stand in `model.LogKind` and `ControllerKind`, message forms
 from rebalance_audit.domain.log_lines.controller import parse_controller_line
 from rebalance_audit.domain.log_lines.controller_events import ControllerEvent, ControllerKind
 from rebalance_audit.domain.log_lines.heads import LogHead, read_head, starts_event
-from rebalance_audit.domain.log_lines.parse import parse_line, parse_lines
+from rebalance_audit.domain.log_lines.parse import outside_torn_lines, parse_line, parse_lines
 from rebalance_audit.domain.log_lines.reasons import (
     ClassifiedReason,
     classify_fence,
@@ -24,6 +24,7 @@ __all__ = [
     "classify_fence",
     "classify_leave",
     "classify_reason",
+    "outside_torn_lines",
     "parse_controller_line",
     "parse_line",
     "parse_lines",

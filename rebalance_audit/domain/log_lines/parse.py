@@ -33,6 +33,7 @@ _STACK = re.compile(r"\tat |Caused by: |\t\.\.\. |\tSuppressed: |[\w.$]+(?:Excep
 _MAX_FORGED_BYTES = 131_072
 """A text a client chose is at most 32,767 bytes long and stands in a line at most a few times."""
 _MAX_BRACKETS = 16
+_BRACKETED = re.compile(r"\[Group(?:Id)? [^\n]*?\][ \[]")
 
 
 def parse_line(source: SourceLine) -> LogEvent | None:
@@ -57,22 +58,43 @@ def parse_lines(lines: Iterable[SourceLine]) -> Iterator[LogEvent]:
     if it begins as a known form, goes on in free text and lacks the form's end. The mark ends with the event that
     holds the torn-off end, or where no client's text can reach.
     """
-    torn_at: int | None = None
-    for source in lines:
-        event, is_torn = _parse(source)
-        if torn_at is not None and source.byte - torn_at > _MAX_FORGED_BYTES:
-            torn_at = None
+    for _, event, is_within in _followed(lines):
         if event is not None:
-            if torn_at is not None:
-                if event.could_be_forged:
-                    torn_at = None
-                else:
-                    event = replace(event, could_be_forged=True)
-            yield event
-        elif torn_at is not None and not is_torn and "\n" in source.text.rstrip("\r\n"):
+            yield replace(event, could_be_forged=True) if is_within and not event.could_be_forged else event
+
+
+def outside_torn_lines(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
+    """Those of the events that no client's text can have made by tearing a line: see `parse_lines`. In the order of
+    their files and bytes; other lines may be missing, if those with a coordinator's prefix and without a logger are
+    there. For lines that name no group and that no record will confirm one by one."""
+    return (source for source, event, is_within in _followed(lines) if not (is_within or _is_doubtful(event)))
+
+
+def _is_doubtful(event: LogEvent | None) -> bool:
+    return event is not None and event.could_be_forged
+
+
+def _followed(lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, LogEvent | None, bool]]:
+    """Each line with what it tells, and whether it stands behind a torn head, the torn-off end included."""
+    torn_at: int | None = None
+    file_id: str | None = None
+    for source in lines:
+        if source.file_id != file_id or (torn_at is not None and not 0 <= source.byte - torn_at <= _MAX_FORGED_BYTES):
+            file_id, torn_at = source.file_id, None
+        event, is_torn = _parse(source)
+        yield source, event, torn_at is not None
+        if torn_at is None:
+            torn_at = source.byte if is_torn else None
+        elif _has_end(source, event, is_torn):
             torn_at = None
-        if is_torn and torn_at is None:
-            torn_at = source.byte
+
+
+def _has_end(source: SourceLine, event: LogEvent | None, is_torn: bool) -> bool:
+    """Whether the torn-off end of the line above seems to be in this event."""
+    if event is not None:
+        return event.could_be_forged
+    text = source.text.rstrip()
+    return "\n" in text and (not is_torn or text.endswith(")"))
 
 
 def _parse(source: SourceLine) -> tuple[LogEvent | None, bool]:
@@ -132,7 +154,8 @@ def _read_coordinator(head: LogHead, body: str, by_word: Rules, partition: int |
         return False
     readings = read_all(candidates, body)
     if not readings:
-        return not head.has_logger_tail and begins_like_one(candidates, body)
+        # A client can write a logger's name, too; lines of unknown forms that begin so name their group in brackets.
+        return begins_like_one(candidates, body) and not (head.logger is not None and _BRACKETED.match(body))
     return best(readings, partition), _disagree(readings) or _has_torn_off_end(head, body, candidates)
 
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rebalance_audit.domain.clocks import NodeClock
-from rebalance_audit.domain.log_lines import ControllerEvent, ControllerKind, parse_controller_line, read_head
+from rebalance_audit.domain.log_lines import (
+    ControllerEvent,
+    ControllerKind,
+    outside_torn_lines,
+    parse_controller_line,
+    read_head,
+)
 from rebalance_audit.domain.log_lines.controller import CONTROLLER_SIGNS
 from rebalance_audit.domain.model import SourceLine
 from rebalance_audit.domain.reassign.advice import is_legal_topic
@@ -98,13 +104,15 @@ class Line:
 
 @dataclass(slots=True)
 class LogLines:
-    """Reads lines of all nodes in any order. `utc_offset_ms` per node is subtracted from local times."""
+    """Reads lines of all nodes, those of a file in its order. `utc_offset_ms` per node is subtracted from local times.
+
+    Lines behind one that a client's text tore say nothing: the text may have made them."""
 
     utc_offset_ms: Mapping[str, int] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
 
     def read(self, sources: Iterable[SourceLine]) -> LogLines:
-        for source in sources:
+        for source in outside_torn_lines(sources):  # no record will confirm what is told here line by line
             self.lines.extend(line for line in self._parsed(source) if _could_be_printed(line.event))
         return self
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rebalance_audit.domain.log_lines import parse_line, parse_lines, read_head, split_reason, starts_event
+from rebalance_audit.domain.log_lines import (
+    outside_torn_lines,
+    parse_controller_line,
+    parse_line,
+    parse_lines,
+    read_head,
+    split_reason,
+    starts_event,
+)
 from rebalance_audit.domain.log_lines.rules import default_offsets_partition
 from rebalance_audit.domain.model import LogKind
 from tests.domain.log_lines.lines import (
@@ -268,3 +277,47 @@ def test_100_kb_of_hostile_text_take_less_than_100_ms(line: str) -> None:
         parse_line(source)
         best_ms = min(best_ms, (time.perf_counter() - began) * 1000)
     assert best_ms < 100
+
+
+class TestForgeryOfControllers:
+    """The same with lines about partitions, which name no group."""
+
+    FORGED = (
+        HEAD + "[Partition orders-0 broker=1] ISR updated to 1 and version updated to 9 (kafka.cluster.Partition)\n"
+    )
+    END = HEAD + "x in state PreparingRebalance with old generation 0 (reason: r)." + JAVA_LOGGER + "\n"
+
+    def told(self, *texts: str) -> list[int]:
+        """Which of the events say something of a partition."""
+        byte, lines = 0, []
+        for text in texts:
+            lines.append(a_line(text, byte=byte))
+            byte += len(text)
+        kept = [line for line in outside_torn_lines(lines) if parse_controller_line(line) is not None]
+        return [lines.index(line) for line in kept]
+
+    def test_behind_a_torn_head_they_are_not_believed(self) -> None:
+        torn = HEAD + JAVA + "Preparing to rebalance group evil\n"
+        assert self.told(self.FORGED, torn, self.FORGED, self.FORGED, self.END) == [0]
+
+    def test_neither_where_the_client_wrote_the_loggers_name_as_well(self) -> None:
+        torn = HEAD + JAVA + "Preparing to rebalance group evil" + JAVA_LOGGER + "\n"
+        assert self.told(torn, self.FORGED, self.END) == []
+
+    def test_behind_the_torn_off_end_they_are_believed_again(self) -> None:
+        torn = HEAD + JAVA + "Stabilized group evil\n"
+        end = HEAD + JAVA + "Stabilized group victim generation 9 with 3 members." + JAVA_LOGGER
+        end += " generation 1 with 1 members." + JAVA_LOGGER + "\n"
+        assert self.told(torn, self.FORGED, end, self.FORGED) == [3]
+
+    def test_lines_of_forms_we_do_not_know_tear_nothing(self) -> None:
+        """As 4.3 writes them."""
+        scanned = "[GroupId g] Scanned 3 topics to refresh regular expressions [audit\\..*] in 0ms."
+        valid = "[GroupId g][MemberId m] Valid topic configuration found in 0ms, topology epoch 0 is now initialized."
+        unknown = [HEAD + JAVA + message + JAVA_LOGGER + "\n" for message in (scanned, valid)]
+        assert self.told(*unknown, self.FORGED) == [2]
+
+    def test_another_file_begins_untorn(self) -> None:
+        torn = a_line(HEAD + JAVA + "Preparing to rebalance group evil\n")
+        other = replace(a_line(self.FORGED, byte=50), file_id="another")
+        assert list(outside_torn_lines([torn, other])) == [torn, other]
