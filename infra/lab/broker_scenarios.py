@@ -32,6 +32,25 @@ def coordinator_killed(driver: Driver) -> None:
 
 
 @scenario(brokers=3)
+def coordinator_killed_while_preparing(driver: Driver) -> None:
+    """c4 joins while c1 needs 20 s inside its revoked callback, and the coordinator is killed meanwhile: the one that
+    takes the group over knows the generation before alone, and prepares the same one anew."""
+    group = "halfway-app"
+    _three_members(driver, group, "halfway")
+    driver.tell("c1", "revoke_delay 20000")
+    driver.join("c4", group, ["halfway"])
+    driver.wait_for("c1", "revoked_start")
+    driver.tell("c1", "revoke_delay 0")
+    broker = driver.coordinator_killed(group)
+    driver.expect(group, "member_joined", ["c4"], outcome="failed", members=[])
+    driver.expect(group, "coordinator_failover", [], number=4)
+    driver.rest(30)
+    driver.settle(group)
+    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.broker_returns(broker)
+
+
+@scenario(brokers=3)
 def offsets_leader_moved(driver: Driver) -> None:
     """The group's partition of __consumer_offsets gets another leader and its first one back. Then c2 leaves."""
     group = "mover-app"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from . import configs
 from .clients import (
     Client,
     Event,
@@ -23,7 +24,7 @@ from .clients import (
     read_events,
     write_event,
 )
-from .cluster import Cluster, worker_name
+from .cluster import SMALL_HEAP, Cluster, worker_name
 from .configs import Settings
 from .processes import LabError, now_ms, wait_until
 
@@ -157,6 +158,13 @@ class Driver:
         self._note("delete group", group)
         delete_group(self.cluster.bootstrap, group)
 
+    def remove_members(self, group: str, *instance_ids: str) -> None:
+        """An administrator puts them out; without instance ids everybody."""
+        self._note("remove members", group, instance_ids=list(instance_ids))
+        layout = configs.single_log_layout("admin.log")
+        arguments = [self.cluster.bootstrap, group, *instance_ids]
+        self.cluster.run(self.cluster.java("remover", layout, SMALL_HEAP, "MemberRemover", *arguments))
+
     # Brokers
 
     def coordinator_killed(self, group: str) -> int:
@@ -254,9 +262,10 @@ class Driver:
 
     def _subscribed(self, name: str) -> list[str]:
         first = self.clients[name].topics[0]
-        if not first.startswith("pattern:"):
+        pattern = re.fullmatch(r"(?:broker-)?pattern:(.*)", first)
+        if pattern is None:
             return self.clients[name].topics
-        return [topic for topic in self._partitions if re.fullmatch(first.removeprefix("pattern:"), topic)]
+        return [topic for topic in self._partitions if re.fullmatch(pattern[1], topic)]
 
     # Connect
 

@@ -64,14 +64,18 @@ def classes(version: str) -> Path:
     with _locked(home):
         if complete.exists() and all(source.stat().st_mtime < complete.stat().st_mtime for source in sources):
             return folder
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [tool("javac"), "-nowarn", "-proc:none", "-cp", f"{jars}/*", "-d", str(folder)]
+        # Beside the old ones: clients of a lab that runs now go on loading those until the new ones stand.
+        partial = home / "classes.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        command = [tool("javac"), "-nowarn", "-proc:none", "-cp", f"{jars}/*", "-d", str(partial)]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise LabError(f"The lab's Java clients do not compile against Kafka {version}: {done.stderr[:2000]}")
-        service = folder / CONNECTOR_SERVICE
+        service = partial / CONNECTOR_SERVICE
         service.parent.mkdir(parents=True)
         service.write_text("TruthSourceConnector\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
         complete.touch()
     return folder
 

@@ -133,3 +133,49 @@ def streams_probing(driver: Driver) -> None:
     driver.expect(group, "streams_probing", ["w1"])
     driver.expect(group, "streams_follow_up", ["w1"], or_trigger="cooperative_follow_up")
     driver.settle(group)
+
+
+@scenario()
+def streams_standby(driver: Driver) -> None:
+    """A stateful Streams application of two instances with one standby copy of every task; the first is closed, which
+    ends its session after 10 s, and the other goes on with the copies it has."""
+    group = "copy-app"
+    driver.topics(copied=4)
+    driver.produce()
+    driver.group(group, group_type="classic", mode="cooperative", assignor="stream")
+    more = {"lab_stateful": "true", "num_standby_replicas": 1, "acceptable_recovery_lag": 10_000}
+    for name in ("w1", "w2"):
+        settings = streams_settings(state_dir=f"data/{name}", **more)
+        driver.join(name, group, ["copied"], settings=settings, library="streams")
+        driver.expect(group, "member_joined", [name])
+        if name == "w2":
+            driver.expect(group, "streams_follow_up", ["w1"], or_trigger="cooperative_follow_up")
+        driver.settle(group)
+    driver.rest(10)
+    driver.leave("w1")
+    driver.expect(group, "member_session_expired", ["w1"])
+    driver.settle(group)
+
+
+@scenario(since="4.2.0")
+def share_group_of_many(driver: Driver) -> None:
+    """Three share consumers on a topic of two partitions: every partition has several owners. One leaves, one is
+    killed (session 45 s)."""
+    group = "shared-by-many-app"
+    driver.topics(few=2)
+    driver.produce()
+    driver.group(group, group_type="share", mode="server", assignor="simple", first_number=2)
+    settings: dict[str, str | int] = {}
+    for name in ("s1", "s2", "s3"):
+        driver.join(name, group, ["few"], settings=settings, library="share")
+        driver.expect(group, "member_joined", [name])
+        driver.rest(10)
+        if name == "s1":
+            driver.expect(group, "share_state_initialized", [])
+            driver.rest(4)
+    driver.leave("s2")
+    driver.expect(group, "member_left", ["s2"])
+    driver.rest(8)
+    driver.kill("s3")
+    driver.expect(group, "member_session_expired", ["s3"])
+    driver.rest(55)

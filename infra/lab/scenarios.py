@@ -305,6 +305,8 @@ from . import (  # noqa: E402
     broker_scenarios,  # noqa: F401
     classic_scenarios,  # noqa: F401
     connect_scenarios,  # noqa: F401
+    kip848_scenarios,  # noqa: F401
+    member_scenarios,  # noqa: F401
     modern_scenarios,  # noqa: F401
     reassignment_scenarios,  # noqa: F401
     standstill_scenarios,  # noqa: F401

@@ -380,6 +380,8 @@ class Member:
     assigned: tuple[str, ...] | None = None
     revoked: tuple[str, ...] | None = None
     added: tuple[str, ...] | None = None
+    standby_tasks: tuple[str, ...] | None = None
+    warmup_tasks: tuple[str, ...] | None = None
     evidence: tuple[str, ...] = ()
 
 

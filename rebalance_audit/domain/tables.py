@@ -339,6 +339,8 @@ GOLD_REBALANCE_MEMBER = Table(
         _c("assigned", "array<string>", "All it holds after."),
         _c("revoked", "array<string>", "before - after."),
         _c("added", "array<string>", "after - before."),
+        _c("standby_tasks", "array<string>", "Streams: copies it keeps. Classic protocol: warm-up copies among them."),
+        _c("warmup_tasks", "array<string>", "Streams protocol: copies that catch up. Null where bytes do not say."),
         _EVIDENCE,
     ),
 )

@@ -32,7 +32,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * <pre>java TruthConsumer consumer.properties topic,topic truth.jsonl</pre>
  *
  * Group, assignor, protocol and timeouts are Kafka's own options in the properties file; client.id names the client in
- * the truth file unless that file has another name. {@code pattern:REGEX} in place of the topics subscribes to a pattern.
+ * the truth file unless that file has another name. {@code pattern:REGEX} in place of the topics subscribes to a pattern,
+ * {@code broker-pattern:REGEX} to one that the broker resolves (KIP-848, from 4.0 on).
  * Commands on standard input: {@code close}, {@code stall MS} (no poll for that long), {@code delay MS} (per record),
  * {@code revoke_delay MS} (inside the revoked callback), {@code commit MS} (by hand, so often, never when letting go),
  * {@code subscribe a,b}, {@code unsubscribe}, {@code enforce}. End of input closes too.
@@ -91,7 +92,20 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
 
     private void subscribe(String topics) {
         if (topics.startsWith("pattern:")) consumer.subscribe(Pattern.compile(topics.substring(8)), this);
+        else if (topics.startsWith("broker-pattern:")) subscribeAtBroker(topics.substring(15));
         else consumer.subscribe(Arrays.asList(topics.split(",")), this);
+    }
+
+    /** By reflection: the class is there from 4.0 on. */
+    private void subscribeAtBroker(String regex) {
+        try {
+            Class<?> pattern = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            KafkaConsumer.class
+                .getMethod("subscribe", pattern, ConsumerRebalanceListener.class)
+                .invoke(consumer, pattern.getConstructor(String.class).newInstance(regex), this);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private void commitByHand() {

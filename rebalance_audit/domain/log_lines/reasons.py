@@ -43,6 +43,11 @@ _JOIN_REASONS: tuple[tuple[str, str], ...] = (
     ("Active tasks corrupted", "client_requested"),
 )
 _FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for ([0-9]{1,19})")
+# A JoinGroup or SyncGroup went to a broker that was the coordinator no more, or not yet again.
+_COORDINATOR_MOVED = (
+    "rebalance failed due to NotCoordinatorException",
+    "rebalance failed due to CoordinatorLoadInProgressException",
+)
 # What Java clients send on their own account: not the user's words of enforceRebalance("…").
 _OWN_JOIN_REASONS = (
     "rebalance failed due to ",
@@ -189,6 +194,8 @@ def _rejoined(otherwise: str) -> _Classify:
         for beginning, trigger in _JOIN_REASONS:
             if client_reason.startswith(beginning):
                 return ClassifiedReason(trigger, members, client_reason)
+        if client_reason.startswith(_COORDINATOR_MOVED):
+            return ClassifiedReason("coordinator_failover", members, client_reason)
         if client_reason.startswith(_OWN_JOIN_REASONS):
             return ClassifiedReason(otherwise, members, client_reason)
         # A Java client sends its own reasons or the user's: these words are the user's.

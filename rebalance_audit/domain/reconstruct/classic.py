@@ -34,6 +34,7 @@ from .members import Parsed, mode_of, names, parse, settle_modes
 from .pauses import LINE_SLACK_MS
 from .reconstruction import Contradiction
 from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
+from .triggers import STATIC_RETURN
 
 
 def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
@@ -94,7 +95,7 @@ class _Fold:
         if rebalance.assignor == STREAMS_ASSIGNOR:
             for member in value.members:
                 self._task_of.update(tasks_of(member))
-            delivered = as_tasks(delivered, self._task_of)
+            delivered = as_tasks(delivered, self._task_of, value.members)
         return delivered
 
     def _starts_fresh(self, index: int) -> bool:
@@ -302,5 +303,5 @@ def _static_return(rebalance: Rebalance, tier: EvidenceTier) -> Rebalance:
         trigger_tier=tier,
         trigger_detail="a static member came back with a new member id; the generation did not change",
         expected=True,
-        expected_reason="static membership: the member returned within its session timeout",
+        expected_reason=STATIC_RETURN,
     )

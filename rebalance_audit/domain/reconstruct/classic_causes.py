@@ -67,6 +67,8 @@ class Causes:
         if not triggers:
             # A departure starts a rebalance before an arrival can join it.
             recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
+            if rebalance.kind == "rebalance" and self._elected_another(attempt):
+                recorded = [_changed_assignor(t) for t in recorded]
         triggers += recorded
         if not triggers and after is not None:
             triggers = self._without_member_change(rebalance, after)
@@ -85,6 +87,10 @@ class Causes:
             expected_reason=EXPECTED.get(first.trigger),
             evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
         )
+
+    def _elected_another(self, attempt: Attempt) -> bool:
+        before = self._state.attempts[self._state.delivered_index].value
+        return before is not None and attempt.value is not None and before.protocol != attempt.value.protocol
 
     def note_committers(self, index: int) -> None:
         """Which members committed more than once since they were last given partitions."""
@@ -114,7 +120,7 @@ class Causes:
         given = self._state.attempts[self._state.delivered_index].record
         alive_at_ms = last[0] if last else given.at_ms if given else None
         commits_often = member.client_id in self._state.committers
-        return infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often)
+        return infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often, not value.members)
 
     def fell_silent(self, index: int, member_id: str, left_at_ms: int) -> bool | None:
         """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""
@@ -146,7 +152,7 @@ class Causes:
             return []
         before_topics = {m: parse(x).topics for m, x in self._state.before.items()}
         after_topics = {m: parse(x).topics for m, x in after.items()}
-        differing = tuple(sorted(m for m in after if before_topics.get(m) != after_topics[m]))
+        differing = tuple(sorted(m for m in after if m in before_topics and before_topics[m] != after_topics[m]))
         grown = self._grown_topics(after)
         if grown and not differing:
             return [
@@ -238,3 +244,10 @@ class Causes:
                 )
             )
         return found
+
+
+def _changed_assignor(trigger: Trigger) -> Trigger:
+    """A static member that comes back makes no generation, unless another assignor is elected for it."""
+    if trigger.trigger != "static_member_replaced":
+        return trigger
+    return changed(trigger, trigger="assignor_changed", detail=f"{trigger.detail}, and another assignor was elected")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.model import Mark
 
-from .departures import HEARTBEAT_MS
+from .departures import HEARTBEAT_MS, Departure
 from .pauses import (
     COMMIT_SLACK_MS,
     EXPIRY_SLACK_MS,
@@ -22,102 +22,99 @@ from .stretch import Stretch
 def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     """The owner went: in good order, put out while it worked on, or dead."""
     departure = stretch.departure
-    trigger = departure.trigger if departure is not None else stretch.inferred
+    if departure is None or departure.at_ms is None:
+        return _untold(stretch, commit, departure.trigger if departure is not None else stretch.inferred)
+    match departure.trigger:
+        case "member_session_expired":
+            return _expired(stretch, departure.at_ms, departure.ref, commit)
+        case "member_poll_timeout":
+            return _idle(departure, departure.at_ms)
+        case "member_removed_by_admin":
+            return _removed(departure, departure.at_ms, commit)
+        case "member_dropped_at_rebalance_timeout":
+            upper_ms = departure.at_ms + LINE_SLACK_MS
+            estimate_ms, estimate_ref = commit if commit is not None else (departure.at_ms, departure.ref)
+            return [
+                logged("upper", upper_ms, "it was dropped at the end of the join phase", departure.ref),
+                logged("estimate", estimate_ms, "its last sign of life", estimate_ref, rank=4),
+            ]
+        case _:
+            marks = [logged("upper", departure.at_ms + LINE_SLACK_MS, "it left the group", departure.ref)]
+            if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
+                detail = "its last commit, made when it gave up"
+                marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
+            return [*marks, logged("estimate", departure.at_ms, "it left the group", departure.ref, rank=4)]
+
+
+def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: str | None) -> list[Mark]:
+    """No line says when it went: it is missing in a record."""
     gone = stretch.gone or stretch.attempts[-1]
     joined_at_ms, joined_ref = joined([gone])
     if joined_at_ms is None and gone.record is not None:
         joined_at_ms, joined_ref = gone.record.at_ms, gone.record.ref
-    marks: list[Mark] = []
-    if departure is None or departure.at_ms is None:
-        alive_at_ms = commit[0] if commit is not None else stretch.given.known_at_ms
-        if joined_at_ms is not None and alive_at_ms is not None and trigger != "member_left":
-            if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
-                # Put out for not polling, it works on; nothing tells how long.
-                ref = commit[1] if commit is not None else joined_ref
-                detail = "its last sign of life; it may have been put out and worked on"
-                return [inferred("estimate", alive_at_ms, detail, ref, rank=5)]
-        if joined_at_ms is not None and trigger != "member_poll_timeout":
-            marks.append(
-                recorded("upper", joined_at_ms + LINE_SLACK_MS, "it was not in the group any more", joined_ref)
-            )
-            if commit is not None:
-                marks.append(
-                    recorded(
-                        "estimate", commit[0], "its last commit", commit[1], rank=2 if trigger == "member_left" else 4
-                    )
-                )
-            else:
-                marks.append(inferred("estimate", joined_at_ms, "it was not in the group any more", joined_ref, rank=5))
-        return marks
-    at_ms, ref = departure.at_ms, departure.ref
-    match trigger:
-        case "member_session_expired":
-            session_ms = stretch.owner.session_timeout
-            marks.append(
-                logged(
-                    "lower",
-                    at_ms - session_ms - EXPIRY_SLACK_MS,
-                    f"it sent a heartbeat {session_ms} ms before its session expired",
-                    ref,
-                )
-            )
-            marks.append(logged("upper", at_ms + LINE_SLACK_MS, "its session expired", ref))
-            died_ms = at_ms - session_ms + HEARTBEAT_MS // 2
-            if commit is not None:
-                died_ms = max(died_ms, commit[0])
-            if commit is not None and stretch.closes_silently and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
-                detail = "its last commit, and no heartbeat after it: closed without leaving"
-                marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
-            marks.append(
-                logged(
-                    "estimate",
-                    died_ms,
-                    f"expiry - session timeout ({session_ms} ms) + half a heartbeat ({HEARTBEAT_MS} ms, assumed)",
-                    ref,
-                    rank=4,
-                )
-            )
-        case "member_poll_timeout":
-            # The heartbeat thread leaves; the worker notices at its next poll and goes on until then.
-            marks.append(logged("lower", at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while it still worked", ref))
-            if departure.rejoined_at_ms is not None:
-                marks.append(
-                    logged(
-                        "upper",
-                        departure.rejoined_at_ms + LINE_SLACK_MS,
-                        "the same client asked to join again",
-                        departure.rejoined_ref,
-                    )
-                )
-                marks.append(
-                    logged(
-                        "estimate",
-                        departure.rejoined_at_ms,
-                        "its own re-join follows its lost callback by some ms",
-                        departure.rejoined_ref,
-                        rank=4,
-                    )
-                )
-            else:
-                marks.append(
-                    inferred(
-                        "estimate",
-                        at_ms + 2_000,
-                        "the lost callback comes 2 s after the LeaveGroup in the median",
-                        ref,
-                        rank=5,
-                    )
-                )
-        case "member_dropped_at_rebalance_timeout":
-            marks.append(logged("upper", at_ms + LINE_SLACK_MS, "it was dropped at the end of the join phase", ref))
-            estimate_ms, estimate_ref = commit if commit is not None else (at_ms, ref)
-            marks.append(logged("estimate", estimate_ms, "its last sign of life", estimate_ref, rank=4))
-        case _:
-            marks.append(logged("upper", at_ms + LINE_SLACK_MS, "it left the group", ref))
-            is_recent = commit is not None and commit[0] >= at_ms - RECENT_COMMIT_MS
-            if commit is not None and is_recent:
-                marks.append(
-                    recorded("estimate", commit[0], "its last commit, made when it gave up", commit[1], rank=2)
-                )
-            marks.append(logged("estimate", at_ms, "it left the group", ref, rank=4))
-    return marks
+    if joined_at_ms is None:
+        return []
+    alive_at_ms = commit[0] if commit is not None else stretch.given.known_at_ms
+    if alive_at_ms is not None and trigger != "member_left":
+        if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
+            # Put out for not polling, it works on; nothing tells how long.
+            ref = commit[1] if commit is not None else joined_ref
+            detail = "its last sign of life; it may have been put out and worked on"
+            return [inferred("estimate", alive_at_ms, detail, ref, rank=5)]
+    if trigger == "member_poll_timeout":
+        return []
+    gave_up = commit is not None and joined_at_ms - commit[0] < RECENT_COMMIT_MS
+    is_sure = trigger == "member_session_expired" or (trigger == "member_left" and gave_up)
+    # One that an administrator put out works on until its next heartbeat.
+    slack_ms = LINE_SLACK_MS + (0 if is_sure else HEARTBEAT_MS)
+    detail = "it was not in the group any more"
+    marks = [recorded("upper", joined_at_ms + slack_ms, detail, joined_ref)]
+    if commit is None:
+        return [*marks, inferred("estimate", joined_at_ms, detail, joined_ref, rank=5)]
+    rank = 2 if trigger == "member_left" else 4
+    return [*marks, recorded("estimate", commit[0], "its last commit", commit[1], rank=rank)]
+
+
+def _expired(stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None) -> list[Mark]:
+    session_ms = stretch.owner.session_timeout
+    detail = f"it sent a heartbeat {session_ms} ms before its session expired"
+    marks = [
+        logged("lower", at_ms - session_ms - EXPIRY_SLACK_MS, detail, ref),
+        logged("upper", at_ms + LINE_SLACK_MS, "its session expired", ref),
+    ]
+    died_ms = at_ms - session_ms + HEARTBEAT_MS // 2
+    if commit is not None:
+        died_ms = max(died_ms, commit[0])
+    if commit is not None and stretch.closes_silently and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
+        detail = "its last commit, and no heartbeat after it: closed without leaving"
+        marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
+    detail = f"expiry - session timeout ({session_ms} ms) + half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
+    return [*marks, logged("estimate", died_ms, detail, ref, rank=4)]
+
+
+def _idle(departure: Departure, at_ms: int) -> list[Mark]:
+    """The heartbeat thread leaves; the worker notices at its next poll and goes on until then."""
+    marks = [logged("lower", at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while it still worked", departure.ref)]
+    if departure.rejoined_at_ms is None:
+        detail = "the lost callback comes 2 s after the LeaveGroup in the median"
+        return [*marks, inferred("estimate", at_ms + 2_000, detail, departure.ref, rank=5)]
+    return [*marks, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
+
+
+def _removed(departure: Departure, at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
+    """It may have been dead already; one that lives hears of it at its next heartbeat, and joins again at once."""
+    if departure.rejoined_at_ms is not None:
+        return _rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=3)
+    ref = departure.ref
+    marks = [logged("upper", at_ms + HEARTBEAT_MS + LINE_SLACK_MS, "it had heard that it was removed", ref)]
+    if commit is not None:
+        return [*marks, recorded("estimate", commit[0], "its last commit before it was removed", commit[1], rank=4)]
+    return [*marks, logged("estimate", at_ms, "an administrator removed it", ref, rank=5)]
+
+
+def _rejoined(at_ms: int, ref: str | None, *, rank: int) -> list[Mark]:
+    detail = "its own re-join follows its lost callback by some ms"
+    return [
+        logged("upper", at_ms + LINE_SLACK_MS, "the same client asked to join again", ref),
+        logged("estimate", at_ms, detail, ref, rank=rank),
+    ]

@@ -13,6 +13,8 @@ from .attempts import Attempt
 
 HEARTBEAT_MS = 3_000
 """heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client."""
+_AS_IT_LEFT_MS = 1_000
+"""The commit of a client that closes comes some ms before its LeaveGroup, a second under load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,20 +79,26 @@ def arrivals(attempt: Attempt) -> list[tuple[LogEvent, str]]:
 
 
 def infer_departure(
-    member: MemberMetadata, last_commit_at_ms: int | None, joined_at_ms: int | None, commits_often: bool
+    member: MemberMetadata,
+    last_commit_at_ms: int | None,
+    joined_at_ms: int | None,
+    commits_often: bool,
+    is_last: bool = False,
 ) -> str:
     """How it went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
 
     A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one.
     A member that commits often and was silent for longer than its session cannot have left in good order:
-    a client commits when it lets go.
+    a client commits when it lets go. A static member does not leave by itself: an administrator may have removed it. So
+    it may be with one that was the last (`is_last`: the record was written as it went) and made no commit then.
     """
     if last_commit_at_ms is None or joined_at_ms is None:
         return "unknown"
     silence_ms = joined_at_ms - last_commit_at_ms
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout > 0 else member.session_timeout
     if silence_ms < min(member.session_timeout, rebalance_timeout_ms):
-        return "member_left"
+        may_be_removed = member.group_instance_id is not None or (is_last and silence_ms > _AS_IT_LEFT_MS)
+        return "unknown" if may_be_removed else "member_left"
     if commits_often and member.session_timeout <= silence_ms < rebalance_timeout_ms:
         return "member_session_expired"
     if commits_often and rebalance_timeout_ms <= silence_ms < member.session_timeout:

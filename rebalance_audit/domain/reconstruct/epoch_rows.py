@@ -11,22 +11,33 @@ from .avoidable import mark_avoidable
 from .commits import Commits
 from .epochs import Epoch, is_same
 from .frame import rebalance_id
-from .modern_triggers import epoch_triggers
-from .triggers import EXPECTED
+from .modern_triggers import ComesBack, epoch_triggers
+from .shared import assignor_name, share_movements
+from .triggers import EXPECTED, STATIC_RETURN
 
 
 def epoch_id(evidence: GroupEvidence, epoch: Epoch) -> str:
-    return rebalance_id(evidence.cluster_id, evidence.group_id, epoch.number, use=epoch.use, epoch=True)
+    return rebalance_id(
+        evidence.cluster_id, evidence.group_id, epoch.number, rewrite_seq=epoch.rewrite_seq, use=epoch.use, epoch=True
+    )
 
 
 class EpochRows:
     """The rows of all epochs of one group, in order."""
 
-    def __init__(self, evidence: GroupEvidence, epochs: Sequence[Epoch], commits: Commits, group_type: str) -> None:
+    def __init__(
+        self,
+        evidence: GroupEvidence,
+        epochs: Sequence[Epoch],
+        commits: Commits,
+        group_type: str,
+        comes_back: ComesBack,
+    ) -> None:
         self._evidence = evidence
         self._epochs = epochs
         self._commits = commits
         self._group_type = group_type
+        self._comes_back = comes_back
 
     def rebalances(self) -> list[Rebalance]:
         result: list[Rebalance] = []
@@ -78,7 +89,7 @@ class EpochRows:
         target = epoch.target
         computed = getattr(target.record.value, "assignment_timestamp", None) if target else None
         finished_at_ms = epoch.finished.at_ms if epoch.finished else None
-        triggers = epoch_triggers(epoch, evidence.lines, self._commits, self._group_type)
+        triggers = epoch_triggers(epoch, evidence.lines, self._commits, self._group_type, self._comes_back)
         first = triggers[0] if triggers else Trigger(trigger="unknown", tier=EvidenceTier.UNKNOWN)
         members = tuple(self._members(epoch))
         assignor = next(
@@ -93,7 +104,9 @@ class EpochRows:
         refs += [ref for t in triggers for ref in t.evidence]
         times = [t for t in (started_at_ms, target.at_ms if target else None, finished_at_ms) if t is not None]
         held = {r for m in epoch.members.values() for r in m.held}
-        moved = {m.resource for m in epoch.movements}
+        is_shared = self._group_type == "share"
+        movements = share_movements(epoch) if is_shared else _last_of_each(epoch.movements)
+        moved = {m.resource for m in movements}
         return Rebalance(
             cluster_id=evidence.cluster_id,
             rebalance_id=epoch_id(self._evidence, epoch),
@@ -101,9 +114,11 @@ class EpochRows:
             group_epoch=epoch.number,
             group_type=self._group_type,
             protocol_type=self._group_type,
+            kind="static_rewrite" if epoch.rewrite_seq else "rebalance",
+            rewrite_seq=epoch.rewrite_seq,
             outcome=outcome,
             mode="server",
-            assignor=assignor,
+            assignor=assignor_name(assignor),
             coordinator_broker_id=next(
                 (x.coordinator_broker_id for x in evidence.lines if x.coordinator_broker_id is not None), None
             ),
@@ -123,15 +138,15 @@ class EpochRows:
             trigger_tier=first.tier,
             trigger_detail=first.detail or None,
             triggers=tuple(triggers),
-            expected=first.trigger in EXPECTED,
-            expected_reason=EXPECTED.get(first.trigger),
+            expected=bool(epoch.rewrite_seq) or first.trigger in EXPECTED,
+            expected_reason=STATIC_RETURN if epoch.rewrite_seq else EXPECTED.get(first.trigger),
             resource_count=len(held),
             kept_count=len(held - moved),
             is_complete_evidence=epoch.record is not None,
             is_final=has_next,
             evidence=tuple(dict.fromkeys(refs)),
             members=members,
-            movements=_last_of_each(epoch.movements),
+            movements=movements,
         )
 
     def _members(self, epoch: Epoch) -> Iterable[Member]:
@@ -140,7 +155,13 @@ class EpochRows:
             now = epoch.members.get(member_id)
             before = frozenset(was.held) if was else frozenset()
             after = frozenset(now.held) if now else frozenset()
-            replaced = was is None and any(is_same(old, member) for old in epoch.before.values())
+            if now is None and any(is_same(member, new) for new in epoch.members.values()):
+                continue
+            replaced = (
+                next((old for old in epoch.before.values() if is_same(old, member)), None) if was is None else None
+            )
+            if replaced is not None:
+                before = frozenset(replaced.held)
             metadata = member.metadata
             yield Member(
                 member_id=member_id,
@@ -155,12 +176,14 @@ class EpochRows:
                 assigned=tuple(sorted(after)),
                 revoked=tuple(sorted(before - after)),
                 added=tuple(sorted(after - before)),
+                standby_tasks=now.standby_tasks if now else None,
+                warmup_tasks=now.warmup_tasks if now else None,
                 evidence=(member.current.ref,) if member.current is not None else (),
             )
 
 
 def _last_of_each(movements: Sequence[Movement]) -> tuple[Movement, ...]:
-    """One row a resource, save in share groups, whose partitions have several owners: there the first gain tells."""
+    """One row a resource."""
     by_resource: dict[str, Movement] = {}
     for movement in movements:
         by_resource[movement.resource] = movement

@@ -36,6 +36,9 @@ class LiveMember:
     pending: frozenset[str] = frozenset()
     told: dict[str, GroupRecord] = field(default_factory=dict)
     """By resource to be revoked: the record that said so first."""
+    standby_tasks: tuple[str, ...] | None = None
+    warmup_tasks: tuple[str, ...] | None = None
+    """Copies that follow the active tasks: nothing stands still when they move."""
     member_epoch: int | None = None
     is_stable: bool = False
     current: GroupRecord | None = None
@@ -55,6 +58,10 @@ class Release:
     """`told` named the resource as one to revoke."""
     revoked_in: str | None = None
     """The rebalance that left it without an owner: the group was empty then."""
+    returned: GroupRecord | None = None
+    """With which the same member, that had gone, joined again: it may have worked on until then."""
+    is_idle: bool = False
+    """It left because it did not poll."""
     rejoined: bool = False
     """An eager classic member of a consumer group: it gave everything up before the JoinGroup that `gone` answers."""
 
@@ -73,6 +80,10 @@ class Epoch:
     is_reached: bool = False
     is_emptied: bool = False
     is_left_behind: bool = False
+    rewrite_seq: int = 0
+    """Counts the returns of static members, which begin no epoch."""
+    returned: str | None = None
+    """The static member that came back."""
     use: int = 0
     """Counts up when numbers start again: the group was deleted and created anew."""
     record_is_conversion: bool = False
@@ -121,3 +132,25 @@ def is_same(one: LiveMember, other: LiveMember) -> bool:
     return one.member_id == other.member_id or (
         instance is not None and instance == getattr(other.metadata, "instance_id", None)
     )
+
+
+def holdings(value: Any, topic_names: Mapping[str, str]) -> tuple[dict[str, Held], frozenset[str]]:
+    """Everything the member works on, and what of it it is to give up."""
+    held: dict[str, Held] = {}
+    pending: set[str] = set()
+    for name, is_pending in (
+        ("assigned_partitions", False), ("partitions_pending_revocation", True),
+        ("active_tasks", False), ("active_tasks_pending_revocation", True),
+    ):  # fmt: skip
+        for entry in getattr(value, name, ()):
+            for partition in entry.partitions:
+                topic_id = getattr(entry, "topic_id", None)
+                if topic_id is None:
+                    one = Held(resource=f"{entry.subtopology_id}_{partition}", topic=None, partition=None)
+                else:
+                    topic = topic_names.get(topic_id, topic_id)
+                    one = Held(resource=f"{topic}-{partition}", topic=topic, partition=partition)
+                held[one.resource] = one
+                if is_pending:
+                    pending.add(one.resource)
+    return held, frozenset(pending)

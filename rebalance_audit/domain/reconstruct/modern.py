@@ -6,13 +6,10 @@ current-assignment records are the anchors of each movement. Source: KIP-848, KI
 
 from __future__ import annotations
 
-from typing import Any
-
 from rebalance_audit.domain.model import (
     GroupEvidence,
     GroupRecord,
-    Mark,
-    Movement,
+    LogKind,
     Rebalance,
     changed,
 )
@@ -30,13 +27,14 @@ from .epochs import (
     Release,
     copy_all,
     copy_one,
+    holdings,
     is_eager_classic,
-    is_same,
     role_of,
 )
-from .modern_marks import modern_resume_marks, modern_stop_marks
-from .modern_triggers import departure_line
+from .modern_movements import left_without_owner, taken_over
+from .modern_triggers import departure_line, is_static_return, stopped_polling
 from .reconstruction import Contradiction
+from .stream_tasks import task_names
 from .topic_names import only_name_left
 
 
@@ -48,7 +46,7 @@ def reconstruct_modern(evidence: GroupEvidence) -> tuple[list[Rebalance], list[C
     fold = _Fold(evidence)
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
         fold.see(record)
-    rows = EpochRows(evidence, fold.epochs, fold.commits, fold.group_type)
+    rows = EpochRows(evidence, fold.epochs, fold.commits, fold.group_type, fold.comes_back)
     return rows.rebalances(), fold.contradictions
 
 
@@ -67,6 +65,14 @@ class _Fold:
         self.epochs: list[Epoch] = []
         self._changes: list[GroupRecord] = []
         self._before: dict[str, LiveMember] = {}
+        """Who was there when the last epoch began, with their metadata of then."""
+        self._joins: dict[str, list[GroupRecord]] = {}
+        """Member metadata by member id: one that went and is here again later was not closed."""
+        for one in evidence.records:
+            if one.record.name.endswith("MemberMetadata") and one.record.value is not None:
+                self._joins.setdefault(one.record.key.member_id, []).append(one)
+        self._gone: dict[str, LiveMember] = {}
+        """Who went since then, with what they held."""
         self._is_history_known = evidence.is_continued
         self.contradictions: list[Contradiction] = []
         self._was_deleted = False
@@ -74,6 +80,11 @@ class _Fold:
         """How often an epoch's number came again."""
         self._inherited: dict[str, str] = {}
         """By resource: the member of the classic group that held it when the group was converted."""
+
+    def comes_back(self, member_id: str, after: int) -> GroupRecord | None:
+        """The record with which the member joins again under the same id after this offset, as a process does that
+        lives on."""
+        return next((r for r in self._joins.get(member_id, ()) if r.offset > after), None)
 
     def see(self, record: GroupRecord) -> None:
         role = role_of(record.record.name)
@@ -112,7 +123,7 @@ class _Fold:
                 continue
             for topic, partition in given:
                 self._inherited[f"{topic}-{partition}"] = member.member_id
-        self._changes, self._before, self._live, self._released = [], {}, {}, {}
+        self._changes, self._before, self._gone, self._live, self._released = [], {}, {}, {}, {}
 
     def _see_epoch(self, record: GroupRecord) -> None:
         value = record.record.value
@@ -135,15 +146,20 @@ class _Fold:
                 number=value.epoch,
                 record=record,
                 changes=self._changes,
-                before=self._before,
+                before=self._held_before(),
                 is_emptied=not self._live,
                 record_is_conversion=bool(self._inherited),
                 use=self._uses.get(value.epoch, 0),
             )
         )
-        self._changes, self._before = [], copy_all(self._live)
+        self._changes, self._before, self._gone = [], copy_all(self._live), {}
         if not self._live:
             self._leave_without_owner(self.epochs[-1])
+
+    def _held_before(self) -> dict[str, LiveMember]:
+        """The members before the changes that cause the epoch, with all they hold as it begins."""
+        now = {m: self._live.get(m) or self._gone.get(m) or was for m, was in self._before.items()}
+        return {m: changed(copy_one(x), metadata=self._before[m].metadata) for m, x in now.items()}
 
     def _leave_without_owner(self, epoch: Epoch) -> None:
         """The last member went: what it held is nobody's from here on."""
@@ -152,19 +168,7 @@ class _Fold:
             held = release.member.held.get(name)
             if release.revoked_in is not None or held is None:
                 continue
-            metadata = release.member.metadata
-            epoch.movements.append(
-                Movement(
-                    resource_type="stream_task" if held.topic is None else "partition",
-                    resource=name,
-                    topic=held.topic,
-                    partition=held.partition,
-                    kind="revoked",
-                    from_member_id=release.member.member_id,
-                    from_client_id=metadata.client_id if metadata else None,
-                    evidence=(release.gone.ref,),
-                )
-            )
+            epoch.movements.append(left_without_owner(held, release))
             self._released[name] = changed(release, revoked_in=revoked_in)
 
     def _see_member(self, record: GroupRecord) -> None:
@@ -176,16 +180,35 @@ class _Fold:
                 self._let_go(member, record)
             return
         member = self._live.get(member_id)
-        if member is None:
-            self._live[member_id] = LiveMember(member_id=member_id, metadata=value)
-        else:
+        if member is not None:
             member.metadata = value
+            return
+        self._live[member_id] = LiveMember(member_id=member_id, metadata=value)
+        if self.epochs and is_static_return(value, self._gone.values()):
+            self._begin_return(record)
+
+    def _begin_return(self, record: GroupRecord) -> None:
+        """A static member took its own place again under a new member id: a row of its own, and no epoch."""
+        last = self.epochs[-1]
+        self.epochs.append(
+            Epoch(
+                number=last.number,
+                record=record,
+                before=self._held_before(),
+                use=last.use,
+                rewrite_seq=last.rewrite_seq + 1,
+                returned=record.record.key.member_id,
+            )
+        )
+        self._changes, self._before, self._gone = [], copy_all(self._live), {}
 
     def _see_target(self, record: GroupRecord) -> None:
         value = record.record.value
         if value is None:
             return
         for epoch in self.epochs:
+            if epoch.rewrite_seq:
+                continue
             if epoch.target is None and epoch.number == value.assignment_epoch:
                 epoch.target = record
             elif epoch.number < value.assignment_epoch and not epoch.is_reached and not epoch.is_emptied:
@@ -202,9 +225,14 @@ class _Fold:
         if member is None:
             member = self._live[member_id] = LiveMember(member_id=member_id, metadata=None)
         if value.member_epoch == -2:
+            # A static member that left for a while: its assignment waits for it.
+            if not member.held:
+                member.held, _ = holdings(value, self._names)
             self._let_go(member, record)
+            member.member_epoch, member.current = value.member_epoch, record
+            self._gone[member_id] = changed(self._gone[member_id], member_epoch=value.member_epoch, current=record)
             return
-        held, pending = self._holdings(value)
+        held, pending = holdings(value, self._names)
         for resource in member.held.keys() - held.keys():
             if resource not in self._released:
                 told = member.told.get(resource)
@@ -223,39 +251,27 @@ class _Fold:
         for resource in sorted(held.keys() - member.held.keys() - pending):
             self._gain(member, held[resource], record)
         member.held, member.pending = held, pending
+        member.standby_tasks, member.warmup_tasks = task_names(value, "standby"), task_names(value, "warmup")
         member.told = {resource: member.told.get(resource, record) for resource in pending}
         member.member_epoch, member.current = value.member_epoch, record
         member.is_stable = not pending and getattr(value, "state", None) in (None, STABLE_STATES[self.group_type])
 
-    def _holdings(self, value: Any) -> tuple[dict[str, Held], frozenset[str]]:
-        """Everything the member works on, and what of it it is to give up."""
-        held: dict[str, Held] = {}
-        pending: set[str] = set()
-        for name, is_pending in (
-            ("assigned_partitions", False), ("partitions_pending_revocation", True),
-            ("active_tasks", False), ("active_tasks_pending_revocation", True),
-        ):  # fmt: skip
-            for entry in getattr(value, name, ()):
-                for partition in entry.partitions:
-                    topic_id = getattr(entry, "topic_id", None)
-                    if topic_id is None:
-                        one = Held(resource=f"{entry.subtopology_id}_{partition}", topic=None, partition=None)
-                    else:
-                        topic = self._names.get(topic_id, topic_id)
-                        one = Held(resource=f"{topic}-{partition}", topic=topic, partition=partition)
-                    held[one.resource] = one
-                    if is_pending:
-                        pending.add(one.resource)
-        return held, frozenset(pending)
-
     def _let_go(self, member: LiveMember, record: GroupRecord) -> None:
         line = departure_line(self._evidence.lines, member.member_id, record.at_ms)
+        self._gone.setdefault(member.member_id, copy_one(member))
+        is_idle = line is not None and line.kind is LogKind.MODERN_MEMBER_LEFT
+        is_idle = is_idle and stopped_polling(member, record.at_ms, record.offset, self.commits) is True
+        returned = self.comes_back(member.member_id, record.offset)
         for resource in member.held:
-            self._released[resource] = Release(member=copy_one(member), told=None, gone=record, line=line)
+            self._released[resource] = Release(
+                member=copy_one(member), told=None, gone=record, line=line, returned=returned, is_idle=is_idle
+            )
         member.held, member.pending = {}, frozenset()
 
     def _gain(self, member: LiveMember, held: Held, record: GroupRecord) -> None:
         """A movement of the epoch in which the new owner takes the resource over."""
+        if self.group_type == "share":
+            return  # several owners at once: share_movements looks at the whole epoch
         epoch = next((e for e in reversed(self.epochs) if e.number == record.record.value.member_epoch), None)
         if epoch is None:
             epoch = self.epochs[-1] if self.epochs else None
@@ -263,58 +279,30 @@ class _Fold:
             return
         if self._inherited.pop(held.resource, None) == member.member_id:
             return
-        release = self._released.pop(held.resource, None) if self.group_type != "share" else None
+        release = self._released.pop(held.resource, None)
         if release is None and not self._is_history_known:
             return
-        stops: tuple[Mark, ...] = ()
-        resumes: tuple[Mark, ...] = ()
-        first_commit = None
-        if held.topic is not None and held.partition is not None:
-            resource = (held.topic, held.partition)
-            first_commit = self.commits.first_between([resource], record.offset, 1 << 62)
-            if release is not None:
-                stops = modern_stop_marks(release, resource, self.commits, self._clients)
-                resumes = modern_resume_marks(member, record, resource, self.commits, self._clients)
-        elif release is not None:
-            stops = modern_stop_marks(release, None, self.commits, self._clients)
-            resumes = modern_resume_marks(member, record, None, self.commits, self._clients)
-        old = release.member if release else None
-        is_returned = old is not None and is_same(old, member)
-        refs = [record.ref, *(m.ref for m in (*stops, *resumes) if m.ref is not None)]
-        epoch.movements.append(
-            Movement(
-                resource_type="stream_task" if held.topic is None else "partition",
-                resource=held.resource,
-                topic=held.topic,
-                partition=held.partition,
-                kind="assigned" if old is None else "returned" if is_returned else "moved",
-                from_member_id=old.member_id if old else None,
-                to_member_id=member.member_id,
-                from_client_id=old.metadata.client_id if old and old.metadata else None,
-                to_client_id=member.metadata.client_id if member.metadata else None,
-                revoked_in_rebalance_id=release.revoked_in if release else None,
-                stop_marks=stops,
-                resume_marks=resumes,
-                first_commit_at_ms=first_commit[0] if first_commit else None,
-                evidence=tuple(dict.fromkeys(refs)),
-            )
-        )
+        epoch.movements.append(taken_over(member, held, record, release, self.commits, self._clients))
 
     def _settle(self, record: GroupRecord) -> None:
-        """Close the running epoch when its last live member is stable at it."""
-        if not self.epochs:
-            return
-        epoch = self.epochs[-1]
+        """Close what runs when its last live member is stable at it: an epoch, and the return of a static member."""
+        for epoch in reversed(self.epochs):
+            self._settle_one(epoch, record)
+            if not epoch.rewrite_seq:
+                return
+
+    def _settle_one(self, epoch: Epoch, record: GroupRecord) -> None:
         # A member that joins an empty group is written before the epoch it begins.
         if not epoch.is_left_behind and not epoch.is_reached and not epoch.is_emptied:
             epoch.members = copy_all(self._live)
             epoch.is_emptied = not self._live
             epoch.is_reached = (
                 bool(self._live)
-                and epoch.target is not None
+                and (epoch.target is not None or epoch.returned is not None)
                 and all(
                     m.is_stable and m.member_epoch is not None and m.member_epoch >= epoch.number
                     for m in self._live.values()
+                    if epoch.returned in (None, m.member_id)
                 )
             )
             if epoch.is_reached:

@@ -6,15 +6,17 @@ has no movements, and `completed` says that the assignment was computed and noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
 from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, LogKind, Rebalance, Trigger
 
 from .attempts import line_order
 from .frame import rebalance_id
-from .triggers import DEPARTURES, EXPECTED
+from .shared import assignor_name
+from .triggers import DEPARTURES, EXPECTED, STATIC_RETURN
 
 _CAUSES = frozenset(
     {
@@ -27,6 +29,7 @@ _CAUSES = frozenset(
         LogKind.STREAMS_TOPOLOGY_SET,
     }
 )
+_FOR_A_WHILE = "temporarily"
 _DEPARTURE_LINES = frozenset({LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT, LogKind.MEMBER_FENCED})
 
 
@@ -39,6 +42,8 @@ class ToldEpoch:
     """Its `Bumped` line; from 4.0 on a departure has none, and the target is the first that names the epoch."""
     causes: list[LogEvent] = field(default_factory=list)
     target: LogEvent | None = None
+    rewrite_seq: int = 0
+    """Counts the returns of static members, which begin no epoch."""
     is_conversion: bool = False
     """The classic group became this epoch; no line names it."""
     member_ids: frozenset[str] | None = None
@@ -48,10 +53,11 @@ class ToldEpoch:
 def epochs_told(evidence: GroupEvidence, known: frozenset[int]) -> list[Rebalance]:
     """Rows of the epochs that lines tell of and `known` does not hold."""
     epochs = _epochs(evidence.lines)
+    ways = _ways(evidence.lines)
     rows = []
     for index, epoch in enumerate(epochs):
         if epoch.number not in known:
-            rows.append(_row(evidence, epochs, index))
+            rows.append(_row(evidence, epochs, index, ways))
     return rows
 
 
@@ -63,7 +69,16 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
     is_membership_known = False
     for line in sorted((x for x in lines if x.at_ms is not None), key=line_order):
         number = line.fields.get("group_epoch")
-        if line.kind in _CAUSES:
+        if line.fields.get(_FOR_A_WHILE):
+            continue
+        if line.kind is LogKind.STATIC_MEMBER_REPLACED and epochs and "group_type" in line.fields:
+            last = epochs[-1]
+            seq = last.rewrite_seq + 1
+            epochs.append(ToldEpoch(number=last.number, first=line, causes=[line], rewrite_seq=seq))
+            members -= {line.fields.get("member_id")}
+            members |= {str(line.fields.get("new_member_id"))}
+            epochs[-1].member_ids = frozenset(members) if is_membership_known else None
+        elif line.kind in _CAUSES:
             waiting.append(line)
             member_id = line.fields.get("member_id")
             if line.kind is LogKind.MODERN_MEMBER_JOINED and member_id:
@@ -71,7 +86,7 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
             elif line.kind in _DEPARTURE_LINES and member_id:
                 members.discard(member_id)
         elif line.kind in (LogKind.EPOCH_BUMPED, LogKind.TARGET_COMPUTED) and isinstance(number, int):
-            known = next((e for e in reversed(epochs) if e.number == number), None)
+            known = next((e for e in reversed(epochs) if e.number == number and not e.rewrite_seq), None)
             if known is None and (not epochs or number > epochs[-1].number):
                 is_membership_known = is_membership_known or number <= 2
                 converted = [x for x in waiting if x.kind is LogKind.GROUP_CONVERTED]
@@ -89,17 +104,19 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
     return epochs
 
 
-def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int) -> Rebalance:
+def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways: _Ways) -> Rebalance:
     epoch = epochs[index]
     following = epochs[index + 1] if index + 1 < len(epochs) else None
     if epoch.member_ids is not None and not epoch.member_ids:
         outcome = "emptied"
-    elif epoch.target is not None or epoch.is_conversion:
+    elif following is not None and _was_left_behind(following):
+        outcome = "superseded"
+    elif epoch.target is not None or epoch.is_conversion or epoch.rewrite_seq:
         outcome = "completed"
     else:
         outcome = "superseded" if following is not None else "open"
     before = epochs[index - 1] if index else None
-    triggers = _triggers(epoch) or _without_cause(epoch, before)
+    triggers = _triggers(epoch, ways) or _without_cause(epoch, before)
     first = triggers[0] if triggers else Trigger(trigger="unknown", tier=EvidenceTier.UNKNOWN)
     started_at_ms = min((x.at_ms for x in (epoch.first, *epoch.causes) if x.at_ms is not None), default=None)
     target_at_ms = epoch.target.at_ms if epoch.target is not None else None
@@ -110,14 +127,18 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int) -> Re
     )
     return Rebalance(
         cluster_id=evidence.cluster_id,
-        rebalance_id=rebalance_id(evidence.cluster_id, evidence.group_id, epoch.number, epoch=True),
+        rebalance_id=rebalance_id(
+            evidence.cluster_id, evidence.group_id, epoch.number, rewrite_seq=epoch.rewrite_seq, epoch=True
+        ),
         group_id=evidence.group_id,
         group_epoch=epoch.number,
         group_type=group_type,
         protocol_type=group_type,
+        kind="static_rewrite" if epoch.rewrite_seq else "rebalance",
+        rewrite_seq=epoch.rewrite_seq,
         outcome=outcome,
         mode="server",
-        assignor=epoch.target.fields.get("assignor") if epoch.target is not None else None,
+        assignor=assignor_name(epoch.target.fields.get("assignor")) if epoch.target is not None else None,
         coordinator_broker_id=epoch.first.coordinator_broker_id,
         member_count=None if epoch.member_ids is None else len(epoch.member_ids),
         started_at_ms=started_at_ms,
@@ -128,23 +149,54 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int) -> Re
         trigger_tier=first.tier,
         trigger_detail=first.detail or None,
         triggers=tuple(triggers),
-        expected=first.trigger in EXPECTED,
-        expected_reason=EXPECTED.get(first.trigger),
+        expected=bool(epoch.rewrite_seq) or first.trigger in EXPECTED,
+        expected_reason=STATIC_RETURN if epoch.rewrite_seq else EXPECTED.get(first.trigger),
         is_complete_evidence=False,
         is_final=following is not None,
         evidence=tuple(dict.fromkeys(line.ref for line in told)),
     )
 
 
-def _triggers(epoch: ToldEpoch) -> list[Trigger]:
+class _Ways(NamedTuple):
+    """What the lines of the whole group say about its members."""
+
+    joined_at_ms: Mapping[str, int]
+    """When each joined last."""
+    static: frozenset[str]
+
+
+def _ways(lines: Iterable[LogEvent]) -> _Ways:
+    joined: dict[str, int] = {}
+    static: set[str] = set()
+    for line in lines:
+        named = [line.fields.get("member_id"), line.fields.get("new_member_id")]
+        if line.kind is LogKind.MODERN_MEMBER_JOINED and named[0] is not None:
+            joined[named[0]] = max(joined.get(named[0], 0), line.at_ms or 0)
+        if line.fields.get("group_instance_id") is not None:
+            static.update(m for m in named if m is not None)
+    return _Ways(joined, frozenset(static))
+
+
+def _was_left_behind(following: ToldEpoch) -> bool:
+    """Whether a member was put out because it did not reach the epoch before."""
+    fenced = (x for x in following.causes if x.kind is LogKind.MEMBER_FENCED)
+    return any("failed to transition" in str(x.fields.get("reason")) for x in fenced)
+
+
+def _triggers(epoch: ToldEpoch, ways: _Ways) -> list[Trigger]:
     found: list[Trigger] = []
     for line in epoch.causes:
         trigger, detail = _cause(line)
+        gone = line.fields.get("member_id")
+        if trigger == "member_session_expired" and gone in ways.static:
+            trigger = "static_member_expired"
+        if line.kind is LogKind.MODERN_MEMBER_LEFT and ways.joined_at_ms.get(gone or "", 0) > (line.at_ms or 0):
+            trigger, detail = "unknown", "it left and came back under the same id: not polling, or unsubscribed"
         member_id = line.fields.get("new_member_id") or line.fields.get("member_id")
         found.append(
             Trigger(
                 trigger=trigger,
-                tier=EvidenceTier.LOGGED,
+                tier=EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.LOGGED,
                 members=(member_id,) if member_id else (),
                 detail=detail,
                 evidence=(line.ref,),
@@ -178,6 +230,8 @@ def _cause(line: LogEvent) -> tuple[str, str]:
     match line.kind:
         case LogKind.MODERN_MEMBER_JOINED:
             return "member_joined", "joined the group"
+        case LogKind.STATIC_MEMBER_REPLACED:
+            return "static_member_replaced", "a static member came back; the epoch did not change"
         case LogKind.MEMBER_FENCED:
             reason = str(line.fields.get("reason") or "")
             return classify_fence(reason).trigger, reason

@@ -24,6 +24,8 @@ def modern_stop_marks(
     release: Release, resource: Resource | None, commits: Commits, clients: ClientLines
 ) -> tuple[Mark, ...]:
     """When the old owner let go: after it was told to revoke, before its next record without the resource."""
+    if release.is_idle:
+        return tuple(_idle(release))
     marks: list[Mark] = []
     current = release.member.current
     given_at_ms = current.at_ms if current is not None else None
@@ -32,9 +34,13 @@ def modern_stop_marks(
     ]
     mine = [resource] if resource is not None else held
     commit = commits.last_between(mine if release.told is not None else held, -1, release.gone.offset)
-    marks.append(
-        _mark("upper", release.gone.at_ms + LINE_SLACK_MS, "its record no longer holds the resource", release.gone.ref)
-    )
+    if release.returned is not None:
+        # A process that lives on: what it was put out for it hears of at its next poll.
+        back = release.returned
+        marks.append(_mark("upper", back.at_ms + LINE_SLACK_MS, "the same member joined again", back.ref))
+    else:
+        detail = "its record no longer holds the resource"
+        marks.append(_mark("upper", release.gone.at_ms + LINE_SLACK_MS, detail, release.gone.ref))
     if release.told is not None and resource is not None and release.is_pending:
         # A consumer of this protocol commits before its callback, and again on its timer while the callback runs: only
         # the first commit tells when it let go.
@@ -66,6 +72,21 @@ def modern_stop_marks(
         if line is not None and line.at_ms is not None:
             marks += own_stop_marks(line)
     return tuple(marks)
+
+
+def _idle(release: Release) -> list[Mark]:
+    """It left because it did not poll: its worker goes on until it does, and loses its partitions then."""
+    gone, back = release.gone, release.returned
+    detail = "its leave, sent while it still worked"
+    marks = [_mark("lower", gone.at_ms - COMMIT_SLACK_MS, detail, gone.ref)]
+    if back is None:
+        return [*marks, _mark("estimate", gone.at_ms, detail, gone.ref, rank=5)]
+    detail = "its re-join follows its lost callback by some ms"
+    return [
+        *marks,
+        _mark("upper", back.at_ms + LINE_SLACK_MS, detail, back.ref),
+        _mark("estimate", back.at_ms, detail, back.ref, rank=3),
+    ]
 
 
 def modern_resume_marks(

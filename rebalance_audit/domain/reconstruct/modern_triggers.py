@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
-from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Trigger
+from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogEvent, LogKind, Trigger
 
 if TYPE_CHECKING:
     from .commits import Commits
-    from .epochs import Epoch
+    from .epochs import Epoch, LiveMember
 
 _NEAR_MS = 5_000
 _ALIVE_MS = 5_000
 """Every session timeout a broker takes in earnest is longer: who committed this lately was not fenced for silence."""
+_REGULARLY_MS = 1_000
+_LEFT_FOR_A_WHILE = -2
+"""The member epoch of a static member that is closed."""
 _SILENT_MS = 9_000
 """Nearly two intervals of auto-commit."""
 
 
-def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, group_type: str) -> list[Trigger]:
+ComesBack = Callable[[str, int], GroupRecord | None]
+"""The record with which the member joins again under the same id after this offset."""
+
+
+def epoch_triggers(
+    epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, group_type: str, comes_back: ComesBack
+) -> list[Trigger]:
     """All causes, a conversion first, then departures, then arrivals, then changes of members that stayed."""
+    if epoch.returned is not None:
+        return [_static_return(epoch.returned, epoch.record)]
     converted, departures, arrivals, changes = [], [], [], []
     gone: dict[str, str] = {}
     arrived: dict[str, str] = {}
-    changed: dict[str, str] = {}
     is_topology_new = False
     topics_changed: list[str] = []
     for record in epoch.changes:
@@ -43,7 +53,7 @@ def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, gr
             if value is None:
                 gone[member_id] = record.ref
             elif member_id in epoch.before:
-                changed[member_id] = record.ref
+                changes += _changes(member_id, epoch.before[member_id].metadata, record)
             else:
                 arrived[member_id] = record.ref
         elif name.endswith("Topology"):
@@ -56,7 +66,7 @@ def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, gr
         if getattr(m.metadata, "instance_id", None)
     }
     for member_id, ref in gone.items():
-        trigger, tier, detail, line_ref = _departure(member_id, lines, commits, epoch)
+        trigger, tier, detail, line_ref = _departure(member_id, lines, commits, epoch, comes_back)
         departures.append(
             Trigger(trigger=trigger, tier=tier, members=(member_id,), detail=detail, evidence=(ref, *line_ref))
         )
@@ -70,16 +80,6 @@ def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, gr
                 tier=EvidenceTier.RECORDED,
                 members=(member_id,),
                 detail=f"{member.metadata.client_id} is new" if member and member.metadata else "",
-                evidence=(ref,),
-            )
-        )
-    for member_id, ref in changed.items():
-        changes.append(
-            Trigger(
-                trigger="subscription_changed",
-                tier=EvidenceTier.RECORDED,
-                members=(member_id,),
-                detail="its metadata record was written anew",
                 evidence=(ref,),
             )
         )
@@ -98,22 +98,96 @@ def epoch_triggers(epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, gr
     return found
 
 
+def _static_return(member_id: str, record: GroupRecord | None) -> Trigger:
+    return Trigger(
+        trigger="static_member_replaced",
+        tier=EvidenceTier.RECORDED,
+        members=(member_id,),
+        detail="a static member came back with a new member id; the epoch did not change",
+        evidence=(record.ref,) if record is not None else (),
+    )
+
+
+def is_static_return(metadata: Any, gone: Iterable[LiveMember]) -> bool:
+    """Whether this new member takes the place of a static one that has just gone."""
+    instance = getattr(metadata, "instance_id", None)
+    return instance is not None and any(getattr(m.metadata, "instance_id", None) == instance for m in gone)
+
+
+def stopped_polling(member: LiveMember, at_ms: int, offset: int, commits: Commits) -> bool | None:
+    """Whether a consumer had not committed for its max.poll.interval.ms when it left; None if its commits do not tell.
+
+    It commits on a timer while it polls and once more when it is closed, so a long silence is no close. The line of its
+    leave is the same for both.
+    """
+    held = [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
+    timeout_ms: int | None = getattr(member.metadata, "rebalance_timeout_ms", None)
+    since = member.current.offset if member.current is not None else -1
+    first, last = commits.first_between(held, since, offset), commits.last_between(held, since, offset)
+    if timeout_ms is None or first is None or last is None or last[0] - first[0] < _REGULARLY_MS:
+        return None
+    return at_ms - last[0] >= timeout_ms
+
+
+def _changes(member_id: str, before: Any, record: GroupRecord) -> list[Trigger]:
+    """What a member's new metadata changed that an epoch is for: not its rack, its owned partitions, its address."""
+    trigger = _change(before, record.record.value)
+    if trigger is None:
+        return []
+    detail = "its metadata record was written anew"
+    return [
+        Trigger(
+            trigger=trigger, tier=EvidenceTier.RECORDED, members=(member_id,), detail=detail, evidence=(record.ref,)
+        )
+    ]
+
+
+def _change(before: Any, after: Any) -> str | None:
+    wanted = ("subscribed_topic_names", "subscribed_topic_regex", "topology_epoch")
+    if before is None or any(getattr(before, name, None) != getattr(after, name, None) for name in wanted):
+        return "subscription_changed"
+    if getattr(before, "server_assignor", None) != getattr(after, "server_assignor", None):
+        return "assignor_changed"
+    return None
+
+
 def _departure(
-    member_id: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch
+    member_id: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch, comes_back: ComesBack
+) -> tuple[str, EvidenceTier, str, tuple[str, ...]]:
+    trigger, tier, detail, refs = _how_it_went(member_id, lines, commits, epoch, comes_back)
+    member = epoch.before.get(member_id)
+    is_static = member is not None and getattr(member.metadata, "instance_id", None) is not None
+    if is_static and member is not None and member.member_epoch == _LEFT_FOR_A_WHILE and trigger == "unknown":
+        refs = (member.current.ref,) if member.current is not None else ()
+        detail = "it had left for a while, and did not come back within its session timeout"
+        return "static_member_expired", EvidenceTier.INFERRED, detail, refs
+    return "static_member_expired" if is_static and trigger == "member_session_expired" else trigger, tier, detail, refs
+
+
+def _how_it_went(
+    member_id: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch, comes_back: ComesBack
 ) -> tuple[str, EvidenceTier, str, tuple[str, ...]]:
     at_ms = epoch.record.at_ms if epoch.record else 0
+    member = epoch.before.get(member_id)
+    offset = epoch.record.offset if epoch.record else 1 << 62
     for line in lines:
         if line.fields.get("member_id") != member_id or abs((line.at_ms or 0) - at_ms) > _NEAR_MS:
             continue
         if line.kind is LogKind.MEMBER_FENCED:
             reason = str(line.fields.get("reason") or "")
             return classify_fence(reason).trigger, EvidenceTier.LOGGED, reason, (line.ref,)
-        if line.kind is LogKind.MODERN_MEMBER_LEFT:
+        if line.kind is LogKind.MODERN_MEMBER_LEFT and not line.fields.get("temporarily"):
+            idle = stopped_polling(member, at_ms, offset, commits) if member is not None else None
+            if idle:
+                detail = "it left, and had not committed for its max.poll.interval.ms"
+                return "member_poll_timeout", EvidenceTier.INFERRED, detail, (line.ref,)
+            if idle is None and comes_back(member_id, offset) is not None:
+                detail = "it left and came back under the same id: it was not polling, or had unsubscribed"
+                return "unknown", EvidenceTier.UNKNOWN, detail, (line.ref,)
             return "member_left", EvidenceTier.LOGGED, "left the group", (line.ref,)
         if line.kind is LogKind.MEMBER_LEFT:
             told = classify_leave(line.fields.get("client_reason"))
             return told.trigger, EvidenceTier.LOGGED, told.detail or "left the group", (line.ref,)
-    member = epoch.before.get(member_id)
     who = member.metadata.client_id if member and member.metadata else member_id
     # A tombstone looks the same for a leave and for a fenced member: its commits tell the one from the other.
     if member is not None and epoch.record is not None:

@@ -7,6 +7,7 @@ Source: StreamsPartitionAssignor.java, formats.md B.4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rebalance_audit.domain.model import EvidenceTier, Member, Movement, Rebalance, Trigger, changed
 from rebalance_audit.domain.protocols import consumer_protocol, streams_protocol
@@ -30,6 +31,12 @@ def tasks_of(member: MemberMetadata) -> dict[Resource, str]:
     if len(partitions) != len(info.active_tasks):
         return {}
     return {p: _task_name(task) for p, task in zip(partitions, info.active_tasks, strict=True)}
+
+
+def standby_tasks_of(member: MemberMetadata) -> tuple[str, ...] | None:
+    """The copies the member keeps beside its active tasks, those that only catch up among them; None if untold."""
+    info = _assignment_info(member)
+    return None if info is None else tuple(sorted(_task_name(each.task) for each in info.standby_tasks))
 
 
 def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -> list[Trigger]:
@@ -62,8 +69,10 @@ def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -
     return []
 
 
-def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str]) -> Rebalance:
-    """The rebalance with tasks in place of the partitions they read; what has no task stays a partition."""
+def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str], given: Iterable[MemberMetadata]) -> Rebalance:
+    """The rebalance with tasks in place of the partitions they read; what has no task stays a partition. `given`: the
+    members as the record has them."""
+    standby_of = {m.member_id: standby_tasks_of(m) for m in given}
     name_of = {f"{topic}-{partition}": task for (topic, partition), task in task_of.items()}
     movements: dict[str, Movement] = {}
     for movement in rebalance.movements:
@@ -80,7 +89,7 @@ def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str]) -> Rebalance
     return changed(
         rebalance,
         movements=tuple(movements[name] for name in sorted(movements)),
-        members=tuple(_of_tasks(m, name_of) for m in rebalance.members),
+        members=tuple(_of_tasks(m, name_of, standby_of.get(m.member_id)) for m in rebalance.members),
         resource_count=len(held) if rebalance.resource_count is not None else None,
         kept_count=len(held - moved) if rebalance.kept_count is not None else None,
         unassigned_count=sum(m.kind == "revoked" for m in movements.values())
@@ -89,9 +98,10 @@ def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str]) -> Rebalance
     )
 
 
-def _of_tasks(member: Member, name_of: Mapping[str, str]) -> Member:
+def _of_tasks(member: Member, name_of: Mapping[str, str], standby: tuple[str, ...] | None) -> Member:
     return changed(
         member,
+        standby_tasks=standby,
         owned_before=_named(member.owned_before, name_of),
         assigned=_named(member.assigned, name_of),
         revoked=_named(member.revoked, name_of),
@@ -101,6 +111,15 @@ def _of_tasks(member: Member, name_of: Mapping[str, str]) -> Member:
 
 def _named(resources: tuple[str, ...] | None, name_of: Mapping[str, str]) -> tuple[str, ...] | None:
     return None if resources is None else tuple(sorted({name_of.get(r, r) for r in resources}))
+
+
+def task_names(value: Any, kind: str) -> tuple[str, ...] | None:
+    """`standby` or `warmup` copies of a streams member's current assignment, those to be given up among them; None for
+    other groups."""
+    if not hasattr(value, f"{kind}_tasks"):
+        return None
+    entries = (*getattr(value, f"{kind}_tasks"), *getattr(value, f"{kind}_tasks_pending_revocation"))
+    return tuple(sorted({f"{e.subtopology_id}_{partition}" for e in entries for partition in e.partitions}))
 
 
 def _assignment_info(member: MemberMetadata) -> streams_protocol.AssignmentInfo | None:

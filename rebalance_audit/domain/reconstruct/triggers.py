@@ -36,6 +36,8 @@ EXPECTED = {
 }
 """Triggers that are part of the protocol's normal work, and why."""
 
+STATIC_RETURN = "static membership: the member returned within its session timeout"
+
 _UUID_SUFFIX = 37
 _ONE_BATCH_MS = 1_000
 """Lines of one operation of the coordinator are no further apart, load included."""
@@ -58,6 +60,10 @@ def logged_triggers(
             found += _who_left_the_consumer_group(attempt)
         if trigger == "member_left":
             told = [leaves[m] for m in members if m in leaves]
+            if not members:
+                # 4.x names dynamic members alone in this line: `LeaveGroup` request for () members.
+                told = [x for x in leaves.values() if abs((x.at_ms or 0) - (line.at_ms or 0)) <= _ONE_BATCH_MS]
+                members = tuple(m for x in told for m in _member_ids(x))
             if told:
                 reasons = {classify_leave(x.fields.get("client_reason")).trigger for x in told}
                 trigger = reasons.pop() if len(reasons) == 1 else trigger

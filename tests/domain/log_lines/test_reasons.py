@@ -66,6 +66,18 @@ CASES: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     (f"Leader {M1} re-joining group during Stable", "because (I; said) so", "client_requested", (M1,)),
     (f"Leader {M1} re-joining group during Stable", "connect worker requested rejoin", "leader_rejoined", (M1,)),
     (
+        f"Updating metadata for member {M1} during Stable",
+        "rebalance failed due to NotCoordinatorException",
+        "coordinator_failover",
+        (M1,),
+    ),
+    (
+        f"Leader {M1} re-joining group during Stable",
+        "rebalance failed due to UnknownMemberIdException",
+        "leader_rejoined",
+        (M1,),
+    ),
+    (
         f"Leader {M1} re-joining group during Stable",
         "triggered followup rebalance scheduled for 0",
         "streams_follow_up",

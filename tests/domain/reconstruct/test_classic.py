@@ -162,6 +162,71 @@ def test_a_join_phase_that_the_same_broker_begins_anew_is_no_failover() -> None:
     assert [trigger for *_, trigger in told(story)][1:] == ["member_left", "member_left"]
 
 
+def test_another_assignor_for_a_returning_static_member_is_a_rebalance_and_records_alone_say_so() -> None:
+    story = a_group().generation(1, {"s": "0 1"}, at_ms=1_000, instances={"s": "one"})
+    again = {"s": member_id("s")[:-1] + "9"}
+    story.generation(2, {"s": "0 1"}, at_ms=9_000, instances={"s": "one"}, member_ids=again, assignor="roundrobin")
+    assert told(story)[1] == (2, "rebalance", "completed", "assignor_changed")
+
+
+def test_a_new_member_is_no_change_of_another_ones_subscription() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    reason = f"Updating metadata for member {member_id('c1')} during Stable"
+    story.preparing(1, reason, at_ms=5_000, client_reason="rebalance failed due to NotCoordinatorException")
+    story.generation(2, {"c1": "0", "c2": "1"}, at_ms=5_500)
+    causes = rebalances(story)[1].triggers
+    assert [(t.trigger, t.members) for t in causes] == [
+        ("coordinator_failover", (member_id("c1"),)), ("member_joined", (member_id("c2"),)),
+    ]  # fmt: skip
+
+
+class TestRemovalByAnAdministrator:
+    """4.x names only dynamic members in its `Preparing` line; the line before has the administrator's reason."""
+
+    REASON = "member was removed by an admin"
+
+    def removed(self, *, instance: str | None, comes_back: bool) -> Story:
+        """c2 of two is removed at 9 s; the next generation is c1's alone."""
+        instances = {"c2": instance} if instance else None
+        story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, instances=instances)
+        story.commit(1, at_ms=6_000).commit(0, at_ms=6_000)
+        story.says(LogKind.MEMBER_LEFT, at_ms=9_000, member_id=member_id("c2"), client_reason=self.REASON)
+        named = "" if instance else member_id("c2")
+        story.preparing(1, f"explicit `LeaveGroup` request for ({named}) members.", at_ms=9_001)
+        story.stabilized(2, at_ms=10_000).generation(2, {"c1": "0 1"}, at_ms=10_010, joined_at_ms=10_000)
+        if comes_back:
+            again = member_id("c2")[:-1] + "9"
+            story.preparing(2, f"Adding new member {again} with group instance id null", at_ms=11_500)
+        return story
+
+    def test_it_is_the_cause_for_dynamic_and_static_members(self) -> None:
+        for instance in (None, "two"):
+            found = rebalances(self.removed(instance=instance, comes_back=False))[1]
+            assert (found.trigger, found.triggers[0].members) == ("member_removed_by_admin", (member_id("c2"),))
+            assert len(found.triggers) == 1
+
+    def test_a_member_that_lived_worked_until_it_joined_again(self) -> None:
+        lost = movement(rebalances(self.removed(instance=None, comes_back=True))[1], "orders-1")
+        assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (6_000 - 50, 11_510)
+        assert lost.overlap_ms == 11_500 - (10_010 + 8)
+
+    def test_one_that_stays_away_may_have_been_dead_since_its_last_commit(self) -> None:
+        lost = movement(rebalances(self.removed(instance="two", comes_back=False))[1], "orders-1")
+        assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (6_000 - 50, 9_000 + 3_000 + 10)
+        assert lost.pause_estimate_ms == 10_010 + 8 - 6_000
+
+    def test_without_lines_a_static_member_has_gone_nobody_knows_how(self) -> None:
+        story = self.removed(instance="two", comes_back=False)
+        story.lines.clear()
+        assert told(story)[1] == (2, "rebalance", "completed", "unknown")
+
+    def test_without_lines_a_last_member_that_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
+        for last_commit_ms, trigger in ((8_900, "member_left"), (6_000, "unknown")):
+            story = a_group().generation(1, {"c1": "0"}, at_ms=1_000).commit(0, at_ms=4_000)
+            story.commit(0, at_ms=last_commit_ms).empty(2, at_ms=9_000)
+            assert told(story)[1] == (2, "rebalance", "emptied", trigger)
+
+
 def test_before_the_first_record_nobody_knows_who_held_what() -> None:
     (only,) = rebalances(a_group().generation(17, {"c1": "0 1"}, at_ms=1_000))
     assert (only.trigger, only.movements, only.resource_count) == ("unknown", (), 2)

@@ -5,12 +5,16 @@ The expected values are the scenario's own script (what the driver did, who was 
 
 from __future__ import annotations
 
+import gzip
+import re
 import statistics
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.lab.clients import holdings
 from rebalance_audit.domain.measure import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -83,8 +87,95 @@ class TestWhatClientsSaw:
         assert truth
         assert not score.unmatched
         assert not score.outside
-        limit_ms = 150 if capture.name.startswith(SERVER_SIDE) else 50
+        # Java members of the newer protocols are told in their next poll, up to 0.2 s after the record.
+        limit_ms = 200 if capture.name.startswith(SERVER_SIDE) else 50
         assert statistics.median(score.errors_ms) <= limit_ms
+
+
+def held_by_the_brokers_log(capture: Path) -> dict[str, list[set[int]]]:
+    """By member of a share group: the partitions of the one topic in each assignment the broker's log spells out."""
+    found: dict[str, list[set[int]]] = {}
+    for log in sorted(capture.glob("logs/*/server.log*")):
+        for line in gzip.decompress(log.read_bytes()).decode().splitlines():
+            told = re.search(r"Member (\S+) new assignment state: .*state=STABLE, assignedPartitions=\[(.*)\]\.", line)
+            if told is not None:
+                found.setdefault(told[1], []).append({int(p.rpartition("-")[2]) for p in told[2].split(", ") if p})
+    return found
+
+
+@pytest.mark.parametrize("capture", [c for c in CAPTURES if "share" in c.name], ids=name_of)
+class TestShareGroups:
+    """Share consumers are not told what they are given, but the broker's log is."""
+
+    def test_members_hold_what_the_brokers_log_says(self, capture: Path) -> None:
+        truth = held_by_the_brokers_log(capture)
+        assert truth
+        (group,) = rebalances(capture, with_lines=False).values()
+        for member_id, sets in truth.items():
+            told = [
+                m.assigned or () for r in group for m in r.members if m.member_id == member_id and m.change != "left"
+            ]
+            steps = [{int(p.rpartition("-")[2]) for p in assigned} for assigned in told]
+            assert [s for s, _ in groupby(steps)] == [s for s, _ in groupby(sets)], member_id
+
+    def test_a_partition_has_a_row_only_when_none_of_its_owners_kept_it(self, capture: Path) -> None:
+        (group,) = rebalances(capture).values()
+        held: dict[str, set[str]] = {}
+        for r in group:
+            now: dict[str, set[str]] = {}
+            for m in r.members:
+                for resource in (m.assigned or ()) if m.change != "left" else ():
+                    now.setdefault(resource, set()).add(m.member_id)
+            moved = {p for p in held.keys() | now.keys() if not held.get(p, set()) & now.get(p, set())}
+            assert {m.resource for m in r.movements} == moved
+            assert all(m.pause_estimate_ms is None for m in r.movements)
+            held = now
+
+
+def standby_by_the_leaders_log(capture: Path) -> dict[str, list[set[str]]]:
+    """By member of a Streams application: the copies it was given, round by round, as the round's leader says."""
+    texts = (
+        gzip.decompress(f.read_bytes()).decode() for f in sorted(capture.glob("truth/client-logs/*/client.log.gz"))
+    )
+    found: dict[str, list[set[str]]] = {}
+    member_id = ""
+    for line in (line for text in texts for line in text.splitlines()):
+        what, _, given = line.strip().partition(" {")
+        named = re.match(r"(\S+)=\[", given)
+        member_id = named[1] if named is not None else member_id
+        if what == "assigned standby":
+            found.setdefault(member_id, []).append(set(re.findall(r"\d+_\d+", given.partition("=[")[2])))
+    return found
+
+
+def test_the_copies_of_streams_members_are_those_their_leader_gave_them() -> None:
+    capture = next(c for c in CAPTURES if c.name == "streams_standby")
+    truth = standby_by_the_leaders_log(capture)
+    (group,) = rebalances(capture, with_lines=False).values()
+    told: dict[str, list[set[str]]] = {}
+    for m in (m for r in group for m in r.members if m.change != "left"):
+        assert m.standby_tasks is not None
+        told.setdefault(m.member_id, []).append(set(m.standby_tasks))
+    assert any(tasks for rounds in truth.values() for tasks in rounds)
+    assert told == truth
+
+
+def test_a_share_groups_partition_has_several_owners() -> None:
+    capture = next(c for c in CAPTURES if c.name == "share_group_of_many")
+    (group,) = rebalances(capture).values()
+    owners = [m.client_id for m in group[3].members if "few-0" in (m.assigned or ())]
+    assert sorted(map(str, owners)) == ["s1", "s3"]
+
+
+@pytest.mark.parametrize("capture", [c for c in WATCHED if c.name.startswith("kip848")], ids=name_of)
+def test_what_a_kip848_member_held_before_is_what_its_callbacks_had_given_it(capture: Path) -> None:
+    (group,) = rebalances(capture).values()
+    events = client_events(capture)
+    for r in group:
+        held = holdings(e for e in events if e["at_ms"] < (r.started_at_ms or 0))
+        for m in r.members:
+            if m.change == "stayed":
+                assert set(m.owned_before or ()) == held.get(m.client_id or "", set()), (r.group_epoch, m.client_id)
 
 
 def test_records_alone_tell_most_causes() -> None:

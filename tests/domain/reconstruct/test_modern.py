@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rebalance_audit.domain.decode import decode_source
-from rebalance_audit.domain.model import GroupEvidence, GroupRecord, LogEvent, LogKind, Rebalance, SourceRecord, log_ref
+from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.model import (
+    CommitMark,
+    GroupEvidence,
+    GroupRecord,
+    LogEvent,
+    LogKind,
+    Rebalance,
+    SourceRecord,
+    log_ref,
+)
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests import encoders as enc
 
@@ -20,6 +30,7 @@ class ConsumerGroupStory:
     group_id: str = "clicks-app"
     records: list[GroupRecord] = field(default_factory=list)
     lines: list[LogEvent] = field(default_factory=list)
+    marks: list[CommitMark] = field(default_factory=list)
 
     def _record(self, kind: int, at_ms: int, *parts: str, value: bytes | None) -> ConsumerGroupStory:
         decoded = decode_source(
@@ -37,11 +48,21 @@ class ConsumerGroupStory:
         self.records.append(decoded)
         return self
 
-    def member(self, member: str, *, at_ms: int) -> ConsumerGroupStory:
+    def member(
+        self,
+        member: str,
+        *,
+        at_ms: int,
+        instance: str | None = None,
+        rack: str | None = None,
+        topics: tuple[str, ...] = ("orders",),
+        assignor: str | None = None,
+        max_poll_ms: int = 300_000,
+    ) -> ConsumerGroupStory:
         value = {
-            "InstanceId": None, "RackId": None, "ClientId": member, "ClientHost": "/10.0.0.1",
-            "SubscribedTopicNames": ["orders"], "SubscribedTopicRegex": None, "RebalanceTimeoutMs": 300_000,
-            "ServerAssignor": None,
+            "InstanceId": instance, "RackId": rack, "ClientId": member, "ClientHost": "/10.0.0.1",
+            "SubscribedTopicNames": list(topics), "SubscribedTopicRegex": None, "RebalanceTimeoutMs": max_poll_ms,
+            "ServerAssignor": assignor,
         }  # fmt: skip
         return self._record(5, at_ms, member, value=enc.record_value(5, "3.8", value))
 
@@ -68,6 +89,17 @@ class ConsumerGroupStory:
         self._record(8, at_ms, member, value=None)
         return self._record(5, at_ms, member, value=None)
 
+    def commit(self, partition: int, *, at_ms: int) -> ConsumerGroupStory:
+        offset = len(self.records)  # a number that no record has: the next record's is higher
+        self.records.append(self.records[-1])
+        self.marks.append(
+            CommitMark(
+                topic="orders", partition=partition, offsets_topic="__consumer_offsets", offsets_partition=3,
+                first_offset=offset, first_at_ms=at_ms, last_offset=offset, last_at_ms=at_ms, commit_count=1,
+            )
+        )  # fmt: skip
+        return self
+
     def deleted(self, *, at_ms: int) -> ConsumerGroupStory:
         return self._record(3, at_ms, value=None)
 
@@ -92,6 +124,7 @@ class ConsumerGroupStory:
                 group_id=self.group_id,
                 records=tuple(self.records),
                 lines=tuple(self.lines),
+                marks=tuple(self.marks),
                 topic_names=((ORDERS, "orders"),),
             )
         )
@@ -159,6 +192,114 @@ def test_an_epoch_that_goes_back_without_a_deletion_is_a_contradiction() -> None
     assert contradiction.evidence == ("record:__consumer_offsets-3@5", "record:__consumer_offsets-3@6")
 
 
+def test_what_a_member_held_before_is_what_it_held_as_the_epoch_began() -> None:
+    story = a_group_of_one().member("k2", at_ms=5_000).epoch(3, at_ms=5_000).target(3, at_ms=5_001)
+    story.holds("k2", [], at_ms=5_001, epoch=3).holds("k1", [0], at_ms=6_000, epoch=3)
+    k1, _ = story.reconstructed().rebalances[1].members
+    assert (k1.owned_before, k1.assigned, k1.revoked) == (("orders-0", "orders-1"), ("orders-0",), ("orders-1",))
+
+
+class TestMembersThatLeaveAndLiveOn:
+    """KIP-848 members leave for not polling without saying so, and keep their id: commits and its return tell."""
+
+    def left(self, *, commits: tuple[int, ...]) -> ConsumerGroupStory:
+        """k1 (max.poll.interval.ms=8000) leaves at 30 s, k2 takes over at 31 s."""
+        story = ConsumerGroupStory().member("k1", at_ms=100, max_poll_ms=8_000).member("k2", at_ms=100)
+        story.epoch(2, at_ms=100).target(2, at_ms=100)
+        story.holds("k2", [1], at_ms=101, epoch=2).holds("k1", [0], at_ms=101, epoch=2)
+        for at_ms in commits:
+            story.commit(0, at_ms=at_ms)
+        story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=30_000, member_id="k1", group_type="consumer")
+        story.gone("k1", at_ms=30_000).epoch(3, at_ms=30_000).target(3, at_ms=30_000)
+        return story.holds("k2", [0, 1], at_ms=31_000, epoch=3)
+
+    def back(self, story: ConsumerGroupStory, *, at_ms: int) -> ConsumerGroupStory:
+        return story.member("k1", at_ms=at_ms).epoch(4, at_ms=at_ms)
+
+    def test_a_leave_after_a_long_silence_is_a_poll_timeout_and_it_worked_on(self) -> None:
+        story = self.back(self.left(commits=(5_000, 10_000, 15_000, 20_000)), at_ms=50_000)
+        found = story.reconstructed()
+        assert told(found)[1] == (3, "completed", "member_poll_timeout")
+        (movement,) = measure(found.rebalances[1]).movements
+        # Its lost callback came just before it joined again; k2 had the partition 19 s earlier.
+        assert (movement.stopped_at_lower_ms, movement.stopped_at_upper_ms) == (29_950, 50_010)
+        assert movement.overlap_ms == 50_000 - (31_000 + 99)
+
+    def test_a_leave_right_after_a_commit_is_a_leave_even_if_it_subscribes_again(self) -> None:
+        story = self.back(self.left(commits=(5_000, 10_000, 29_990)), at_ms=50_000)
+        assert told(story.reconstructed())[1] == (3, "completed", "member_left")
+
+    def test_a_member_without_commits_that_comes_back_may_have_gone_either_way(self) -> None:
+        story = self.back(self.left(commits=()), at_ms=50_000)
+        assert told(story.reconstructed())[1] == (3, "completed", "unknown")
+
+    def test_a_member_without_commits_that_stays_away_left(self) -> None:
+        assert told(self.left(commits=()).reconstructed())[1] == (3, "completed", "member_left")
+
+
+class TestStaticMembers:
+    """KIP-848: one that is closed writes epoch -2, and its place waits for it; its return begins no epoch."""
+
+    def closed(self) -> ConsumerGroupStory:
+        story = ConsumerGroupStory().member("k1", at_ms=100).member("s1", at_ms=100, instance="one")
+        story.epoch(2, at_ms=100).target(2, at_ms=100)
+        story.holds("k1", [0], at_ms=101, epoch=2).holds("s1", [1], at_ms=101, epoch=2)
+        return story.holds("s1", [1], at_ms=20_000, epoch=-2)
+
+    def test_a_return_is_a_row_of_its_own_with_the_pause_of_its_partitions_alone(self) -> None:
+        story = self.closed().gone("s1", at_ms=23_000).member("s2", at_ms=23_000, instance="one")
+        story.holds("s2", [1], at_ms=23_000, epoch=0).holds("s2", [1], at_ms=23_000, epoch=2)
+        found = story.reconstructed()
+        assert told(found) == [(2, "completed", "member_joined"), (2, "completed", "static_member_replaced")]
+        row = measure(found.rebalances[1])
+        assert (row.rebalance_id, row.kind, row.rewrite_seq, row.expected) == (
+            "c/clicks-app/e2.1",
+            "static_rewrite",
+            1,
+            True,
+        )
+        assert moves(row) == {"orders-1": ("returned", "s1", "s2")}
+        (movement,) = row.movements
+        # It had stopped when it was closed, at 20 s, and was told in its next poll after 23 s.
+        assert (movement.stopped_at_upper_ms, movement.resumed_at_lower_ms) == (20_010, 21_500)
+        assert movement.pause_estimate_ms == 23_099 - 20_000
+        assert [(m.client_id, m.change, m.owned_before) for m in row.members] == [
+            ("k1", "stayed", ("orders-0",)), ("s2", "replaced", ("orders-1",)),
+        ]  # fmt: skip
+        assert moves(found.rebalances[0]) == {
+            "orders-0": ("assigned", None, "k1"),
+            "orders-1": ("assigned", None, "s1"),
+        }
+
+    def test_the_epoch_after_a_return_is_not_missed(self) -> None:
+        story = self.closed().gone("s1", at_ms=23_000).member("s2", at_ms=23_000, instance="one")
+        story.holds("s2", [1], at_ms=23_000, epoch=2).member("k3", at_ms=30_000).epoch(3, at_ms=30_000)
+        assert [(r.group_epoch, r.rewrite_seq, r.trigger) for r in story.reconstructed().rebalances] == [
+            (2, 0, "member_joined"), (2, 1, "static_member_replaced"), (3, 0, "member_joined"),
+        ]  # fmt: skip
+
+    def test_one_that_stays_away_expires_and_records_alone_say_so(self) -> None:
+        story = self.closed().gone("s1", at_ms=65_000).epoch(3, at_ms=65_000).target(3, at_ms=65_000)
+        story.holds("k1", [0, 1], at_ms=65_100, epoch=3)
+        found = story.reconstructed()
+        assert told(found)[1] == (3, "completed", "static_member_expired")
+        assert moves(found.rebalances[1]) == {"orders-1": ("moved", "s1", "k1")}
+        assert measure(found.rebalances[1]).movements[0].stopped_at_upper_ms == 20_010
+
+
+class TestMetadataWrittenAnew:
+    def changed(self, **facts: Any) -> str:
+        story = a_group_of_one().member("k1", at_ms=4_000, **facts).member("k2", at_ms=5_000).epoch(3, at_ms=5_000)
+        return " ".join(t.trigger for t in story.reconstructed().rebalances[1].triggers)
+
+    def test_another_rack_is_no_cause(self) -> None:
+        assert self.changed(rack="b") == "member_joined"
+
+    def test_other_topics_and_another_assignor_are(self) -> None:
+        assert self.changed(topics=("orders", "mail")) == "member_joined subscription_changed"
+        assert self.changed(assignor="range") == "member_joined assignor_changed"
+
+
 class TestLinesAlone:
     def joined(self, member: str, epoch: int, *, at_ms: int, story: ConsumerGroupStory) -> ConsumerGroupStory:
         story.says(LogKind.MODERN_MEMBER_JOINED, at_ms=at_ms, member_id=member, group_type="consumer")
@@ -194,6 +335,40 @@ class TestLinesAlone:
         story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
         story.says(LogKind.EPOCH_BUMPED, at_ms=900, group_epoch=1, metadata_hash=8)
         assert [r.group_epoch for r in story.reconstructed().rebalances] == [2]
+
+    def test_a_static_return_is_a_row_beside_its_epoch_and_a_temporary_leave_is_no_cause(self) -> None:
+        story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
+        left = {"group_type": "consumer", "group_instance_id": "one", "temporarily": True}
+        story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=900, member_id="k1", **left)
+        back = {"group_type": "consumer", "group_instance_id": "one", "new_member_id": "k2"}
+        story.says(LogKind.STATIC_MEMBER_REPLACED, at_ms=1_900, member_id="k1", **back)
+        story.says(LogKind.MEMBER_FENCED, at_ms=9_000, member_id="k2", reason="the member session expired")
+        story.says(LogKind.EPOCH_BUMPED, at_ms=9_000, group_epoch=3, metadata_hash=7)
+        found = story.reconstructed().rebalances
+        assert [(r.group_epoch, r.kind, r.outcome, r.trigger) for r in found] == [
+            (2, "rebalance", "completed", "member_joined"),
+            (2, "static_rewrite", "completed", "static_member_replaced"),
+            (3, "rebalance", "emptied", "static_member_expired"),
+        ]
+
+    def test_a_member_that_left_and_is_back_under_its_id_was_not_closed(self) -> None:
+        story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
+        self.joined("k2", 3, at_ms=5_000, story=story)
+        story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=9_000, member_id="k2", group_type="consumer")
+        story.says(LogKind.EPOCH_BUMPED, at_ms=9_000, group_epoch=4, metadata_hash=7)
+        self.joined("k2", 5, at_ms=20_000, story=story)
+        assert [trigger for *_, trigger in told(story.reconstructed())][2:] == ["unknown", "member_joined"]
+
+    def test_an_epoch_is_not_reached_that_a_member_is_put_out_for(self) -> None:
+        story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
+        self.joined("k2", 3, at_ms=5_000, story=story)
+        reason = "the member failed to transition from epoch 2 within 8000ms"
+        story.says(LogKind.MEMBER_FENCED, at_ms=14_000, member_id="k1", reason=reason)
+        story.says(LogKind.TARGET_COMPUTED, at_ms=14_000, group_epoch=4, assignor="uniform")
+        assert told(story.reconstructed())[1:] == [
+            (3, "superseded", "member_joined"),
+            (4, "completed", "member_dropped_at_rebalance_timeout"),
+        ]
 
     def test_an_epoch_that_records_hold_is_told_once(self) -> None:
         story = a_group_of_one().says(LogKind.EPOCH_BUMPED, at_ms=100, group_epoch=2, metadata_hash=7)

@@ -26,6 +26,7 @@ SCENARIOS = (
     "4.3.0/cooperative_scale_up",
     "4.3.0/static_restart",
     "4.3.0/kip848_join_leave",
+    "4.3.0/kip848_static_restart",
     "4.3.0/connect_worker_lost",
     "4.3.0/share_group",
     "4.3.0/streams_protocol",
