@@ -42,6 +42,8 @@ MAX_DECOMPRESSED_BYTES = 256 << 20
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = _HEADER.size
 _SMALLEST_RECORD_BYTES = 7
+_MOST = 1 << 62
+"""Of offsets and milliseconds: with any delta that a record may have the sum still fits into a long, and a column."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 
 
@@ -81,6 +83,8 @@ class Batch:
         data = self.data
         if attributes & 0x07:
             data, at = decompress(attributes & 0x07, memoryview(data)[HEADER_BYTES:]), 0
+        if not (0 <= self.base_offset < _MOST and -_MOST < self.base_timestamp_ms < _MOST):
+            raise BatchError("has offsets or times that reach beyond a long")
         if size < 0 or size * _SMALLEST_RECORD_BYTES > len(data) - at:
             raise BatchError(f"claims {size} records in {len(data) - at} bytes")
         try:
@@ -122,12 +126,16 @@ class Batch:
                 at += 1
             else:
                 delta, at = _uvarint(data, at)
+                if delta >= _MOST:
+                    raise BatchError("has offsets or times that reach beyond a long")
             timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1)) if log_append_time is None else log_append_time
             delta = data[at]
             if delta < 0x80:
                 at += 1
             else:
                 delta, at = _uvarint(data, at)
+                if delta >> 32:
+                    raise BatchError("holds offsets outside its own range")
             length = data[at]
             if length < 0x80:
                 at += 1

@@ -45,6 +45,8 @@ def record_batch(data: bytes) -> None:
         return
     if len(rows) != found[0].record_count:
         raise AssertionError(f"{len(rows)} rows of {found[0].record_count}")
+    if any(not -(1 << 63) <= number < 1 << 63 for row in rows for number in row[:2]):
+        raise AssertionError("an offset or a time that no column holds")
 
 
 def commit_rows(data: bytes) -> None:

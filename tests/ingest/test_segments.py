@@ -151,6 +151,24 @@ def test_a_malformed_record_is_a_problem_and_not_an_exception(record: bytes) -> 
     assert [p.position for p in problems] == [0]
 
 
+@pytest.mark.parametrize(
+    "batch",
+    [
+        a_batch(0, [a_record(0, timestamp_delta=1 << 62)]),
+        a_batch(0, [a_record(0, timestamp_delta=-(1 << 64))]),
+        a_batch(0, [a_record(0, timestamp_delta=90)], base_timestamp=(1 << 63) - 1),
+        a_batch(0, [a_record(0), a_record(1 << 63), a_record(1)]),
+        a_batch((1 << 63) - 1, [a_record(0), a_record(1)]),
+        a_batch(-1, [a_record(0)]),
+    ],
+    ids=["time", "time below", "base time", "offset", "base offset", "base offset below"],
+)
+def test_numbers_that_no_column_holds_are_a_problem(batch: bytes) -> None:
+    rows, problems = read(batch + a_batch(1, [a_record(0)]))
+    assert [row[0] for row in rows] == [1]
+    assert [p.position for p in problems] == [0]
+
+
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
 def test_a_decompression_bomb_is_refused(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "MAX_DECOMPRESSED_BYTES", 1 << 20)
