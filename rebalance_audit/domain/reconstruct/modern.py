@@ -137,7 +137,6 @@ class _Fold:
                 detail = f"epoch {value.epoch} stands after {last.number}, and nothing deleted the group"
                 refs = (last.record.ref, record.ref)
                 self.contradictions.append(Contradiction(at_ms=record.at_ms, detail=detail, evidence=refs))
-            self._uses[value.epoch] = self._uses.get(value.epoch, 0) + 1
         self._was_deleted = False
         if not self.epochs and not self._is_history_known:
             self._is_history_known = value.epoch <= 2 or any(r.record.name == "GroupMetadata" for r in self._changes)
@@ -149,9 +148,10 @@ class _Fold:
                 before=self._held_before(),
                 is_emptied=not self._live,
                 record_is_conversion=bool(self._inherited),
-                use=self._uses.get(value.epoch, 0),
+                use=self._uses.setdefault(value.epoch, 0),
             )
         )
+        self._uses[value.epoch] += 1
         self._changes, self._before, self._gone = [], copy_all(self._live), {}
         if not self._live:
             self._leave_without_owner(self.epochs[-1])
@@ -206,13 +206,15 @@ class _Fold:
         value = record.record.value
         if value is None:
             return
-        for epoch in self.epochs:
-            if epoch.rewrite_seq:
+        for epoch in reversed(self.epochs):
+            if epoch.rewrite_seq or epoch.number > value.assignment_epoch:
                 continue
-            if epoch.target is None and epoch.number == value.assignment_epoch:
-                epoch.target = record
-            elif epoch.number < value.assignment_epoch and not epoch.is_reached and not epoch.is_emptied:
+            if epoch.is_reached or epoch.is_emptied or epoch.is_left_behind:
+                break
+            if epoch.number < value.assignment_epoch:
                 epoch.is_left_behind = True
+            elif epoch.target is None:
+                epoch.target = record
 
     def _see_current(self, record: GroupRecord) -> None:
         member_id, value = record.record.key.member_id, record.record.value

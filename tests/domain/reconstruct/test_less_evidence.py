@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_audit.domain.measure import measure
 from rebalance_audit.domain.model import GroupEvidence, LogKind, Movement
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -89,6 +91,20 @@ def test_a_generation_that_goes_back_without_a_deletion_is_a_contradiction() -> 
     story = a_group().generation(5, {"c1": "0"}, at_ms=100).generation(3, {"c1": "0"}, at_ms=900)
     (contradiction,) = reconstruct(story.evidence()).contradictions
     assert contradiction.detail == "generation 3 stands after 5, and nothing deleted the group"
+
+
+@pytest.mark.parametrize("second", [{"c9": "0", "c2": "1"}, {"c1": "1", "c2": "0"}], ids=["members", "assignments"])
+def test_two_records_of_one_generation_that_differ_are_a_contradiction(second: dict[str, str]) -> None:
+    story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=100).generation(1, second, at_ms=900)
+    found = reconstruct(story.generation(2, {"c1": "0", "c2": "1"}, at_ms=1_900).evidence())
+    (contradiction,) = found.contradictions
+    assert contradiction.detail == "generation 1 was written twice, not for a returning static member"
+    assert contradiction.evidence == ("record:__consumer_offsets-7@0", "record:__consumer_offsets-7@1")
+    # Both are told, neither as the return of a static member, and the group counts on.
+    assert [(r.generation_id, r.kind, r.outcome) for r in found.rebalances] == [
+        (1, "rebalance", "completed"), (1, "rebalance", "completed"), (2, "rebalance", "completed"),
+    ]  # fmt: skip
+    assert len({r.rebalance_id for r in found.rebalances}) == 3
 
 
 def test_a_line_that_records_had_left_behind_is_a_contradiction() -> None:

@@ -1,0 +1,130 @@
+"""Stories of KIP-848 groups for tests: what a coordinator and its members write, in the order they write it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rebalance_audit.domain.decode import decode_source
+from rebalance_audit.domain.model import (
+    CommitMark,
+    GroupEvidence,
+    GroupRecord,
+    LogEvent,
+    LogKind,
+    SourceRecord,
+    log_ref,
+)
+from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
+from tests import encoders as enc
+
+ORDERS = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@dataclass
+class ConsumerGroupStory:
+    """A KIP-848 group's life, in the records a broker writes."""
+
+    group_id: str = "clicks-app"
+    records: list[GroupRecord] = field(default_factory=list)
+    lines: list[LogEvent] = field(default_factory=list)
+    marks: list[CommitMark] = field(default_factory=list)
+    offset: int = 0
+
+    def _record(self, kind: int, at_ms: int, *parts: str, value: bytes | None) -> ConsumerGroupStory:
+        decoded = decode_source(
+            SourceRecord(
+                cluster_id="c",
+                topic="__consumer_offsets",
+                partition=3,
+                offset=self.offset,
+                timestamp_ms=at_ms,
+                key=enc.record_key(kind, self.group_id, *parts),
+                value=value,
+            )
+        )
+        assert isinstance(decoded, GroupRecord)
+        self.records.append(decoded)
+        self.offset += 1
+        return self
+
+    def member(
+        self,
+        member: str,
+        *,
+        at_ms: int,
+        instance: str | None = None,
+        rack: str | None = None,
+        topics: tuple[str, ...] = ("orders",),
+        assignor: str | None = None,
+        max_poll_ms: int = 300_000,
+    ) -> ConsumerGroupStory:
+        value = {
+            "InstanceId": instance, "RackId": rack, "ClientId": member, "ClientHost": "/10.0.0.1",
+            "SubscribedTopicNames": list(topics), "SubscribedTopicRegex": None, "RebalanceTimeoutMs": max_poll_ms,
+            "ServerAssignor": assignor,
+        }  # fmt: skip
+        return self._record(5, at_ms, member, value=enc.record_value(5, "3.8", value))
+
+    def epoch(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
+        return self._record(3, at_ms, value=enc.record_value(3, "4.1", {"Epoch": number, "MetadataHash": 7}))
+
+    def target(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
+        value = {"AssignmentEpoch": number, "AssignmentTimestamp": at_ms}
+        return self._record(6, at_ms, value=enc.record_value(6, "4.3", value))
+
+    def holds(
+        self, member: str, partitions: list[int], *, at_ms: int, epoch: int, pending: list[int] | None = None
+    ) -> ConsumerGroupStory:
+        def topic(numbers: list[int]) -> list[dict[str, Any]]:
+            return [{"TopicId": ORDERS, "Partitions": numbers, "AssignmentEpochs": None}] if numbers else []
+
+        value = {
+            "MemberEpoch": epoch, "PreviousMemberEpoch": epoch, "State": 1 if pending else 0,
+            "AssignedPartitions": topic(partitions), "PartitionsPendingRevocation": topic(pending or []),
+        }  # fmt: skip
+        return self._record(8, at_ms, member, value=enc.record_value(8, "3.8", value))
+
+    def gone(self, member: str, *, at_ms: int) -> ConsumerGroupStory:
+        self._record(8, at_ms, member, value=None)
+        return self._record(5, at_ms, member, value=None)
+
+    def commit(self, partition: int, *, at_ms: int) -> ConsumerGroupStory:
+        self.marks.append(
+            CommitMark(
+                topic="orders", partition=partition, offsets_topic="__consumer_offsets", offsets_partition=3,
+                first_offset=self.offset, first_at_ms=at_ms, last_offset=self.offset, last_at_ms=at_ms, commit_count=1,
+            )
+        )  # fmt: skip
+        self.offset += 1
+        return self
+
+    def deleted(self, *, at_ms: int) -> ConsumerGroupStory:
+        return self._record(3, at_ms, value=None)
+
+    def says(self, kind: LogKind, *, at_ms: int, **fields: Any) -> ConsumerGroupStory:
+        self.lines.append(
+            LogEvent(
+                kind=kind,
+                ref=log_ref("broker-1", "server.log", "f00d", len(self.lines)),
+                node="broker-1",
+                local_at_ms=at_ms,
+                at_ms=at_ms,
+                group_id=self.group_id,
+                fields=fields,
+            )
+        )
+        return self
+
+    def evidence(self) -> GroupEvidence:
+        return GroupEvidence(
+            cluster_id="c",
+            group_id=self.group_id,
+            records=tuple(self.records),
+            lines=tuple(self.lines),
+            marks=tuple(self.marks),
+            topic_names=((ORDERS, "orders"),),
+        )
+
+    def reconstructed(self) -> Reconstruction:
+        return reconstruct(self.evidence())
