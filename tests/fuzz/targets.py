@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_audit.domain import connect_topics
 from rebalance_audit.domain.decode import OFFSETS_TOPIC, decode_source, detail, source_kind
+from rebalance_audit.domain.evidence import line_row
 from rebalance_audit.domain.log_lines import (
     classify_fence,
     classify_leave,
@@ -80,9 +82,19 @@ def _line(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     starts_event(text)
     read_head(text)
-    parse_line(source_line(text))
-    parse_controller_line(source_line(text, file_name="controller.log"))
-    LogLines().read([source_line(text, file_name="controller.log")])
+    source = source_line(text)
+    if (event := parse_line(source)) is not None:
+        _assert_storable(line_row(source, event), [event.local_at_ms, event.at_ms, *event.fields.values()])
+    parse_controller_line(source)
+    for line in LogLines().read([source]).lines:
+        _assert_storable(dict(line.fields), [line.at_ms, line.event.logged_by, line.event.partition])
+
+
+def _assert_storable(told: object, numbers: Iterable[object]) -> None:
+    """In UTF-8 and in columns of 64 bits."""
+    json.dumps(told, ensure_ascii=False, default=list).encode("utf-8")
+    if any(not -(1 << 63) <= number < 1 << 63 for number in numbers if isinstance(number, int)):
+        raise AssertionError(f"numbers that no column holds: {told}")
 
 
 def _lines(data: bytes) -> None:

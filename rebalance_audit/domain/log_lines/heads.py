@@ -21,6 +21,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+from rebalance_audit.domain.protocols.json_object import without_lone_surrogates
+
 QUARTER_HOUR_MS = 900_000
 _YEAR_10_000_MS = 253_402_300_800_000
 """By `date -u -d 10000-01-01 +%s`; what is later is no time, and may fit into no column."""
@@ -278,7 +280,7 @@ def _read_json(text: str) -> LogHead | None:
         return None
     if "log" in value and "stream" in value:
         inner = "".join([str(value["log"]), *(_docker_line(line) for line in rest.split("\n") if line)])
-        return _read_text(inner, _iso_ms(str(value.get("time", ""))))
+        return _read_text(without_lone_surrogates(inner), _iso_ms(str(value.get("time", ""))))
     message, times = _json_message(value), _json_time(value)
     if message is None or times is None:
         return None
@@ -310,13 +312,13 @@ def _json_text(value: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     for key in keys:
         found = value.get(key)
         if isinstance(found, str):
-            return found
+            return without_lone_surrogates(found)
         if found is None and "." in key:
             inner: Any = value
             for part in key.split("."):
                 inner = inner.get(part) if isinstance(inner, dict) else None
             if isinstance(inner, str):
-                return inner
+                return without_lone_surrogates(inner)
     return None
 
 
@@ -328,7 +330,8 @@ def _json_context(value: dict[str, Any]) -> str | None:
     for key in _CONTEXT_KEYS:
         inner = value.get(key)
         if isinstance(inner, dict) and isinstance(inner.get("connector.context"), str):
-            return str(inner["connector.context"]).strip().removeprefix("[").removesuffix("]") or None
+            context = without_lone_surrogates(inner["connector.context"])
+            return context.strip().removeprefix("[").removesuffix("]") or None
     return None
 
 

@@ -1,4 +1,4 @@
-"""A group id with line breaks makes whole lines: numbers that no Kafka prints must neither break us nor get through."""
+"""A group id with line breaks makes whole lines: what no column can hold neither breaks the reader nor gets through."""
 
 from __future__ import annotations
 
@@ -115,3 +115,24 @@ def test_a_later_key_may_hold_the_time_that_the_first_does_not() -> None:
     head = read_head(line)
     assert head is not None
     assert head.at_ms == 1_795_269_600_123
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"time": 1795269600123, "message": "[GroupCoordinator 1]: Stabilized group g\\ud800 generation 1 '
+        '(__consumer_offsets-3) with 2 members", "logger": "a\\udfff", "thread": "\\ud800"}',
+        '{"stream": "stdout", "log": "[2026-11-21 14:00:00,123] INFO [GroupCoordinator 1]: Stabilized group g\\ud800 '
+        'generation 1 (__consumer_offsets-3) with 2 members (a.B)"}',
+    ],
+    ids=["JSON layout", "Docker"],
+)
+def test_half_a_character_of_json_is_replaced(line: str) -> None:
+    """No UTF-8 can hold it, and so no file of ours."""
+    event = event_of(line)
+    assert event.group_id == "g\ufffd"
+    assert event.fields["member_count"] == 2
+    head = read_head(line)
+    assert head is not None
+    for text in (head.message, head.logger, head.thread):
+        (text or "").encode()
