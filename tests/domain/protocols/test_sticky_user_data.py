@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rebalance_audit.domain.protocols.sticky_user_data import (
     StickyUserData,
     decode_cooperative_sticky,
     decode_sticky,
 )
-from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.domain.wire import DecodeError, DecodeReason
 from tests import encoders as enc
 
 
@@ -35,3 +37,32 @@ def test_what_cannot_be_either_layout_is_refused() -> None:
         decode_sticky(enc.int32(5))
     with pytest.raises(DecodeError):
         decode_cooperative_sticky(b"\x00\x01")
+
+
+OWNED = st.lists(
+    st.tuples(st.text(max_size=5), st.lists(st.integers(0, 9), max_size=3, unique=True)),
+    max_size=3,
+    unique_by=lambda each: each[0],
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(OWNED, st.integers(0, 2**31 - 1))
+def test_every_proper_prefix_but_the_older_layout_is_refused_at_a_byte_of_it(
+    owned: list[tuple[str, list[int]]], generation: int
+) -> None:
+    whole, older = enc.sticky_user_data(owned, generation), enc.sticky_user_data(owned, None)
+    partitions = tuple((topic, partition) for topic, several in owned for partition in several)
+    assert decode_sticky(whole) == StickyUserData(previous_assignment=partitions, generation=generation)
+    for cut in range(len(whole)):
+        if whole[:cut] == older:
+            assert decode_sticky(older) == StickyUserData(previous_assignment=partitions, generation=None)
+        elif cut < len(older):
+            with pytest.raises(DecodeError) as refused:
+                decode_sticky(whole[:cut])
+            assert (refused.value.reason, refused.value.part) == (DecodeReason.SHORT_BUFFER, "user_data")
+            assert 0 <= refused.value.at <= cut
+    for cut in range(4):
+        with pytest.raises(DecodeError) as refused:
+            decode_cooperative_sticky(enc.int32(generation)[:cut])
+        assert (refused.value.reason, refused.value.at) == (DecodeReason.SHORT_BUFFER, 0)
