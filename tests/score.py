@@ -97,7 +97,7 @@ def score(capture: Path, evidence: str) -> Tally:
     groups = scenario(capture)["groups"]
     for group_id, story in groups.items():
         rows = found.get(group_id, [])
-        _score_rows(tally, group_id, story["rebalances"], rows, records_only=evidence == "records")
+        _score_rows(tally, group_id, story, rows, records_only=evidence == "records")
     for group_id in found.keys() - groups.keys():
         tally.invented += len(found[group_id])
         tally.remarks += [f"{group_id!r} is not a group of the scenario"] if found[group_id] else []
@@ -131,13 +131,14 @@ def _has_callbacks(story: dict[str, Any]) -> bool:
 
 
 def _score_rows(
-    tally: Tally, group_id: str, expected: Sequence[dict[str, Any]], rows: Sequence[Rebalance], *, records_only: bool
+    tally: Tally, group_id: str, story: dict[str, Any], rows: Sequence[Rebalance], *, records_only: bool
 ) -> None:
+    expected = story["rebalances"]
     if records_only:
         # A preparation that came to nothing wrote nothing.
         expected = [x for x in expected if x["outcome"] != "failed"]
-    # A generation that never got a record is a number missing to who sees records alone.
-    without = {"superseded": "missing"} if records_only and expected and expected[0].get("number") == 1 else {}
+    # A generation that never got a record is a number missing to who sees records alone; epochs have theirs at once.
+    without = {"superseded": "missing"} if records_only and story.get("group_type") == "classic" else {}
     wanted = [(x["number"], x["kind"], without.get(x["outcome"], x["outcome"])) for x in expected]
     told = [(r.generation_id if r.generation_id is not None else r.group_epoch, r.kind, r.outcome) for r in rows]
     matches = SequenceMatcher(None, wanted, told, autojunk=False).get_matching_blocks()

@@ -43,7 +43,8 @@ def coordinator_killed_while_preparing(driver: Driver) -> None:
     driver.tell("c1", "revoke_delay 0")
     broker = driver.coordinator_killed(group)
     driver.expect(group, "member_joined", ["c4"], outcome="failed", members=[])
-    driver.expect(group, "coordinator_failover", [], number=4)
+    # c4's wish to join is what both brokers were busy with; records show nothing but that.
+    driver.expect(group, "coordinator_failover", [], number=4, or_trigger="member_joined")
     driver.rest(30)
     driver.settle(group)
     driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")

@@ -29,8 +29,8 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
         return Reconstruction(rebalances=(), contradictions=tuple(of_line(line, detail) for line in evidence.lines))
     classic, contradictions = reconstruct_classic(evidence)
     modern, more = reconstruct_modern(evidence)
-    contradicting = in_time(contradictions + more)
-    told = epochs_told(evidence, frozenset(_number(r) for r in modern if r.outcome != "missing"))
+    told, not_believed = epochs_told(evidence, [r for r in modern if r.outcome != "missing"])
+    contradicting = in_time(contradictions + more + not_believed)
     modern += told
     if not modern:
         return Reconstruction(rebalances=tuple(classic), contradictions=contradicting)

@@ -6,6 +6,7 @@ has no movements, and `completed` says that the assignment was computed and noth
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, 
 
 from .attempts import line_order
 from .frame import rebalance_id
+from .reconstruction import Contradiction, of_line
 from .shared import assignor_name
 from .triggers import DEPARTURES, EXPECTED, STATIC_RETURN
 
@@ -29,6 +31,9 @@ _CAUSES = frozenset(
         LogKind.STREAMS_TOPOLOGY_SET,
     }
 )
+_EPOCH_LINES = frozenset({LogKind.EPOCH_BUMPED, LogKind.TARGET_COMPUTED})
+_LINE_TO_RECORD_MS = 10_000
+"""Between a line and the record of the same epoch, clocks and load included."""
 _FOR_A_WHILE = "temporarily"
 _DEPARTURE_LINES = frozenset({LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT, LogKind.MEMBER_FENCED})
 
@@ -50,15 +55,42 @@ class ToldEpoch:
     """Who was in the group; None until somebody was seen to join an empty group."""
 
 
-def epochs_told(evidence: GroupEvidence, known: frozenset[int]) -> list[Rebalance]:
-    """Rows of the epochs that lines tell of and `known` does not hold."""
-    epochs = _epochs(evidence.lines)
+def epochs_told(evidence: GroupEvidence, recorded: Sequence[Rebalance]) -> tuple[list[Rebalance], list[Contradiction]]:
+    """Rows of the epochs that lines tell of and `recorded`, the rows from records, does not hold; and the lines that
+    cannot be true beside those."""
+    known = frozenset(r.group_epoch for r in recorded)
+    contradictions = _without_room(evidence.lines, recorded, known)
+    forged = {ref for each in contradictions for ref in each.evidence}
+    epochs = _epochs([x for x in evidence.lines if x.ref not in forged])
     ways = _ways(evidence.lines)
+    highest = max((n for n in known if n is not None), default=0)
     rows = []
     for index, epoch in enumerate(epochs):
         if epoch.number not in known:
-            rows.append(_row(evidence, epochs, index, ways))
-    return rows
+            rows.append(_row(evidence, epochs, index, ways, highest))
+    return rows, contradictions
+
+
+def _without_room(
+    lines: Iterable[LogEvent], recorded: Sequence[Rebalance], known: frozenset[int | None]
+) -> list[Contradiction]:
+    """Lines of epochs that the records had left behind then, or not reached: epochs only count up."""
+    spine = [(r.started_at_ms, r.group_epoch) for r in recorded if r.started_at_ms is not None and not r.rewrite_seq]
+    times, found = [at_ms for at_ms, _ in spine], []
+    for line in lines if spine else ():
+        number = line.fields.get("group_epoch")
+        if line.kind not in _EPOCH_LINES or not isinstance(number, int) or number in known or line.at_ms is None:
+            continue
+        before = bisect_right(times, line.at_ms - _LINE_TO_RECORD_MS)
+        after = bisect_left(times, line.at_ms + _LINE_TO_RECORD_MS)
+        lower = spine[before - 1][1] or 0 if before else 0
+        upper = spine[after][1] or 0 if after < len(spine) else None
+        if upper is not None and upper < lower:
+            continue  # the group was deleted between them, or cut: nothing can be said
+        if number < lower or (upper is not None and number > upper):
+            detail = "left behind then" if number < lower else "not reached then"
+            found.append(of_line(line, f"it speaks of epoch {number}, which the records had {detail}"))
+    return found
 
 
 def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
@@ -85,7 +117,7 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
                 members.add(member_id)
             elif line.kind in _DEPARTURE_LINES and member_id:
                 members.discard(member_id)
-        elif line.kind in (LogKind.EPOCH_BUMPED, LogKind.TARGET_COMPUTED) and isinstance(number, int):
+        elif line.kind in _EPOCH_LINES and isinstance(number, int):
             known = next((e for e in reversed(epochs) if e.number == number and not e.rewrite_seq), None)
             if known is None and (not epochs or number > epochs[-1].number):
                 is_membership_known = is_membership_known or number <= 2
@@ -104,9 +136,10 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
     return epochs
 
 
-def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways: _Ways) -> Rebalance:
+def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways: _Ways, highest: int) -> Rebalance:
     epoch = epochs[index]
     following = epochs[index + 1] if index + 1 < len(epochs) else None
+    is_followed = following is not None or epoch.number < highest
     if epoch.member_ids is not None and not epoch.member_ids:
         outcome = "emptied"
     elif following is not None and _was_left_behind(following):
@@ -114,7 +147,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
     elif epoch.target is not None or epoch.is_conversion or epoch.rewrite_seq:
         outcome = "completed"
     else:
-        outcome = "superseded" if following is not None else "open"
+        outcome = "superseded" if is_followed else "open"
     before = epochs[index - 1] if index else None
     triggers = _triggers(epoch, ways) or _without_cause(epoch, before)
     first = triggers[0] if triggers else Trigger(trigger="unknown", tier=EvidenceTier.UNKNOWN)
@@ -152,7 +185,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
         expected=bool(epoch.rewrite_seq) or first.trigger in EXPECTED,
         expected_reason=STATIC_RETURN if epoch.rewrite_seq else EXPECTED.get(first.trigger),
         is_complete_evidence=False,
-        is_final=following is not None,
+        is_final=is_followed,
         evidence=tuple(dict.fromkeys(line.ref for line in told)),
     )
 

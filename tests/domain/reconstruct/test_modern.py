@@ -180,6 +180,26 @@ class TestMetadataWrittenAnew:
         assert self.changed(assignor="range") == "member_joined assignor_changed"
 
 
+def test_a_line_of_an_epoch_that_the_records_have_no_room_for_is_not_believed() -> None:
+    story = a_group_of_one().member("k2", at_ms=60_000).epoch(3, at_ms=60_000).target(3, at_ms=60_001)
+    story.says(LogKind.EPOCH_BUMPED, at_ms=30_000, group_epoch=9, metadata_hash=1)
+    story.says(LogKind.TARGET_COMPUTED, at_ms=90_000, group_epoch=1, assignor="uniform")
+    found = story.reconstructed()
+    assert [r.group_epoch for r in found.rebalances] == [2, 3]
+    assert [(c.detail, c.evidence) for c in found.contradictions] == [
+        ("it speaks of epoch 9, which the records had not reached then", (story.lines[0].ref,)),
+        ("it speaks of epoch 1, which the records had left behind then", (story.lines[1].ref,)),
+    ]
+
+
+def test_a_line_of_an_epoch_whose_record_is_gone_is_told() -> None:
+    story = a_group_of_one().member("k2", at_ms=60_000).epoch(4, at_ms=60_000).target(4, at_ms=60_001)
+    story.says(LogKind.EPOCH_BUMPED, at_ms=30_000, group_epoch=3, metadata_hash=1)
+    found = story.reconstructed()
+    assert [(r.group_epoch, r.outcome, r.started_tier) for r in found.rebalances][1] == (3, "superseded", "logged")
+    assert found.contradictions == ()
+
+
 class TestLinesAlone:
     def joined(self, member: str, epoch: int, *, at_ms: int, story: ConsumerGroupStory) -> ConsumerGroupStory:
         story.says(LogKind.MODERN_MEMBER_JOINED, at_ms=at_ms, member_id=member, group_type="consumer")
