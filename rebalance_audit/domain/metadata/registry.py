@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance_audit.domain.metadata import brokers, others, partitions
-from rebalance_audit.domain.wire import DecodeError, DecodeReason, Reader
+from rebalance_audit.domain.wire import MAX_INT32, DecodeError, DecodeReason, Reader
 
 FRAME_VERSION = 1
+_MAX_SHORT = 0x7FFF
 _Read = Callable[[Reader, int], Any]
 
 
@@ -95,8 +96,18 @@ def decode_metadata(value: bytes | None) -> MetadataRecord:
 def read_frame(value: bytes | None) -> tuple[Reader, int, int]:
     """(what is behind the frame, record type, record version). Raises DecodeError."""
     reader = Reader(value or b"", flexible=True)
-    frame = reader.uvarint("frameVersion")
+    frame = _short(reader, "frameVersion")
     if frame != FRAME_VERSION:  # 0: the early access of Kafka 2.8, which nobody can upgrade from
         raise DecodeError(DecodeReason.UNKNOWN_VALUE_VERSION, 0, "frameVersion")
-    number = reader.uvarint("recordType")
-    return reader, number, reader.uvarint("recordVersion")
+    number = _short(reader, "recordType")
+    return reader, number, _short(reader, "recordVersion")
+
+
+def _short(reader: Reader, field: str) -> int:
+    """Kafka refuses what is too large for a short, but takes what is negative as a Java int and keeps its lower half
+    (AbstractApiMessageSerde.unsignedIntToShort)."""
+    at = reader.at
+    value = reader.uvarint(field)
+    if _MAX_SHORT < value <= MAX_INT32:
+        raise reader.error(DecodeReason.BAD_VALUE, at, field)
+    return value & 0xFFFF

@@ -28,6 +28,16 @@ def test_a_length_that_is_negative_as_javas_int_is_null() -> None:
     assert value.isr is None
 
 
+def test_a_type_that_is_negative_as_javas_int_keeps_its_lower_half() -> None:
+    assert decode_metadata(bytes.fromhex("0181808080080000000000000000000000000100")).record_type == 1
+
+
+def test_a_type_too_large_for_a_short_is_refused() -> None:
+    with pytest.raises(DecodeError) as refused:
+        decode_metadata(bytes.fromhex("0181800200"))
+    assert (refused.value.reason, refused.value.at, refused.value.field) == (DecodeReason.BAD_VALUE, 1, "recordType")
+
+
 @pytest.mark.parametrize(
     "data",
     [
