@@ -9,13 +9,13 @@ from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
 from .conversions import Downgrade
-from .departures import arrivals, infer_departure
+from .departures import AS_IT_LEFT_MS, arrivals, infer_departure
 from .group_state import GroupState
 from .hand_overs import REJOIN_WITHIN
 from .members import parse
 from .pauses import RECENT_COMMIT_MS
 from .stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
-from .triggers import DEPARTURES, EXPECTED, logged_triggers, recorded_triggers, taken_over
+from .triggers import DEPARTURES, EXPECTED, is_static, logged_triggers, recorded_triggers, taken_over
 
 UUID_LENGTH = 36
 WITHOUT_REASON = frozenset({"", "left the group"})
@@ -137,6 +137,14 @@ class Causes:
         alive_at_ms = last[0] if last is not None else given.at_ms if given is not None else left_at_ms
         return member.rebalance_timeout > 0 and left_at_ms - alive_at_ms >= member.rebalance_timeout
 
+    def _last_commit_ms(self, index: int, member_id: str) -> int | None:
+        since, record = self._state.delivered_offset, self._state.attempts[index].record
+        if since is None or record is None:
+            return None
+        held = self._state.held_before.get(member_id, frozenset())
+        last = self._state.commits.last_between(held, since, record.offset)
+        return None if last is None else last[0]
+
     def _without_member_change(self, rebalance: Rebalance, after: Mapping[str, MemberMetadata]) -> list[Trigger]:
         """The same members met again and no line says why: only some reasons leave a trace in the records."""
         if self._state.before is None or not self._state.before or rebalance.outcome != "completed":
@@ -194,20 +202,25 @@ class Causes:
         return sorted({topic for topic, partition in given if topic in highest and partition > highest[topic]})
 
     def _reasonless(self, trigger: Trigger, index: int) -> Trigger:
-        """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good: its commits tell.
-
-        Where it does not commit, its coming back leaves two ways open.
+        """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good, and an administrator of
+        those days removes it without a word: its commits tell. Where they do not, its coming back leaves ways open.
         """
         if trigger.trigger != "member_left" or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
             return trigger
         member_id, attempt = trigger.members[0], self._state.attempts[index]
         at_ms = attempt.preparing.at_ms if attempt.preparing is not None else attempt.known_at_ms
+        if is_static(trigger.members, self._state.before, self._instance_ids):
+            detail = "a static member does not leave when it is closed: it was removed, or unsubscribed"
+            return changed(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
         silent = self.fell_silent(index, member_id, at_ms or 0)
         if silent:
             detail = "it left, and had not committed for its max.poll.interval.ms"
             return changed(trigger, trigger="member_poll_timeout", tier=EvidenceTier.INFERRED, detail=detail)
+        last_ms = self._last_commit_ms(index, member_id)
+        if silent is False and last_ms is not None and (at_ms or 0) - last_ms > AS_IT_LEFT_MS:
+            silent = None  # a consumer that commits on a timer would have committed as it was closed
         if silent is None and self._comes_back(member_id, index):
-            detail = "it left without a reason and came back: closed, or put out for not polling"
+            detail = "it left without a reason and came back: closed, put out for not polling, or removed"
             return changed(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
         return trigger
 

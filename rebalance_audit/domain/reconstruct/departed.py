@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.model import Mark
 
-from .departures import HEARTBEAT_MS, Departure
+from .departures import AS_IT_LEFT_MS, HEARTBEAT_MS, Departure
 from .pauses import (
     COMMIT_SLACK_MS,
     EXPIRY_SLACK_MS,
@@ -39,7 +39,12 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
                 logged("estimate", estimate_ms, "its last sign of life", estimate_ref, rank=4),
             ]
         case _:
-            marks = [logged("upper", departure.at_ms + LINE_SLACK_MS, "it left the group", departure.ref)]
+            until_ms, until_ref = departure.at_ms, departure.ref
+            is_last_sign = commit is not None and commit[0] >= departure.at_ms - AS_IT_LEFT_MS
+            if not departure.has_reason and not is_last_sign and departure.rejoined_at_ms is not None:
+                # It may have been removed, and worked on until it heard of that.
+                until_ms, until_ref = departure.rejoined_at_ms, departure.rejoined_ref
+            marks = [logged("upper", until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
                 marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))

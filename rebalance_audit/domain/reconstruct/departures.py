@@ -13,7 +13,7 @@ from .attempts import Attempt
 
 HEARTBEAT_MS = 3_000
 """heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client."""
-_AS_IT_LEFT_MS = 1_000
+AS_IT_LEFT_MS = 1_000
 """The commit of a client that closes comes some ms before its LeaveGroup, a second under load."""
 
 
@@ -97,7 +97,7 @@ def infer_departure(
     silence_ms = joined_at_ms - last_commit_at_ms
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout > 0 else member.session_timeout
     if silence_ms < min(member.session_timeout, rebalance_timeout_ms):
-        may_be_removed = member.group_instance_id is not None or (is_last and silence_ms > _AS_IT_LEFT_MS)
+        may_be_removed = member.group_instance_id is not None or (is_last and silence_ms > AS_IT_LEFT_MS)
         return "unknown" if may_be_removed else "member_left"
     if commits_often and member.session_timeout <= silence_ms < rebalance_timeout_ms:
         return "member_session_expired"

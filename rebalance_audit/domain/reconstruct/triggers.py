@@ -225,14 +225,17 @@ def _static(
     trigger: str, members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str] = frozenset()
 ) -> str:
     """A static member that expires loses the place its group.instance.id had kept for it: a cause of its own."""
-    if trigger != "member_session_expired":
-        return trigger
+    is_expired = trigger == "member_session_expired" and is_static(members, before, instance_ids)
+    return "static_member_expired" if is_expired else trigger
+
+
+def is_static(members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str]) -> bool:
+    """Whether one of them has a group.instance.id, as the record before says or lines do."""
     known = before or {}
     # The id a coordinator gives a static member is its instance id, a dash and a UUID.
-    is_static = any(
+    return any(
         m[:-_UUID_SUFFIX] in instance_ids or (m in known and known[m].group_instance_id is not None) for m in members
     )
-    return "static_member_expired" if is_static else trigger
 
 
 def _merged(triggers: list[Trigger]) -> list[Trigger]:

@@ -215,6 +215,15 @@ class TestRemovalByAnAdministrator:
         assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (6_000 - 50, 9_000 + 3_000 + 10)
         assert lost.pause_estimate_ms == 10_010 + 8 - 6_000
 
+    def test_before_3_2_no_line_tells_it_from_a_leave_and_what_it_may_be_bounds_it(self) -> None:
+        for instance, comes_back in (("two", False), (None, True)):
+            story = self.removed(instance=instance, comes_back=comes_back)
+            story.lines[0] = replace(story.lines[0], fields={"member_id": member_id("c2")})
+            found = rebalances(story)[1]
+            assert found.trigger == "unknown"
+            upper_ms = 11_510 if comes_back else 9_010
+            assert movement(found, "orders-1").stopped_at_upper_ms == upper_ms
+
     def test_without_lines_a_static_member_has_gone_nobody_knows_how(self) -> None:
         story = self.removed(instance="two", comes_back=False)
         story.lines.clear()
