@@ -27,7 +27,7 @@ PROBE_S = 10.0
 RUNTIME_MODULES: Mapping[str, str] = {
     "pyspark": "pyspark", "pyarrow": "pyarrow", "pandas": "pandas", "deltalake": "deltalake", "duckdb": "duckdb",
     "confluent_kafka": "confluent-kafka", "great_expectations": "great-expectations", "streamlit": "streamlit",
-    "altair": "altair", "cramjam": "cramjam", "google_crc32c": "google-crc32c", "rich": "rich", "apprise": "apprise",
+    "cramjam": "cramjam", "google_crc32c": "google-crc32c", "rich": "rich", "apprise": "apprise",
     "prometheus_client": "prometheus-client", "jinja2": "jinja2", "google.protobuf": "protobuf",
 }  # fmt: skip
 """Import name to the name it is installed by."""
