@@ -37,6 +37,7 @@ from tests.truth import (
     true_pauses,
     true_steps,
 )
+from tests.window_scores import Window, table, windows
 
 HERE = Path(__file__).parent
 EVIDENCE = ("all", "+clients", "records", "logs")
@@ -56,6 +57,7 @@ class Tally:
     unknown: int = 0
     wrong: int = 0
     pauses: Score = field(default_factory=Score)
+    windows: list[Window] = field(default_factory=list)
     connect: ConnectTally = field(default_factory=ConnectTally)
     remarks: list[str] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ class Tally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("pauses", "inside", "unbounded", "errors_ms", "widths_ms", "unmatched", "outside"):
             setattr(self.pauses, name, getattr(self.pauses, name) + getattr(other.pauses, name))
+        self.windows += other.windows
         self.connect += other.connect
         return self
 
@@ -112,6 +115,7 @@ def score(capture: Path, evidence: str) -> Tally:
         steps |= connect_truth.true_steps(capture, group_id)
     _score_steps(tally, steps, steps_of(watched))
     tally.pauses = score_pauses(watched, pauses)
+    tally.windows = windows(watched, pauses)
     tally.remarks += [
         f"{p.resource} {p.from_client}→{p.to_client} stood still {p.pause_ms} ms, told "
         f"[{m.pause_lower_ms} {m.pause_estimate_ms} {m.pause_upper_ms}] {m.pause_detail}"
@@ -240,6 +244,7 @@ def main(arguments: Sequence[str]) -> int:
                     print(f"    {remark}")
     for evidence, tally in totals.items():
         print(line(f"**{len(captures)} captures**", evidence, tally))
+    print("", table(totals["all"].windows), sep="\n")
     print("", connect_scores.HEADER, *connect_lines, sep="\n")
     for evidence, tally in totals.items():
         print(connect_scores.line("**together**", evidence, tally.connect))

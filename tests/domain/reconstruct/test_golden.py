@@ -21,6 +21,7 @@ from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, gathered, name_of
 from tests.score import steps_of
 from tests.truth import as_known, client_events, group_of_clients, scenario, score_pauses, true_pauses, true_steps
+from tests.window_scores import Window, windows
 
 CONSUMER_CAPTURES = [c for c in CAPTURES if "connect" not in c.name and scenario(c).get("groups")]
 WATCHED = [c for c in CONSUMER_CAPTURES if "share" not in c.name]
@@ -176,6 +177,18 @@ def test_what_a_kip848_member_held_before_is_what_its_callbacks_had_given_it(cap
         for m in r.members:
             if m.change == "stayed":
                 assert set(m.owned_before or ()) == held.get(m.client_id or "", set()), (r.group_epoch, m.client_id)
+
+
+def test_the_brokers_window_is_ten_times_the_pause_of_who_stayed_and_we_tell_the_pause() -> None:
+    found: list[Window] = []
+    for capture in WATCHED:
+        rows = [r for group in rebalances(capture).values() for r in group]
+        truth = true_pauses(client_events(capture), group_of_clients(capture))
+        found += windows(rows, as_known(capture, truth, {})[0])
+    assert len(found) > 40
+    lived_ms = statistics.median(w.clients_ms for w in found)
+    assert statistics.median(w.broker_ms for w in found) > 10 * lived_ms
+    assert abs(statistics.median(w.told_ms for w in found) - lived_ms) < 20
 
 
 def test_records_alone_tell_most_causes() -> None:
