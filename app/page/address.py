@@ -116,8 +116,22 @@ def address(**params: str | int | None) -> dict[str, str]:
 
 
 def link(label: str, view: str, **params: str | int | None) -> None:
-    """A link to a view with its whole state. The label is plain text."""
-    st.page_link(f"views/{view}.py", label=words.markdown(label), query_params=address(**params))
+    """A link to a view with its whole state. The label is plain text.
+
+    A `page_link` from a page to itself shows what it should but leaves the address as it was (Streamlit 1.67): a reload
+    or a pasted address would show something else. There it is a button that changes the address.
+    """
+    if view == st.session_state.get("view"):
+        st.session_state["links"] += 1
+        st.button(
+            words.markdown(label),
+            key=f"link-{st.session_state['links']}",
+            type="tertiary",
+            on_click=st.query_params.from_dict,
+            args=(address(**params),),
+        )
+    else:
+        st.page_link(f"views/{view}.py", label=words.markdown(label), query_params=address(**params))
 
 
 def go(view: str, **params: str | int | None) -> None:

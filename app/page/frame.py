@@ -49,6 +49,7 @@ def follow() -> None:
 
 def run(chosen: Any) -> None:
     """The chosen view. What goes wrong in it is said in our words; its details go to the server's log, nowhere else."""
+    st.session_state.update(view=chosen.url_path, links=0)  # which links lead to this page itself
     try:
         chosen.run()
     except WarehouseError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers import ConnectTask, Rebalance, Span, outages
+from app.answers import NOT_RUNNING, ConnectTask, Rebalance, Span, outages
 from app.words import Html, fill
 from rebalance_audit.domain.connect_changes import ConnectorChange
 
@@ -22,7 +22,7 @@ def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
     longest = down[0]
     states = [(words.duration(length), words.STATE_WORDS.get(state, state)) for state, length, _ in longest.parts]
     told = states[0][1] if len(states) == 1 else ", then ".join(f"{length} {state}" for length, state in states)
-    still = sum(not o.is_over for o in down)
+    still = [t for t in tasks if t.task is not None and t.to_ms is None and t.state in NOT_RUNNING]
     parts = [
         fill(
             "<b>{n} of {all} did not run at some time</b>: {waiting} by design, {fault}.",
@@ -39,9 +39,22 @@ def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
         ),
     ]
     if still:
-        now = words.count(still, "task is", "tasks are")
-        parts.append(fill("{now} still not running when the evidence ends.", now=now))
+        now = words.count(len(still), "task is", "tasks are")
+        parts.append(fill("{now} still not running when the evidence ends{which}.", now=now, which=_which(still)))
     return words.join(parts, " ")
+
+
+def _which(still: Sequence[ConnectTask]) -> Html:
+    """The first of them, with what it says of itself: of a failed task, its trace's first line."""
+    first = next((t for t in still if t.detail), still[0])
+    detail = fill(": <q>{d}</q>", d=words.name(first.detail, 200)) if first.detail else Html("")
+    return fill(
+        "{lead}{task}, {state}{detail}",
+        lead=": " if len(still) == 1 else ", such as ",
+        task=words.code(f"{first.connector}-{first.task}", 40),
+        state=words.STATE_WORDS.get(first.state, first.state),
+        detail=detail,
+    )
 
 
 def connector_changes(changes: Sequence[ConnectorChange]) -> Html:

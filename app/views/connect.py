@@ -208,7 +208,11 @@ def history(tasks: list[ConnectTask]) -> None:
     page.note("Click a row to see its evidence.")
     row = page.clickable_table(
         frame,
-        {"state": st.column_config.TextColumn(width=265), "from": st.column_config.TextColumn(width=235)},
+        {
+            "what": st.column_config.TextColumn(width=150),
+            "state": st.column_config.TextColumn(width=265),
+            "from": st.column_config.TextColumn(width=235),
+        },
         key="history",
     )
     if row is not None and row < len(shown) and shown[row].evidence:

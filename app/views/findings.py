@@ -51,12 +51,12 @@ def show(f: Finding, is_whole: bool) -> None:
     st.html(
         fill(
             '<div class="ra-incident ra-{s}"><p class="ra-first"><span class="ra-level">{level}</span>, '
-            "{status}: {subject}: {title}</p>"
+            "{status}: {subject}{title}</p>"
             '{detail}<p class="ra-note">{rule} \u00b7 since {lasted} \u00b7 {cluster}</p>{advice}</div>',
             s=f.severity if f.status == "open" else "info",
             level=words.SEVERITY_WORDS[f.severity],
             status=f.status,
-            subject=words.code(f.subject),
+            subject="" if f.subject in f.title else fill("{s}: ", s=words.code(f.subject)),
             title=words.utc_in(words.visible(f.title), tz),
             detail=lines(f.detail, 40 if is_whole else 2),
             rule=f.rule_id,

@@ -171,7 +171,8 @@ with place_of_answer:
     doubts = [f for f in reader.findings(status="open") if f.rule_id.startswith("TR")]
     if doubts:
         limits = words.count(len(doubts), "thing limits", "things limit")
-        page.note("{n} what is known here, such as: {t}", n=limits, t=words.visible(doubts[0].title))
+        such = "" if len(doubts) == 1 else ", such as"
+        page.note("{n} what is known here{such}: {t}", n=limits, such=such, t=words.visible(doubts[0].title))
         page.link("What was not seen", "trust")
 page.note(
     "{span}. Where the evidence ends, knowledge ends: nothing later is shown.", span=page.span_words(span, page.zone())

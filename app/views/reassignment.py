@@ -99,7 +99,7 @@ if r.stalled_since_ms is not None:
     panels.steps(sentences.advice([r])[0])
     panels.never_run()
 own = [f for f in reader.findings(cluster_id=cluster_id) if f.told().get("reassignment_id") == r.reassignment_id]
-panels.findings(own[:4])
+panels.findings([f for f in own[:4] if f.status != "open" or r.stalled_since_ms is None])  # else said above
 for f in own[:4]:
     page.link(f"The finding {f.rule_id}, with its evidence", "findings", cluster=cluster_id, finding=f.finding_id)
 around = time_around(r)

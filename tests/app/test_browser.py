@@ -19,8 +19,6 @@ from tests.app.serving import app_on, browser, chromium_path, served_as_ui, sett
 
 pytestmark = pytest.mark.browser
 
-WIDTHS = {"wide": 1440, "phone": 390}
-
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
@@ -80,7 +78,8 @@ def text_of(page: Any) -> str:
 
 def click_link(page: Any, label: str) -> None:
     before = page.url
-    page.get_by_role("link", name=label, exact=True).first.click()
+    links = page.get_by_role("link", name=label, exact=True)
+    links.or_(page.get_by_role("button", name=label, exact=True)).first.click()
     page.wait_for_function("before => location.href !== before", arg=before)
 
 
@@ -107,8 +106,8 @@ _WORDS = "document.querySelector('[data-testid=stMainBlockContainer]').innerText
 
 def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> None:
     opened(page, address, "")
-    shows(page, "2 groups and 1 move of replicas have something wrong now, 1 of them critical.")
-    click_link(page, "Open orders")
+    shows(page, "2 groups and 1 move of replicas had something wrong when the evidence ends", "1 of them critical.")
+    click_link(page, "Open orders of lab-cluster")
     shows(page, "What has orders been through?", "2 rebalances in 1 h")
     assert drawn_bars(page) > 6
     click_link(page, "The finding, with its evidence")
@@ -171,7 +170,9 @@ VIEWS = [
     ("group", {"cluster": CLUSTER, "group": HOSTILE_GROUP}),
     ("rebalance", {"cluster": CLUSTER, "rebalance": "hostile/1"}),
     ("evidence", {"cluster": CLUSTER, "ref": "record:__consumer_offsets-7@231"}),
+    ("rebalance", {"cluster": CLUSTER, "rebalance": "connect-lab/8"}),
     ("connect", {}),
+    ("connect", {"by": "workers"}),
     ("compare", {}),
     ("reassignments", {}),
     ("reassignment", {"cluster": CLUSTER, "reassignment": "hostile@1"}),
@@ -182,7 +183,7 @@ VIEWS = [
 
 @pytest.mark.parametrize(
     "page",
-    [{"width": width, "scheme": scheme} for width in WIDTHS.values() for scheme in ("light", "dark")],
+    [{"width": 1440, "scheme": "light"}, {"width": 390, "scheme": "dark"}],
     indirect=True,
     ids=lambda options: f"{options['width']}-{options['scheme']}",
 )
@@ -209,6 +210,23 @@ def test_a_click_on_a_row_opens_that_reassignment_and_its_link_shows_the_same(pa
     assert drawn_bars(page) > 4
     page.reload()
     shows(page, "No: it stands still.")
+
+
+def test_a_lost_worker_is_told_drawn_and_leads_to_its_rounds(page: Any, address: str) -> None:
+    opened(page, address, "connect")
+    shows(
+        page,
+        "Worker 10.0.3.3:8083 went and did not come back: its 2 connectors and tasks waited 21.5 s, then moved.",
+        "1 of 1 change of a connector stopped work of others",
+    )
+    assert drawn_bars(page) > 8
+    click_link(page, "Look closer")
+    assert "by=workers" in page.url
+    shows(page, "31.3 s from 2026-11-21")
+    click_link(page, "Generation 9")
+    shows(page, "What happened to connect-lab at generation 9?")
+    click_link(page, "Its workers and tasks")
+    shows(page, "Which tasks were not running?")
 
 
 def test_the_first_page_is_there_within_two_seconds_of_a_server_that_is_up(chromium: Any, full_warehouse: Path) -> None:
