@@ -58,3 +58,32 @@ def static_assignor_change(driver: Driver) -> None:
         else:
             driver.expect(group, "assignor_changed", [name])
         driver.settle(group)
+
+
+@scenario(since="3.0.0")
+def sync_timeout(driver: Driver) -> None:
+    """The leader is stopped with SIGSTOP while it computes the assignment for y3's generation: its session (30 s) is
+    good, but its SyncGroup does not come within max.poll.interval.ms (8 s). It goes on, and joins as a new member."""
+    group = "unsynced-app"
+    driver.topics(unsynced=6)
+    driver.produce()
+    driver.group(group, group_type="classic", mode="eager", assignor="range")
+    timeouts = {"session_timeout_ms": 30_000, "max_poll_interval_ms": 8000}
+    driver.join("y1", group, ["unsynced"], assignor="slow range", lab_assign_delay_ms=5000, **timeouts)
+    driver.expect(group, "member_joined", ["y1"])
+    driver.settle(group)
+    driver.join("y2", group, ["unsynced"], **timeouts)
+    driver.expect(group, "member_joined", ["y2"])
+    driver.settle(group)
+    driver.join("y3", group, ["unsynced"], library="librdkafka", **timeouts)
+    driver.wait_for("y1", "revoked_end")
+    driver.wait_for("y2", "revoked_end")
+    driver.rest(1.5)
+    driver.expect(group, "member_joined", ["y3"], outcome="superseded", members=[])
+    driver.freeze("y1")
+    driver.expect(group, "member_sync_timeout", ["y1"])
+    driver.rest(10)
+    driver.settle(group)
+    driver.thaw("y1")
+    driver.expect(group, "member_joined", ["y1"])
+    driver.settle(group)

@@ -53,9 +53,15 @@ class _Fold:
         self._evidence = evidence
         self._state = GroupState(attempts=attempts, commits=Commits(evidence.marks))
         instance_ids = (line.fields.get("group_instance_id") for line in evidence.lines)
-        self._causes = Causes(self._state, frozenset(i for i in instance_ids if i is not None))
+        loads = tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED)
+        self._causes = Causes(self._state, frozenset(i for i in instance_ids if i is not None), loads)
         self._hand_overs = HandOvers(
-            attempts, self._state.commits, ClientLines(evidence.lines), self._causes.inferred, self._causes.fell_silent
+            attempts,
+            self._state.commits,
+            ClientLines(evidence.lines),
+            loads,
+            self._causes.inferred,
+            self._causes.fell_silent,
         )
         self._downgrades = downgrades(evidence)
         self._task_of: dict[Resource, str] = {}

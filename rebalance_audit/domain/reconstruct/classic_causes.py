@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rebalance_audit.domain.model import EvidenceTier, Rebalance, Trigger, changed
+from rebalance_audit.domain.model import EvidenceTier, LogEvent, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
 from .conversions import Downgrade
 from .departures import AS_IT_LEFT_MS, arrivals, infer_departure
 from .group_state import GroupState
-from .hand_overs import REJOIN_WITHIN
+from .hand_overs import REJOIN_WITHIN, loaded_between
 from .members import parse
 from .pauses import RECENT_COMMIT_MS
 from .stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
@@ -20,6 +20,8 @@ from .triggers import DEPARTURES, EXPECTED, is_static, logged_triggers, recorded
 UUID_LENGTH = 36
 WITHOUT_REASON = frozenset({"", "left the group"})
 """Details of a leave whose client gave no reason."""
+TRIED_BEFORE = "rebalance failed due to "
+"""A Java client's reason for a JoinGroup after one that got no good answer."""
 SAID_WITHOUT_REASON = frozenset({"leader_rejoined", "subscription_changed", "unknown"})
 """What a re-join is called when the client does not say why."""
 
@@ -27,8 +29,10 @@ SAID_WITHOUT_REASON = frozenset({"leader_rejoined", "subscription_changed", "unk
 class Causes:
     """Asked once for every attempt, in order, before the state moves on to it."""
 
-    def __init__(self, state: GroupState, instance_ids: frozenset[str]) -> None:
+    def __init__(self, state: GroupState, instance_ids: frozenset[str], loads: Sequence[LogEvent]) -> None:
         self._state = state
+        self._loads = loads
+        """Lines of coordinators that took the group over."""
         self._instance_ids = instance_ids
         """Of static members, as lines name them; records say so themselves."""
 
@@ -49,6 +53,7 @@ class Causes:
                 first, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
             )
         triggers = [self._reasonless(t, index) for t in triggers]
+        triggers[:1] = [self._interrupted(t, attempt) for t in triggers[:1]]
         if self._state.converted is not None and after is not None and not attempt.rewrite_seq:
             triggers = self._departed_before_conversion(attempt, self._state.converted, after, triggers) + triggers
         if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is not None:
@@ -87,6 +92,15 @@ class Causes:
             expected_reason=EXPECTED.get(first.trigger),
             evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
         )
+
+    def _interrupted(self, trigger: Trigger, attempt: Attempt) -> Trigger:
+        """A re-join whose first try had failed, at a coordinator that took the group over just then."""
+        if trigger.trigger not in SAID_WITHOUT_REASON or not trigger.detail.startswith(TRIED_BEFORE):
+            return trigger
+        load = loaded_between(self._loads, self._state.attempts[self._state.delivered_index], attempt)
+        if load is None:
+            return trigger
+        return changed(trigger, trigger="coordinator_failover", evidence=(*trigger.evidence, load.ref))
 
     def _elected_another(self, attempt: Attempt) -> bool:
         before = self._state.attempts[self._state.delivered_index].value

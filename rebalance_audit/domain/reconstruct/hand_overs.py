@@ -29,12 +29,15 @@ class HandOvers:
         attempts: Sequence[Attempt],
         commits: Commits,
         clients: ClientLines,
+        loads: Sequence[LogEvent],
         inferred: Callable[[int, str], str],
         fell_silent: Callable[[int, str, int], bool | None],
     ) -> None:
         self._attempts = attempts
         self._commits = commits
         self._clients = clients
+        self._loads = loads
+        """Lines of coordinators that took the group over."""
         self._inferred = inferred
         """How a member went, by its silence: of an attempt's index and a member id."""
         self._fell_silent = fell_silent
@@ -157,7 +160,9 @@ class HandOvers:
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger="member_poll_timeout")
+        first = next((a for a in attempts if a.missing_to is None and not a.rewrite_seq), attempts[-1])
         return Stretch(
+            is_taken_over=loaded_between(self._loads, self._attempts[given_index], first) is not None,
             owner=owner,
             resource=resource,
             held=held,
@@ -169,6 +174,19 @@ class HandOvers:
             inferred=self._inferred(index, owner.member_id) if gone_index is not None and departure is None else None,
             revoked=self._attempts[revoked_index] if revoked_index is not None else None,
         )
+
+
+def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) -> LogEvent | None:
+    """The line by which the coordinator that prepares `attempt` took the group over after `given`.
+
+    None where the log of the coordinator before is there: it would tell of a join phase that it had begun.
+    """
+    if given.lines or attempt.preparing is None or attempt.preparing.at_ms is None:
+        return None
+    since_ms, preparing = given.known_at_ms or 0, attempt.preparing
+    return next(
+        (x for x in loads if x.node == preparing.node and since_ms < (x.at_ms or 0) <= (preparing.at_ms or 0)), None
+    )
 
 
 def _is_gone(owner: MemberMetadata, attempt: Attempt) -> bool:

@@ -68,7 +68,7 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
         marks.append(
             recorded("upper", joined_at_ms + LINE_SLACK_MS, "the join phase ended: it had re-joined", joined_ref)
         )
-    told_at_ms = first.preparing.at_ms if first.preparing else None
+    told_at_ms = first.preparing.at_ms if first.preparing and not stretch.is_taken_over else None
     started_it = first.preparing is not None and stretch.owner.member_id in str(
         first.preparing.fields.get("reason", "")
     )

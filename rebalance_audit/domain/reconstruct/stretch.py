@@ -33,6 +33,9 @@ class Stretch:
     """How it went by its silence, where no line tells."""
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""
+    is_taken_over: bool = False
+    """By a coordinator that loaded the group meanwhile, and the log of the one before is not there: it may have begun
+    the join phase earlier."""
     fenced: LogEvent | None = None
     """A static member whose place another process took while it worked: the line that told it."""
 

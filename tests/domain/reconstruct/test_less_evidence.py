@@ -154,3 +154,32 @@ def test_a_leave_without_a_reason_and_without_commits_is_open_if_the_client_come
     again = member_id("c2")[:-1] + "9"
     story.preparing(2, f"Adding new member {again} with group instance id None", at_ms=50_000)
     assert told(lines_alone(story))[0] == (2, "rebalance", "unknown")
+
+
+def taken_over(*, is_loaded: bool, has_log_before: bool = False) -> Story:
+    """Members re-join at 20 s; the coordinator that writes of it may have taken the group over just then."""
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    if has_log_before:
+        story.received(1, at_ms=999)
+    story.commit(0, at_ms=4_000)
+    if is_loaded:
+        story.says(LogKind.GROUP_LOADED, at_ms=19_900)
+    reason = f"Updating metadata for member {member_id('c3')} during Stable"
+    story.preparing(1, reason, at_ms=20_000, client_reason="rebalance failed due to DisconnectException")
+    story.stabilized(2, at_ms=25_000)
+    return story.generation(2, {"c1": "0", "c2": "1"}, at_ms=25_010, joined_at_ms=25_000)
+
+
+def test_without_the_log_of_the_coordinator_before_members_may_have_stopped_for_a_rebalance_of_its_own() -> None:
+    for story, lower_ms in (
+        (taken_over(is_loaded=True), 4_000 - 50),
+        (taken_over(is_loaded=True, has_log_before=True), 20_000 - 10),
+        (taken_over(is_loaded=False), 20_000 - 10),
+    ):
+        last = measure(reconstruct(story.evidence()).rebalances[-1])
+        assert {m.stopped_at_lower_ms for m in last.movements} == {lower_ms}
+
+
+def test_a_rejoin_that_had_failed_at_a_coordinator_that_has_just_taken_over_came_from_the_failover() -> None:
+    assert told(taken_over(is_loaded=True).evidence())[-1] == (2, "rebalance", "coordinator_failover")
+    assert told(taken_over(is_loaded=False).evidence())[-1] != (2, "rebalance", "coordinator_failover")
