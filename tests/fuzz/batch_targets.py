@@ -1,4 +1,4 @@
-"""Whole record batches and whole columns of commits: what ingestion and the kernel make of foreign bytes."""
+"""Whole files, record batches and columns of commits: what ingestion and the kernel make of foreign bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import google_crc32c
 
 from ingest.batches import HEADER_BYTES, Batch, BatchError
 from ingest.errors import Problem
+from ingest.log_files import EventReader, LastEvent
 from ingest.segments import read_batches, rows_or_problem
 from tests.differential.cases import damage
 from tests.fuzz.split import split
@@ -27,6 +28,17 @@ def segment(data: bytes) -> None:
         told = item if isinstance(item, Problem) else rows_or_problem(item)
         if isinstance(told, Problem) and not 0 <= (told.position or 0) <= len(data):
             raise AssertionError(f"a problem at byte {told.position} of {len(data)}")
+
+
+def log_file(data: bytes) -> None:
+    """A log file: every byte of it is in one event, or the file is refused as no log."""
+    reader = EventReader(io.BufferedReader(io.BytesIO(data)))
+    events = list(reader.events(LastEvent.GIVEN))
+    if reader.is_unknown_layout:
+        return
+    starts = [byte for byte, _ in events]
+    if starts != sorted(set(starts)) or starts[:1] not in ([], [0]) or reader.position != len(data):
+        raise AssertionError(f"events at {starts[:5]}, read up to {reader.position} of {len(data)}")
 
 
 def record_batch(data: bytes) -> None:

@@ -69,6 +69,7 @@ def seeds() -> dict[str, list[bytes]]:
     ]
     lines = [*_log_lines(), *_other_layouts()]
     found["log_line"] = lines
+    found["log_file"] = [b"\n".join(lines[at : at + 20]) + b"\n" for at in range(0, len(lines), 20)]
     found["log_lines"] = [b"\n".join(lines[at : at + 5]) for at in range(0, len(lines), 5)]
     found["reason"] = [
         each for line in lines for each in re.findall(rb"(?:reason: |due to |because )([^\n]{3,200})", line)

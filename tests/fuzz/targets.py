@@ -29,7 +29,7 @@ from rebalance_audit.domain.protocols import (
 )
 from rebalance_audit.domain.reassign.lines import LogLines
 from rebalance_audit.domain.wire import DecodeError
-from tests.fuzz.batch_targets import commit_rows, record_batch, segment
+from tests.fuzz.batch_targets import commit_rows, log_file, record_batch, segment
 from tests.fuzz.metadata_targets import metadata_log, metadata_record
 from tests.fuzz.split import split
 
@@ -128,6 +128,7 @@ TARGETS: Mapping[str, Target] = {
     "segment": segment,
     "record_batch": record_batch,
     "commit_rows": commit_rows,
+    "log_file": log_file,
     "log_line": _line,
     "log_lines": _lines,
     "reason": _reason,

@@ -61,6 +61,20 @@ def test_a_file_that_starts_no_event_is_refused_and_nothing_of_it_is_given() -> 
         assert [p.code for p in reader.problems] == ["skipped"]
 
 
+def test_a_line_of_json_that_a_client_wrote_is_part_of_the_event_whatever_it_says() -> None:
+    """A group id may hold line breaks: what follows one stands at the beginning of a line of server.log."""
+    hostile = [
+        b'{"message": "x", "time": 1e999}\n',
+        b'{"message": "x", "time": "2026-99-99T00:00:00"}\n',
+        b'{"instant": {"epochSecond": 1, "nanoOfSecond": "x"}, "message": "x"}\n',
+        b"[" * 5_000 + b"\n",
+    ]
+    data = HEAD + b"group evil\n" + b"".join(hostile) + HEAD + b"after\n"
+    events, reader = read(data)
+    assert [byte for byte, _ in events] == [0, len(data) - len(HEAD + b"after\n")]
+    assert len(reader.problems) == 0
+
+
 def test_an_empty_file_is_no_problem() -> None:
     events, reader = read(b"")
     assert events == []
