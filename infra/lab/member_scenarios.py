@@ -75,7 +75,7 @@ def sync_timeout(driver: Driver) -> None:
     driver.join("y2", group, ["unsynced"], **timeouts)
     driver.expect(group, "member_joined", ["y2"])
     driver.settle(group)
-    driver.join("y3", group, ["unsynced"], library="librdkafka", **timeouts)
+    driver.join("y3", group, ["unsynced"], **timeouts)
     driver.wait_for("y1", "revoked_end")
     driver.wait_for("y2", "revoked_end")
     driver.rest(1.5)

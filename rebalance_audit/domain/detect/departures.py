@@ -44,6 +44,12 @@ class _Departure:
             return "it held nothing" if self._is_known_empty else f"what it held is not known ({noun}s)"
         held = f"its {counted(self.held_count, noun)}"
         if self.worst is None:
+            if any(m.to_member_id is not None for m in self.movements):
+                return (
+                    f"{held} went to others; how long nobody had {'it' if self.held_count == 1 else 'them'} is not told"
+                )
+            if self.step.rebalance.group_type == "share":
+                return f"{held} had other owners, too"
             return f"{held} got no new owner that the evidence shows"
         w = self.worst
         if w.overlap_ms and (w.pause_estimate_ms or 0) <= 0:

@@ -28,6 +28,16 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "kip848_join_leave": {"clicks-app": {"RB007": "warning"}},
     # p2 does not poll for 20 s, its limit is 8 s.
     "poll_timeout": {"reports-app": {"RB006": "warning"}},
+    # k2 of a KIP-848 group does not poll for 25 s, its limit is 8 s.
+    "kip848_poll_timeout": {"idle-app": {"RB006": "warning"}},
+    # A static member of a KIP-848 group restarts inside its session (silent), then stays away until it ends.
+    "kip848_static_restart": {"fixed-app": {"RB009": "warning"}},
+    # An administrator removes a static member that was closed, then everybody: on purpose, and nothing is wrong.
+    "admin_removal": {"removed-app": {}},
+    # One of three share consumers leaves, another is killed.
+    "share_group_of_many": {"shared-by-many-app": {"RB007": "warning"}},
+    # A Streams instance is closed, which on the classic protocol looks like a death and is none.
+    "streams_standby": {"copy-app": {"RB007": "info"}},
     # s2 restarts inside its session (silent), then stays away until its session ends.
     "static_restart": {"billing-app": {"RB009": "warning"}},
     # One of three members stalls again and again.
@@ -57,6 +67,13 @@ def test_a_captured_scenario_is_found_to_be_what_it_was(capture: Path) -> None:
         findings = detect_group([measure(r) for r in found.rebalances], found.connect_tasks)
         assert {f.rule_id: f.severity for f in findings} == expected, "\n".join(f.title for f in findings)
         assert len(findings) == len(expected), "one incident each"
+
+
+def test_what_a_killed_share_consumer_held_alone_went_to_another() -> None:
+    evidence = read_evidence(next(c for c in CAPTURES if c.name == "share_group_of_many"))
+    (group,) = gather(evidence.records(), evidence.lines()).groups
+    (finding,) = detect_group([measure(r) for r in reconstruct(group).rebalances], ())
+    assert finding.title.endswith("its 1 partition went to others; how long nobody had it is not told")
 
 
 def test_the_captures_that_are_always_kept_were_looked_at() -> None:
