@@ -156,6 +156,11 @@ WAITING_LEGEND = Html(
     " of it, waiting by design (scheduled delay)</span></div>"
 )
 
+OVERLAP_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span>'
+    " two owners at once: the new one began before the old one stopped</span></div>"
+)
+
 PHASES_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood '
     "still (estimate)</span> "

@@ -73,10 +73,10 @@ def connect_time_line(
         targets=marks.targets,
         left_out=max(0, len(keys) - len(place)),
         above=_not_running_steps(tasks, from_ms, to_ms, by_design=True),
-        above_name="tasks not running, by design",
+        above_name="down by design",
         above_tone="waiting",
         below=_not_running_steps(tasks, from_ms, to_ms, by_design=False),
-        below_name="tasks not running, not by design",
+        below_name="down otherwise",
     )
 
 

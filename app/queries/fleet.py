@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from app.answers import Cause, Cluster, Fleet, Headline, Span, State
-from app.queries.tables import AT, COUNTED, Tables
+from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
 
 
 class FleetQuestions(Tables):
@@ -111,9 +111,8 @@ class FleetQuestions(Tables):
                    count(DISTINCT (r.cluster_id, r.group_id)) AS group_count,
                    count(*) FILTER (r.resource_seconds_estimate IS NULL AND r.resource_count > 0
                                     AND r.moved_count + r.returned_count > 0) AS unknown_cost_count,
-                   sum(r.resource_seconds_estimate) FILTER (r.protocol_type IS DISTINCT
-                     FROM 'connect') AS partition_seconds,
-                   sum(r.resource_seconds_estimate) FILTER (r.protocol_type = 'connect') AS task_seconds
+                   sum(r.resource_seconds_estimate) FILTER (NOT {HANDS_OUT_TASKS}) AS partition_seconds,
+                   sum(r.resource_seconds_estimate) FILTER ({HANDS_OUT_TASKS}) AS task_seconds
             FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
             """,
             (span.from_ms, span.to_ms),

@@ -22,7 +22,9 @@ _KEPT_ANSWERS = 512
 AT = "coalesce(r.assigned_at_ms, r.ended_at_ms, r.joined_at_ms, r.started_at_ms, r.started_lower_ms)"
 """When a rebalance was, for ordering and ranges: the best known of its times."""
 COUNTED = "r.kind = 'rebalance'"
-GROUP_UNIT = "CASE WHEN protocol_type = 'connect' THEN 'task' ELSE 'partition' END"
+HANDS_OUT_TASKS = "coalesce(protocol_type IN ('connect', 'streams'), FALSE)"
+"""As `words.resource`; KIP-1071's groups hand out stream tasks."""
+GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
 
 
 class Tables:

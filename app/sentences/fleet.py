@@ -63,18 +63,27 @@ def headline(found: Headline) -> Html | None:
             pause=words.duration(found.pause_median_ms),
             window=words.duration(found.window_median_ms),
         ),
-        fill(
-            "It is wrong by a factor of {f} in the median of {n}{short}.",
-            f=f"{found.factor_median:,.0f}" if found.factor_median >= 9.5 else f"{found.factor_median:.1f}",
-            n=words.count(found.compared_count, "rebalance"),
-            short=f", and too short in {found.too_short_count:,} of them" if found.too_short_count else "",
-        ),
+        _how_wrong(found, found.factor_median),
     ]
     if found.unmoved_count:
         parts.append(
             fill("In {n} more it shows a window, and nothing stood still at all.", n=f"{found.unmoved_count:,}")
         )
     return words.join(parts, " ")
+
+
+def _how_wrong(found: Headline, factor: float) -> Html:
+    said = f"wrong by a factor of {factor:,.0f}" if factor >= 9.5 else f"wrong by a factor of {factor:.1f}"
+    if factor < 1.25:
+        said = "by chance about the same"
+    if found.compared_count == 1:
+        return fill("It is {said} in the only rebalance that has both.", said=said)
+    return fill(
+        "It is {said} in the median of {n}{short}.",
+        said=said,
+        n=words.count(found.compared_count, "rebalance"),
+        short=f", and too short in {found.too_short_count:,} of them" if found.too_short_count else "",
+    )
 
 
 def normal_work(number: int) -> str:

@@ -64,10 +64,10 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
             "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
             "number": [
                 words.number_of(as_int(r.generation_id), as_int(r.group_epoch), int(r.rewrite_seq))
+                + ("" if r.outcome == "completed" else f", {r.outcome}")
                 for r in newest.itertuples()
             ],
             "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
-            "outcome": [words.OUTCOME_WORDS.get(o, o) for o in newest["outcome"]],
             "longest pause": [pause_words(r) for r in newest.itertuples()],
             "broker's window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
             "moved": newest["moved_count"],
@@ -77,7 +77,7 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
     )
     row = page.clickable_table(
         frame,
-        {"when": st.column_config.TextColumn(width=235), "cause": st.column_config.TextColumn(width=300)},
+        {"when": st.column_config.TextColumn(width=235), "cause": st.column_config.TextColumn(width=310)},
         key="rebalances",
     )
     if row is not None and row < len(newest):

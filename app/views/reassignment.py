@@ -100,8 +100,9 @@ if r.stalled_since_ms is not None:
     panels.never_run()
 own = [f for f in reader.findings(cluster_id=cluster_id) if f.told().get("reassignment_id") == r.reassignment_id]
 panels.findings([f for f in own[:4] if f.status != "open" or r.stalled_since_ms is None])  # else said above
-for f in own[:4]:
-    page.link(f"The finding {f.rule_id}, with its evidence", "findings", cluster=cluster_id, finding=f.finding_id)
+with st.container(horizontal=True):
+    for f in own[:4]:
+        page.link(f"The finding {f.rule_id}, with its evidence", "findings", cluster=cluster_id, finding=f.finding_id)
 around = time_around(r)
 elections = reader.elections(cluster_id, around, [r.name])
 groups = reader.groups_on(cluster_id, r.name)

@@ -53,7 +53,7 @@ def numbers(r: Rebalance, unit: str) -> None:
         + (f", {words.TIER_WORDS[r.started_tier]}" if r.started_at_ms is not None and r.started_tier else ""),
         "members had joined": at(r.joined_at_ms, "neither record nor log line tells"),
         "delivered": at(r.assigned_at_ms, "no assignment was recorded"),
-        "tasks and connectors" if r.protocol_type == "connect" else "partitions": ", ".join(counts)
+        "tasks and connectors" if r.protocol_type == "connect" else f"{unit}s": ", ".join(counts)
         if counts
         else "none changed",
         "avoidable movement": "not known"
@@ -202,6 +202,8 @@ else:
     st.html(bars.PHASES_LEGEND)
     if (picture.bars["style"] == charts.Style.WAITING).any():
         st.html(bars.WAITING_LEGEND)
+    if (picture.bars["style"] == charts.Style.UNKNOWN).any():
+        st.html(bars.OVERLAP_LEGEND)
     zero = "preparing to rebalance" if r.started_at_ms is not None else "the first thing known"
     page.note("0 is {zero}, {at}.", zero=zero, at=words.instant(int(picture.zero_ms or 0), tz))
 

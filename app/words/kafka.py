@@ -165,7 +165,7 @@ def number_of(generation_id: int | None, group_epoch: int | None, rewrite_seq: i
 
 def resource(protocol_type: str | None, number: int | None = 1) -> str:
     """What a group of this protocol hands out."""
-    one = "task" if protocol_type == "connect" else "partition"
+    one = "task" if protocol_type in ("connect", "streams") else "partition"
     return one if number == 1 else f"{one}s"
 
 
@@ -173,4 +173,4 @@ def things(protocol_type: str | None, number: int | None) -> str:
     """So many of what a group of this protocol hands out: Connect hands out connectors beside tasks."""
     if protocol_type == "connect":
         return count(number, "task or connector", "tasks and connectors")
-    return count(number, "partition")
+    return count(number, resource(protocol_type))

@@ -164,3 +164,30 @@ def test_a_number_says_which_kind_it_is() -> None:
     assert words.number_of(None, 12) == "epoch 12"
     assert words.number_of(7, None, 1) == "generation 7, rewritten (1)"
     assert words.number_of(None, None) == "number not known"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("range", "range"),
+        (None, None),
+        ("org.apache.kafka.coordinator.group.assignor.SimpleAssignor@1734b7b1", "SimpleAssignor"),
+        ("com.example.Mine", "com.example.Mine"),
+        ("<b>a.B@1f</b>", "<b>a.B@1f</b>"),
+    ],
+)
+def test_an_assignor_that_java_printed_as_an_object_is_its_class(written: str | None, said: str | None) -> None:
+    assert words.assignor(written) == said
+
+
+def test_times_that_a_finding_says_in_utc_are_said_in_the_readers_zone() -> None:
+    text = "c3 at 2026-11-21 23:14:38 UTC, 2026-13-41 00:00:00 UTC, 2026-11-21 12:00:00 CET"
+    assert words.utc_in(text, ZoneInfo("Europe/Berlin")) == (
+        "c3 at 2026-11-22 00:14:38 CET, 2026-13-41 00:00:00 UTC, 2026-11-21 12:00:00 CET"
+    )
+
+
+def test_what_a_group_hands_out_is_named_after_its_protocol() -> None:
+    assert [words.things(p, 2) for p in ("consumer", "share", "streams", "connect", None)] == [
+        "2 partitions", "2 partitions", "2 tasks", "2 tasks and connectors", "2 partitions",
+    ]  # fmt: skip
