@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ingest.batches import IS_CONTROL
 from ingest.collector import CollectSettings, live_evidence
 from ingest.evidence import read_evidence
-from ingest.folders import open_data_dir
+from ingest.folders import OFFSETS_TOPIC, open_data_dir
 from ingest.segments import read_segment
+from rebalance_audit.domain.evidence import gather
 from rebalance_audit.domain.metadata.source import is_metadata_topic
 from rebalance_audit.domain.model import SourceRecord
 
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 2_000
+TRANSACTIONAL = "tx-app"
 
 
 def fields(record: SourceRecord) -> tuple[object, ...]:
@@ -48,7 +51,8 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
             consumer.commit(offsets=[TopicPartition("connect-status-gzip", 0, n)], asynchronous=False)
         consumer.close()
         live = live_evidence(CollectSettings(client_config=client))
-        wire = {fields(record) for record in live.records()}
+        told = list(live.records())
+        wire = {fields(record) for record in told}
         data_dir = cluster.node_folders["broker-1"]
         assert live.cluster_id == read_evidence(open_data_dir(data_dir, node="broker-1")).cluster_id
     found = open_data_dir(data_dir, node="broker-1")
@@ -57,7 +61,12 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
     records = [record for record in evidence.records() if not is_metadata_topic(record.topic)]
     assert {fields(record) for record in records if not record.is_control} == wire
     assert len([topic for topic, *_ in wire if topic in topics]) >= RECORDS * len(CODECS)
-    assert sum(record.is_control for record in records) == 2
+    assert sum(record.is_control for record in records) == 4
+    of_transactions = [record for record in records if record.is_transactional and record.topic == OFFSETS_TOPIC]
+    tried = [record for record in of_transactions if not record.is_control]
+    assert len(tried) == 2
+    assert commits_of(records) == (1, tried[1].offset)
+    assert commits_of(told) == (2, tried[1].offset)  # a consumer is not told which are transactional
     assert [p.sentence for s in evidence.sources for p in s.problems if p.code == "unreadable"] == []
     packed = {
         codec: batch_codec(data_dir / f"{name}-0" / f"{0:020d}.log") for name, codec in topics.items()
@@ -66,16 +75,30 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
 
 
 def aborted_and_committed(client: dict[str, object]) -> None:
+    """The group commits offset 10 in a transaction that is aborted, then 11 in one that is not."""
+    consumer = Consumer({**client, "group.id": TRANSACTIONAL})
     producer = Producer({**client, "transactional.id": "t1"})
     producer.init_transactions(60)
     for n in range(2):
         producer.begin_transaction()
         producer.produce("connect-status-lz4", key=b"status-task-tx-%d" % n, value=b"{}")
+        offsets = [TopicPartition("connect-status-lz4", 0, 10 + n)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
         if n:
             producer.commit_transaction(60)
         else:
             producer.flush(30)
             producer.abort_transaction(60)
+    [held] = consumer.committed([TopicPartition("connect-status-lz4", 0)], 30)
+    assert held.offset == 11
+    consumer.close()
+
+
+def commits_of(records: Iterable[SourceRecord]) -> tuple[int, int]:
+    """(how many commits of the transactional group count, where the last stands)."""
+    [group] = gather(records, [], group_id=TRANSACTIONAL).groups
+    [mark] = group.marks
+    return mark.commit_count, mark.last_offset
 
 
 def batch_codec(segment: Path) -> int:
