@@ -77,10 +77,12 @@ def _is_doubtful(event: LogEvent | None) -> bool:
 def _followed(lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, LogEvent | None, bool]]:
     """Each line with what it tells, and whether it stands behind a torn head, the torn-off end included."""
     torn_at: int | None = None
-    file_id: str | None = None
+    file: tuple[str, str] | None = None
     for source in lines:
-        if source.file_id != file_id or (torn_at is not None and not 0 <= source.byte - torn_at <= _MAX_FORGED_BYTES):
-            file_id, torn_at = source.file_id, None
+        if torn_at is not None and not 0 <= source.byte - torn_at <= _MAX_FORGED_BYTES:
+            torn_at = None
+        if (source.node, source.file_id) != file:
+            file, torn_at = (source.node, source.file_id), None
         event, is_torn = _parse(source)
         yield source, event, torn_at is not None
         if torn_at is None:
