@@ -134,7 +134,19 @@ class Causes:
         given = self._state.attempts[self._state.delivered_index].record
         alive_at_ms = last[0] if last else given.at_ms if given else None
         commits_often = member.client_id in self._state.committers
-        return infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often, not value.members)
+        told = infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often, not value.members)
+        if told == "member_poll_timeout" and self._may_be_dropped(index, member):
+            return "unknown"
+        return told
+
+    def _may_be_dropped(self, index: int, member: MemberMetadata) -> bool:
+        """Whether one that was silent may have been waited for: somebody else had begun a rebalance, or one before came
+        to nothing."""
+        attempt = self._state.attempts[index]
+        there = attempt.value.members if attempt.value is not None else ()
+        new = (m for m in there if m.member_id not in (self._state.before or {}))
+        has_arrivals = any(m.client_id != member.client_id for m in new)
+        return has_arrivals or (index > 0 and self._state.attempts[index - 1].record is None)
 
     def fell_silent(self, index: int, member_id: str, left_at_ms: int) -> bool | None:
         """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""

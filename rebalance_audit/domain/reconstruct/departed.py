@@ -5,6 +5,7 @@ from __future__ import annotations
 from rebalance_audit.domain.model import Mark
 
 from .departures import AS_IT_LEFT_MS, HEARTBEAT_MS, Departure
+from .eager import EAGER_ASSIGNORS
 from .pauses import (
     COMMIT_SLACK_MS,
     EXPIRY_SLACK_MS,
@@ -31,6 +32,10 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
             return _idle(departure, departure.at_ms)
         case "member_removed_by_admin":
             return _removed(departure, departure.at_ms, commit)
+        case "member_sync_timeout" if (joined_before := _joined_before(stretch)) is not None:
+            marks = [logged("upper", joined_before[0] + LINE_SLACK_MS, "it had given all up to join", joined_before[1])]
+            at_ms, ref = commit if commit is not None else joined_before
+            return [*marks, logged("estimate", at_ms, "its last sign of life before it joined", ref, rank=3)]
         case "member_dropped_at_rebalance_timeout":
             upper_ms = departure.at_ms + LINE_SLACK_MS
             estimate_ms, estimate_ref = commit if commit is not None else (departure.at_ms, departure.ref)
@@ -49,6 +54,15 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
                 detail = "its last commit, made when it gave up"
                 marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
             return [*marks, logged("estimate", departure.at_ms, "it left the group", departure.ref, rank=4)]
+
+
+def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
+    """The end of the join phase that an eager owner took part in, and then did not ask for its assignment."""
+    given = stretch.given.value
+    if given is None or given.protocol not in EAGER_ASSIGNORS:
+        return None
+    ends = [a.stabilized for a in stretch.attempts[:-1] if a.stabilized is not None and a.record is None]
+    return (ends[-1].at_ms, ends[-1].ref) if ends and ends[-1].at_ms is not None else None
 
 
 def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: str | None) -> list[Mark]:

@@ -132,7 +132,7 @@ class EpochRows:
             assigned_at_ms=finished_at_ms,
             ended_at_ms=max(times) if times else None,
             broker_window_ms=finished_at_ms - started_at_ms
-            if finished_at_ms is not None and started_at_ms is not None
+            if finished_at_ms is not None and started_at_ms is not None and not epoch.rewrite_seq
             else None,
             trigger=first.trigger,
             trigger_tier=first.tier,

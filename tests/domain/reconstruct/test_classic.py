@@ -180,6 +180,31 @@ def test_a_new_member_is_no_change_of_another_ones_subscription() -> None:
     ]  # fmt: skip
 
 
+class TestSyncTimeout:
+    """c1 leads, joins c3's generation, and never sends its assignment; its max.poll.interval.ms is 8 s."""
+
+    def story(self) -> Story:
+        story = a_group(session_timeout_ms=30_000, rebalance_timeout_ms=8_000)
+        story.generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000).commit(0, at_ms=6_000).commit(0, at_ms=11_000)
+        story.commit(1, at_ms=11_000).preparing(1, "Adding new member c3 with group instance id null", at_ms=12_000)
+        story.commit(0, at_ms=12_400).stabilized(2, at_ms=12_500, member_count=3)
+        story.preparing(2, f"Removing [{member_id('c1')}] on pending sync request expiration", at_ms=20_500)
+        story.stabilized(3, at_ms=20_600, member_count=2)
+        return story.generation(3, {"c2": "0", "c3": "1"}, at_ms=20_610, joined_at_ms=20_600)
+
+    def test_it_let_go_when_it_joined_and_not_when_it_was_put_out(self) -> None:
+        last = rebalances(self.story())[-1]
+        assert (last.generation_id, last.trigger) == (3, "member_sync_timeout")
+        lost = movement(last, "orders-0")
+        assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (12_400 - 50, 12_510)
+        assert lost.pause_estimate_ms == 20_610 + 8 - 12_400
+
+    def test_records_alone_show_a_silence_that_has_more_than_one_cause(self) -> None:
+        story = self.story()
+        story.lines.clear()
+        assert told(story)[-1] == (3, "rebalance", "completed", "unknown")
+
+
 class TestRemovalByAnAdministrator:
     """4.x names only dynamic members in its `Preparing` line; the line before has the administrator's reason."""
 
