@@ -31,7 +31,7 @@ class ConsumerGroupStory:
     marks: list[CommitMark] = field(default_factory=list)
     offset: int = 0
 
-    def _record(self, kind: int, at_ms: int, *parts: str, value: bytes | None) -> ConsumerGroupStory:
+    def record(self, kind: int, at_ms: int, *parts: str, value: bytes | None) -> ConsumerGroupStory:
         decoded = decode_source(
             SourceRecord(
                 cluster_id="c",
@@ -64,14 +64,14 @@ class ConsumerGroupStory:
             "SubscribedTopicNames": list(topics), "SubscribedTopicRegex": None, "RebalanceTimeoutMs": max_poll_ms,
             "ServerAssignor": assignor,
         }  # fmt: skip
-        return self._record(5, at_ms, member, value=enc.record_value(5, "3.8", value))
+        return self.record(5, at_ms, member, value=enc.record_value(5, "3.8", value))
 
     def epoch(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
-        return self._record(3, at_ms, value=enc.record_value(3, "4.1", {"Epoch": number, "MetadataHash": 7}))
+        return self.record(3, at_ms, value=enc.record_value(3, "4.1", {"Epoch": number, "MetadataHash": 7}))
 
     def target(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
         value = {"AssignmentEpoch": number, "AssignmentTimestamp": at_ms}
-        return self._record(6, at_ms, value=enc.record_value(6, "4.3", value))
+        return self.record(6, at_ms, value=enc.record_value(6, "4.3", value))
 
     def holds(
         self, member: str, partitions: list[int], *, at_ms: int, epoch: int, pending: list[int] | None = None
@@ -83,11 +83,11 @@ class ConsumerGroupStory:
             "MemberEpoch": epoch, "PreviousMemberEpoch": epoch, "State": 1 if pending else 0,
             "AssignedPartitions": topic(partitions), "PartitionsPendingRevocation": topic(pending or []),
         }  # fmt: skip
-        return self._record(8, at_ms, member, value=enc.record_value(8, "3.8", value))
+        return self.record(8, at_ms, member, value=enc.record_value(8, "3.8", value))
 
     def gone(self, member: str, *, at_ms: int) -> ConsumerGroupStory:
-        self._record(8, at_ms, member, value=None)
-        return self._record(5, at_ms, member, value=None)
+        self.record(8, at_ms, member, value=None)
+        return self.record(5, at_ms, member, value=None)
 
     def commit(self, partition: int, *, at_ms: int) -> ConsumerGroupStory:
         self.marks.append(
@@ -100,7 +100,7 @@ class ConsumerGroupStory:
         return self
 
     def deleted(self, *, at_ms: int) -> ConsumerGroupStory:
-        return self._record(3, at_ms, value=None)
+        return self.record(3, at_ms, value=None)
 
     def says(self, kind: LogKind, *, at_ms: int, **fields: Any) -> ConsumerGroupStory:
         self.lines.append(

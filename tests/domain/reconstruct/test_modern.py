@@ -7,6 +7,7 @@ from typing import Any
 from rebalance_audit.domain.measure import measure
 from rebalance_audit.domain.model import GroupEvidence, LogKind, Rebalance
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
+from tests import encoders as enc
 from tests.domain.reconstruct.consumer_stories import ConsumerGroupStory
 
 
@@ -281,3 +282,68 @@ def test_the_only_topic_id_is_the_only_subscribed_topic() -> None:
     story = a_group_of_one()
     found = reconstruct(GroupEvidence(cluster_id="c", group_id=story.group_id, records=tuple(story.records)))
     assert [m.resource for m in found.rebalances[0].movements] == ["orders-0", "orders-1"]
+
+
+class TestStreamsProtocol:
+    """KIP-1071: tasks, the copies that follow them, and the topology they come from."""
+
+    def story(self) -> ConsumerGroupStory:
+        story = ConsumerGroupStory("flow-app")
+        self.topology(story, 1, at_ms=100)
+        self.member(story, "w1", at_ms=100)
+        self.epoch(story, 2, at_ms=100)
+        return self.holds(story, "w1", 2, at_ms=200, ActiveTasks=[0, 1], StandbyTasks=[2], WarmupTasks=[3])
+
+    def topology(self, story: ConsumerGroupStory, epoch: int, *, at_ms: int) -> None:
+        value = {"Epoch": epoch, "Subtopologies": []}
+        story.record(23, at_ms, value=enc.record_value(23, "4.1", value))
+
+    def member(self, story: ConsumerGroupStory, member: str, *, at_ms: int) -> None:
+        value = {
+            "InstanceId": None, "RackId": None, "ClientId": member, "ClientHost": "/10.0.0.1",
+            "RebalanceTimeoutMs": 300_000, "TopologyEpoch": 0, "ProcessId": "p", "UserEndpoint": None, "ClientTags": [],
+        }  # fmt: skip
+        story.record(19, at_ms, member, value=enc.record_value(19, "4.1", value))
+
+    def epoch(self, story: ConsumerGroupStory, number: int, *, at_ms: int) -> None:
+        value = {"Epoch": number, "MetadataHash": 7, "ValidatedTopologyEpoch": 0, "LastAssignmentConfigs": []}
+        story.record(17, at_ms, value=enc.record_value(17, "4.4", value))
+        target = {"AssignmentEpoch": number, "AssignmentTimestamp": at_ms}
+        story.record(20, at_ms, value=enc.record_value(20, "4.3", target))
+
+    def holds(
+        self, story: ConsumerGroupStory, member: str, epoch: int, *, at_ms: int, **tasks: list[int]
+    ) -> ConsumerGroupStory:
+        kinds = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
+        value: dict[str, Any] = {"MemberEpoch": epoch, "PreviousMemberEpoch": epoch, "State": 1}
+        for name in (*kinds, *(f"{kind}PendingRevocation" for kind in kinds)):
+            partitions = tasks.get(name, [])
+            entry = {"SubtopologyId": "0", "Partitions": partitions, "AssignmentEpochs": None}
+            value[name] = [entry] if partitions else []
+        return story.record(22, at_ms, member, value=enc.record_value(22, "4.2", value))
+
+    def test_active_standby_and_warm_up_tasks_are_told_apart(self) -> None:
+        (only,) = self.story().reconstructed().rebalances
+        (w1,) = only.members
+        assert (w1.assigned, w1.standby_tasks, w1.warmup_tasks) == (("0_0", "0_1"), ("0_2",), ("0_3",))
+        # A copy stands nobody still.
+        assert moves(only) == {"0_0": ("assigned", None, "w1"), "0_1": ("assigned", None, "w1")}
+
+    def test_a_warm_up_task_that_becomes_active_moves_then(self) -> None:
+        story = self.story()
+        self.member(story, "w2", at_ms=5_000)
+        self.epoch(story, 3, at_ms=5_000)
+        self.holds(story, "w2", 3, at_ms=5_100, WarmupTasks=[1])
+        self.holds(story, "w1", 3, at_ms=5_200, ActiveTasks=[0, 1])
+        self.epoch(story, 4, at_ms=9_000)
+        self.holds(story, "w1", 4, at_ms=9_100, ActiveTasks=[0])
+        self.holds(story, "w2", 4, at_ms=9_200, ActiveTasks=[1])
+        _, joined, moved = story.reconstructed().rebalances
+        assert (moves(joined), moves(moved)) == ({}, {"0_1": ("moved", "w1", "w2")})
+        assert [m.warmup_tasks for m in joined.members if m.client_id == "w2"] == [("0_1",)]
+
+    def test_another_topology_is_the_cause_where_no_member_changed(self) -> None:
+        story = self.story()
+        self.topology(story, 2, at_ms=5_000)
+        self.epoch(story, 3, at_ms=5_000)
+        assert told(story.reconstructed())[1] == (3, "open", "streams_topology_changed")
