@@ -21,12 +21,13 @@ from rebalance_audit.commands.output import note
 
 LOOPBACK = "127.0.0.1"
 Port = Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535)]
+Host = Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")]
 
 
 def serve(
     warehouse: options.Warehouse,
     port: Port = 9464,
-    host: Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")] = LOOPBACK,
+    host: Host = LOOPBACK,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look at the warehouse this often.")] = "15s",
     quiet: options.Quiet = False,
 ) -> None:
@@ -51,16 +52,16 @@ def serve(
     exporter.close()
 
 
-def ui(warehouse: options.Warehouse, port: Port = 8501, quiet: options.Quiet = False) -> None:
-    """Serve the app on a loopback address."""
+def ui(warehouse: options.Warehouse, port: Port = 8501, host: Host = LOOPBACK, quiet: options.Quiet = False) -> None:
+    """Serve the app. It asks nobody who they are: other addresses than loopback belong behind a proxy that does."""
     from rebalance_audit.warehouse import Warehouse
 
-    serve_app(Warehouse.open(warehouse).location, port, quiet=quiet)
+    serve_app(Warehouse.open(warehouse).location, port, host=host, quiet=quiet)
 
 
-def serve_app(location: str, port: int, *, quiet: bool) -> None:
+def serve_app(location: str, port: int, *, host: str = LOOPBACK, quiet: bool) -> None:
     """Raises CommandError if the app does not come up."""
-    app = start_app(location, port)
+    app = start_app(location, port, host)
     try:
         note(f"The app is at {app.address}; Ctrl-C ends.", quiet=quiet)
         with until_stopped() as stopped:
@@ -103,7 +104,7 @@ class App:
         self._output.unlink(missing_ok=True)
 
 
-def start_app(location: str, port: int) -> App:
+def start_app(location: str, port: int, host: str = LOOPBACK) -> App:
     """Port 0: any that is free. Comes back when the app answers."""
     import tempfile
     from importlib.util import find_spec
@@ -111,10 +112,10 @@ def start_app(location: str, port: int) -> App:
     spec = find_spec("app")
     if spec is None or spec.origin is None or find_spec("streamlit") is None:
         raise CommandError("The app is not installed here; install with `make setup` in a checkout.")
-    port = _free_port(port)
+    port = _free_port(host, port)
     output = Path(tempfile.mkstemp(prefix="rebalance-audit-app-", suffix=".txt")[1])
     command = [
-        sys.executable, "-m", "app.server", "--server.address", LOOPBACK, "--server.port", str(port),
+        sys.executable, "-m", "app.server", "--server.address", host, "--server.port", str(port),
         "--server.headless", "true", "--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none",
     ]  # fmt: skip
     with output.open("wb") as said:
@@ -126,7 +127,8 @@ def start_app(location: str, port: int) -> App:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
-    app = App(process, f"http://{LOOPBACK}:{port}", output)
+    reached = LOOPBACK if host == "0.0.0.0" else host
+    app = App(process, f"http://{reached}:{port}", output)
     try:
         app.wait_until_up()
     except BaseException:
@@ -135,13 +137,13 @@ def start_app(location: str, port: int) -> App:
     return app
 
 
-def _free_port(wanted: int) -> int:
+def _free_port(host: str, wanted: int) -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, wanted))
+            probe.bind((host, wanted))
         except OSError as error:
             raise CommandError(
-                f"Port {wanted} of {LOOPBACK} is taken ({error.strerror}); choose another with --port."
+                f"Cannot listen on {host}:{wanted}: {error.strerror}; choose another with --port."
             ) from error
         return int(probe.getsockname()[1])
