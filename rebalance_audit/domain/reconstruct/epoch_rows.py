@@ -89,7 +89,11 @@ class EpochRows:
         target = epoch.target
         computed = getattr(target.record.value, "assignment_timestamp", None) if target else None
         finished_at_ms = epoch.finished.at_ms if epoch.finished else None
-        triggers = epoch_triggers(epoch, evidence.lines, self._commits, self._group_type, self._comes_back)
+        # Indices, not slices: a group may have very many epochs.
+        earlier = (self._epochs[i].record for i in range(index - 1, -1, -1) if not self._epochs[i].rewrite_seq)
+        triggers = epoch_triggers(
+            epoch, next(earlier, None), evidence.lines, self._commits, self._group_type, self._comes_back
+        )
         first = triggers[0] if triggers else Trigger(trigger="unknown", tier=EvidenceTier.UNKNOWN)
         members = tuple(self._members(epoch))
         assignor = next(

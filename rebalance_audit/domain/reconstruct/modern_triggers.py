@@ -27,9 +27,17 @@ ComesBack = Callable[[str, int], GroupRecord | None]
 
 
 def epoch_triggers(
-    epoch: Epoch, lines: Iterable[LogEvent], commits: Commits, group_type: str, comes_back: ComesBack
+    epoch: Epoch,
+    before: GroupRecord | None,
+    lines: Iterable[LogEvent],
+    commits: Commits,
+    group_type: str,
+    comes_back: ComesBack,
 ) -> list[Trigger]:
-    """All causes, a conversion first, then departures, then arrivals, then changes of members that stayed."""
+    """All causes, a conversion first, then departures, then arrivals, then changes of members that stayed.
+
+    `before`: the record of the epoch before.
+    """
     if epoch.returned is not None:
         return [_static_return(epoch.returned, epoch.record)]
     converted, departures, arrivals, changes = [], [], [], []
@@ -94,7 +102,7 @@ def epoch_triggers(
             )
         )
     if not found:
-        found += _without_member_change(epoch, group_type, topics_changed)
+        found += _without_member_change(epoch, before, group_type, topics_changed)
     return found
 
 
@@ -208,27 +216,24 @@ def _how_it_went(
     return "unknown", EvidenceTier.UNKNOWN, f"{who} is gone; records do not tell whether it left or was fenced", ()
 
 
-def _without_member_change(epoch: Epoch, group_type: str, topics_changed: list[str]) -> list[Trigger]:
+def _without_member_change(
+    epoch: Epoch, before: GroupRecord | None, group_type: str, topics_changed: list[str]
+) -> list[Trigger]:
+    """Topics changed where a record says so or their hash does (from 4.1 on it stands in the epoch's own record)."""
+    if not epoch.before:
+        return []
     refs = tuple(topics_changed) or ((epoch.record.ref,) if epoch.record else ())
-    if group_type == "share" and epoch.before and not topics_changed:
-        return [
-            Trigger(
-                trigger="share_state_initialized",
-                tier=EvidenceTier.INFERRED,
-                detail="no member changed: state of newly subscribed partitions was initialized",
-                evidence=refs,
-            )
-        ]
-    if epoch.before:
-        return [
-            Trigger(
-                trigger="topic_metadata_changed",
-                tier=EvidenceTier.INFERRED,
-                detail="no member changed: topics or their partitions did",
-                evidence=refs,
-            )
-        ]
-    return []
+    hashes = [getattr(r.record.value, "metadata_hash", None) if r is not None else None for r in (before, epoch.record)]
+    is_same = None not in hashes and hashes[0] == hashes[1] and not topics_changed
+    is_other = None not in hashes and hashes[0] != hashes[1]
+    if group_type == "share" and not topics_changed and not is_other:
+        trigger, detail = "share_state_initialized", "state of newly subscribed partitions was initialized"
+    elif is_same:
+        return []
+    else:
+        trigger, detail = "topic_metadata_changed", "topics or their partitions did"
+    detail = f"no member changed: {detail}"
+    return [Trigger(trigger=trigger, tier=EvidenceTier.INFERRED, detail=detail, evidence=refs)]
 
 
 def departure_line(lines: Iterable[LogEvent], member_id: str, at_ms: int) -> LogEvent | None:

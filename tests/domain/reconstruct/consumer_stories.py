@@ -66,8 +66,8 @@ class ConsumerGroupStory:
         }  # fmt: skip
         return self.record(5, at_ms, member, value=enc.record_value(5, "3.8", value))
 
-    def epoch(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
-        return self.record(3, at_ms, value=enc.record_value(3, "4.1", {"Epoch": number, "MetadataHash": 7}))
+    def epoch(self, number: int, *, at_ms: int, topics_hash: int = 7) -> ConsumerGroupStory:
+        return self.record(3, at_ms, value=enc.record_value(3, "4.1", {"Epoch": number, "MetadataHash": topics_hash}))
 
     def target(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
         value = {"AssignmentEpoch": number, "AssignmentTimestamp": at_ms}

@@ -168,6 +168,12 @@ class TestStaticMembers:
         assert measure(found.rebalances[1]).movements[0].stopped_at_upper_ms == 20_010
 
 
+def test_an_epoch_without_any_change_has_no_cause_but_topics_whose_hash_changed() -> None:
+    for topics_hash, trigger in ((7, "unknown"), (8, "topic_metadata_changed")):
+        story = a_group_of_one().epoch(3, at_ms=5_000, topics_hash=topics_hash)
+        assert told(story.reconstructed())[1] == (3, "open", trigger)
+
+
 class TestMetadataWrittenAnew:
     def changed(self, **facts: Any) -> str:
         story = a_group_of_one().member("k1", at_ms=4_000, **facts).member("k2", at_ms=5_000).epoch(3, at_ms=5_000)
