@@ -60,8 +60,8 @@ class _Fold:
             self._state.commits,
             ClientLines(evidence.lines),
             loads,
-            self._causes.inferred,
-            self._causes.fell_silent,
+            self._causes.silence.inferred,
+            self._causes.silence.fell_silent,
         )
         self._downgrades = downgrades(evidence)
         self._task_of: dict[Resource, str] = {}
@@ -78,7 +78,7 @@ class _Fold:
                 True,
             )
         after = {m.member_id: m for m in value.members} if value is not None else None
-        self._causes.note_committers(index)
+        self._causes.silence.note_committers(index)
         rebalance = self._causes.with_triggers(rebalance, index, after)
         if value is None and attempt.converted is not None:
             return _from_consumer_group(rebalance, EvidenceTier.LOGGED, attempt.converted.ref)

@@ -9,11 +9,12 @@ from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
 from .conversions import Downgrade
-from .departures import AS_IT_LEFT_MS, arrivals, infer_departure
+from .departures import AS_IT_LEFT_MS, arrivals
 from .group_state import GroupState
 from .hand_overs import REJOIN_WITHIN, loaded_between
 from .members import parse
 from .pauses import RECENT_COMMIT_MS
+from .silence import Silence
 from .stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
 from .triggers import DEPARTURES, EXPECTED, is_static, logged_triggers, recorded_triggers, taken_over
 
@@ -33,6 +34,7 @@ class Causes:
         self._state = state
         self._loads = loads
         """Lines of coordinators that took the group over."""
+        self.silence = Silence(state)
         self._instance_ids = instance_ids
         """Of static members, as lines name them; records say so themselves."""
 
@@ -65,7 +67,7 @@ class Causes:
                 triggers[0] = changed(shown[0], members=first.members or shown[0].members, evidence=refs)
         inferred = {}
         if self._state.before is not None and after is not None:
-            inferred = {m: self.inferred(index, m) for m in self._state.before.keys() - after.keys()}
+            inferred = {m: self.silence.inferred(index, m) for m in self._state.before.keys() - after.keys()}
         recorded = recorded_triggers(self._state.before, after, triggers, inferred)
         if index:
             triggers = taken_over(attempt, self._state.attempts[index - 1]) + triggers
@@ -105,71 +107,6 @@ class Causes:
     def _elected_another(self, attempt: Attempt) -> bool:
         before = self._state.attempts[self._state.delivered_index].value
         return before is not None and attempt.value is not None and before.protocol != attempt.value.protocol
-
-    def note_committers(self, index: int) -> None:
-        """Which members committed more than once since they were last given partitions."""
-        since, record = self._state.delivered_offset, self._state.attempts[index].record
-        if since is None or record is None:
-            return
-        for member_id, held in self._state.held_before.items():
-            first = self._state.commits.first_between(held, since, record.offset)
-            last = self._state.commits.last_between(held, since, record.offset)
-            if self._state.before and first is not None and last is not None and last[0] - first[0] > 1_000:
-                self._state.committers.add(self._state.before[member_id].client_id)
-
-    def inferred(self, index: int, member_id: str) -> str:
-        """How a member went, from its commits before the record in which it is missing."""
-        if self._state.before is None or member_id not in self._state.before:
-            return "unknown"
-        member = self._state.before[member_id]
-        held = self._state.held_before.get(member_id, frozenset())
-        record = self._state.attempts[index].record
-        since = self._state.delivered_offset
-        value = self._state.attempts[index].value
-        if record is None or since is None or value is None:
-            return "unknown"
-        last = self._state.commits.last_between(held, since, record.offset)
-        if last is None and member.client_id not in self._state.committers:
-            return "unknown"
-        given = self._state.attempts[self._state.delivered_index].record
-        alive_at_ms = last[0] if last else given.at_ms if given else None
-        commits_often = member.client_id in self._state.committers
-        told = infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often, not value.members)
-        if told == "member_poll_timeout" and self._may_be_dropped(index, member):
-            return "unknown"
-        return told
-
-    def _may_be_dropped(self, index: int, member: MemberMetadata) -> bool:
-        """Whether one that was silent may have been waited for: somebody else had begun a rebalance, or one before came
-        to nothing."""
-        attempt = self._state.attempts[index]
-        there = attempt.value.members if attempt.value is not None else ()
-        new = (m for m in there if m.member_id not in (self._state.before or {}))
-        has_arrivals = any(m.client_id != member.client_id for m in new)
-        return has_arrivals or (index > 0 and self._state.attempts[index - 1].record is None)
-
-    def fell_silent(self, index: int, member_id: str, left_at_ms: int) -> bool | None:
-        """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""
-        member = (self._state.before or {}).get(member_id)
-        since, record = self._state.delivered_offset, self._state.attempts[index].record
-        if member is None or since is None or record is None:
-            return None
-        last = self._state.commits.last_between(
-            self._state.held_before.get(member_id, frozenset()), since, record.offset
-        )
-        if member.client_id not in self._state.committers and (last is None or not self._state.committers):
-            return None
-        given = self._state.attempts[self._state.delivered_index].record
-        alive_at_ms = last[0] if last is not None else given.at_ms if given is not None else left_at_ms
-        return member.rebalance_timeout > 0 and left_at_ms - alive_at_ms >= member.rebalance_timeout
-
-    def _last_commit_ms(self, index: int, member_id: str) -> int | None:
-        since, record = self._state.delivered_offset, self._state.attempts[index].record
-        if since is None or record is None:
-            return None
-        held = self._state.held_before.get(member_id, frozenset())
-        last = self._state.commits.last_between(held, since, record.offset)
-        return None if last is None else last[0]
 
     def _without_member_change(self, rebalance: Rebalance, after: Mapping[str, MemberMetadata]) -> list[Trigger]:
         """The same members met again and no line says why: only some reasons leave a trace in the records."""
@@ -238,11 +175,11 @@ class Causes:
         if is_static(trigger.members, self._state.before, self._instance_ids):
             detail = "a static member does not leave when it is closed: it was removed, or unsubscribed"
             return changed(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
-        silent = self.fell_silent(index, member_id, at_ms or 0)
+        silent = self.silence.fell_silent(index, member_id, at_ms or 0)
         if silent:
             detail = "it left, and had not committed for its max.poll.interval.ms"
             return changed(trigger, trigger="member_poll_timeout", tier=EvidenceTier.INFERRED, detail=detail)
-        last_ms = self._last_commit_ms(index, member_id)
+        last_ms = self.silence.last_commit_ms(index, member_id)
         if silent is False and last_ms is not None and (at_ms or 0) - last_ms > AS_IT_LEFT_MS:
             silent = None  # a consumer that commits on a timer would have committed as it was closed
         if silent is None and self._comes_back(member_id, index):

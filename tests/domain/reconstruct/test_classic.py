@@ -254,6 +254,14 @@ class TestRemovalByAnAdministrator:
         story.lines.clear()
         assert told(story)[1] == (2, "rebalance", "completed", "unknown")
 
+    def test_without_lines_one_that_lived_and_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
+        for last_commit_ms, trigger in ((8_990, "member_left"), (5_000, "unknown")):
+            story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000).commit(1, at_ms=3_000)
+            story.commit(1, at_ms=last_commit_ms).generation(2, {"c1": "0 1"}, at_ms=10_010, joined_at_ms=10_000)
+            again = {"c2": member_id("c2")[:-1] + "9"}
+            story.generation(3, {"c1": "0", "c2": "1"}, at_ms=13_000, member_ids=again)
+            assert told(story)[1] == (2, "rebalance", "completed", trigger)
+
     def test_without_lines_a_last_member_that_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
         for last_commit_ms, trigger in ((8_900, "member_left"), (6_000, "unknown")):
             story = a_group().generation(1, {"c1": "0"}, at_ms=1_000).commit(0, at_ms=4_000)
