@@ -59,3 +59,17 @@ class Commits:
             if at < len(track.firsts) and track.firsts[at] < best_offset:
                 best, best_offset = track.marks[at], track.firsts[at]
         return None if best is None else (best.first_at_ms, best.first_ref)
+
+    def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
+        """Milliseconds from one commit to the next, on average, of the partition that was committed most between these
+        offsets; None below two commits."""
+        best: tuple[int, float] | None = None
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            count = sum(m.commit_count for m in marks)
+            if count > 1 and (best is None or count > best[0]):
+                best = count, (marks[-1].last_at_ms - marks[0].first_at_ms) / (count - 1)
+        return None if best is None else best[1]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
 from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogEvent, LogKind, Trigger
 
+from .departures import AS_IT_LEFT_MS, REGULARLY
+
 if TYPE_CHECKING:
     from .commits import Commits
     from .epochs import Epoch, LiveMember
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 _NEAR_MS = 5_000
 _ALIVE_MS = 5_000
 """Every session timeout a broker takes in earnest is longer: who committed this lately was not fenced for silence."""
-_REGULARLY_MS = 1_000
 _LEFT_FOR_A_WHILE = -2
 """The member epoch of a static member that is closed."""
 _SILENT_MS = 9_000
@@ -125,16 +126,18 @@ def is_static_return(metadata: Any, gone: Iterable[LiveMember]) -> bool:
 def stopped_polling(member: LiveMember, at_ms: int, offset: int, commits: Commits) -> bool | None:
     """Whether a consumer had not committed for its max.poll.interval.ms when it left; None if its commits do not tell.
 
-    It commits on a timer while it polls and once more when it is closed, so a long silence is no close. The line of its
-    leave is the same for both.
+    It commits on a timer while it polls and once more when it is closed, so a long silence is no close: if its commits
+    come that often at all. The line of its leave is the same for both.
     """
     held = [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
     timeout_ms: int | None = getattr(member.metadata, "rebalance_timeout_ms", None)
     since = member.current.offset if member.current is not None else -1
-    first, last = commits.first_between(held, since, offset), commits.last_between(held, since, offset)
-    if timeout_ms is None or first is None or last is None or last[0] - first[0] < _REGULARLY_MS:
+    interval_ms, last = commits.interval_between(held, since, offset), commits.last_between(held, since, offset)
+    if last is not None and at_ms - last[0] <= AS_IT_LEFT_MS:
+        return False
+    if timeout_ms is None or interval_ms is None or last is None or interval_ms * REGULARLY > timeout_ms:
         return None
-    return at_ms - last[0] >= timeout_ms
+    return True if at_ms - last[0] >= timeout_ms else None
 
 
 def _changes(member_id: str, before: Any, record: GroupRecord) -> list[Trigger]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.records import MemberMetadata
 
-from .departures import AS_IT_LEFT_MS, HEARTBEAT_MS, infer_departure
+from .departures import AS_IT_LEFT_MS, HEARTBEAT_MS, REGULARLY, infer_departure
 from .group_state import GroupState
 from .hand_overs import REJOIN_WITHIN
 
@@ -77,6 +77,10 @@ class Silence:
             self._state.held_before.get(member_id, frozenset()), since, record.offset
         )
         if member.client_id not in self._state.committers and (last is None or not self._state.committers):
+            return None
+        held = self._state.held_before.get(member_id, frozenset())
+        interval_ms = self._state.commits.interval_between(held, since, record.offset)
+        if interval_ms is not None and interval_ms * REGULARLY > member.rebalance_timeout > 0:
             return None
         given = self._state.attempts[self._state.delivered_index].record
         alive_at_ms = last[0] if last is not None else given.at_ms if given is not None else left_at_ms

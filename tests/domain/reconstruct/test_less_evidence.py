@@ -144,6 +144,13 @@ def test_a_leave_without_a_reason_after_a_long_silence_is_a_poll_timeout() -> No
     assert told(a_reasonless_leave(silent=True).evidence())[-1] == (2, "rebalance", "member_poll_timeout")
 
 
+def test_a_leave_without_a_reason_of_a_member_that_seldom_commits_is_a_leave() -> None:
+    story = a_reasonless_leave(silent=True)
+    # Two commits 10 s apart and 13 s of silence, where max.poll.interval.ms is 8 s.
+    story.marks = [m for m in story.marks if m.partition == 0 or m.first_at_ms in (15_000, 25_000)]
+    assert told(story.evidence())[-1] == (2, "rebalance", "member_left")
+
+
 def test_a_leave_without_a_reason_of_a_member_that_worked_is_a_leave() -> None:
     assert told(a_reasonless_leave(silent=False).evidence())[-1] == (2, "rebalance", "member_left")
 

@@ -106,6 +106,9 @@ class TestMembersThatLeaveAndLiveOn:
         assert (movement.stopped_at_lower_ms, movement.stopped_at_upper_ms) == (29_950, 50_010)
         assert movement.overlap_ms == 50_000 - (31_000 + 99)
 
+    def test_one_that_seldom_commits_may_have_been_closed_long_after_its_last_commit(self) -> None:
+        assert told(self.left(commits=(500, 10_000, 20_000)).reconstructed())[1] == (3, "completed", "member_left")
+
     def test_a_leave_right_after_a_commit_is_a_leave_even_if_it_subscribes_again(self) -> None:
         story = self.back(self.left(commits=(5_000, 10_000, 29_990)), at_ms=50_000)
         assert told(story.reconstructed())[1] == (3, "completed", "member_left")
