@@ -9,6 +9,8 @@ from app.sentences.reassignment import Advice
 from app.words import Html, fill
 
 MOST_REASONS = 4
+FIRST_EVIDENCE = 24
+MOST_EVIDENCE = 224
 
 
 def headline(found: Headline) -> None:
@@ -77,6 +79,27 @@ def typed(stalled: list[Reassignment]) -> None:
         page.note("{n}, each for fewer partitions: the table below names them.", n=left)
     if stalled:
         never_run()
+
+
+def evidence_links(refs: list[str], cluster_id: str, kinds: dict[str, str] | None = None, **back: str) -> None:
+    """Each piece of evidence as a link, with what it is where `kinds` tells; of many, the rest is folded away.
+
+    `back`: where its page leads back to.
+    """
+
+    def links(some: list[str]) -> None:
+        with st.container(gap="xsmall"):
+            for ref in some:
+                kind = (kinds or {}).get(ref)
+                what = f", {words.name(kind, 40).replace('_', ' ')}" if kind is not None else ""
+                page.link(f"{words.name(ref, 100)}{what}", "evidence", cluster=cluster_id, ref=ref, **back)
+
+    links(refs[:FIRST_EVIDENCE])
+    if len(refs) > FIRST_EVIDENCE:
+        with st.expander(f"{len(refs) - FIRST_EVIDENCE:,} more"):
+            links(refs[FIRST_EVIDENCE:MOST_EVIDENCE])
+            if len(refs) > MOST_EVIDENCE:
+                page.note("{n} more are not listed.", n=f"{len(refs) - MOST_EVIDENCE:,}")
 
 
 def steps(advice: Advice) -> None:

@@ -16,7 +16,7 @@ from app.page.address import (
     text_in_address,
     zone,
 )
-from app.page.frame import follow, reader, reader_with_groups, run, style
+from app.page.frame import follow, not_known, reader, reader_with_groups, run, style
 from app.page.picture import time_line
 from app.page.saying import clickable_table, facts, heading, long_table, note, panel, say, table, title
 
@@ -32,6 +32,7 @@ __all__ = [
     "heading",
     "link",
     "long_table",
+    "not_known",
     "note",
     "number_param",
     "open_target",

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import streamlit as st
 
 from app import words
+from app.page.address import link
 from app.page.saying import panel, title
 from app.queries import Reader, WarehouseError, opened
 from app.words import Html, fill
@@ -119,6 +120,28 @@ def reader_with_groups() -> Reader:
 def broken(what: str, why: str) -> NoReturn:
     title(what)
     panel(fill("<p>{why}</p>", why=words.visible(why)), Html("<p>Nothing was changed: this app only reads.</p>"))
+    st.stop()
+
+
+def not_known(kind: str, found_id: str | None, cluster_id: str | None, view: str) -> NoReturn:
+    """Where the address names none of a kind, or one that is not there; `view` lists those that are."""
+    title(f"Which {kind}?")
+    if found_id:
+        panel(
+            fill(
+                "<p>Nothing is known of a {kind} {id} in cluster {c}.</p>",
+                kind=kind,
+                id=words.code(found_id, 80),
+                c=words.code(cluster_id, 60),
+            ),
+            Html(
+                "<p>It may be spelt differently, or its evidence was not collected: see Trust for what was not "
+                "seen.</p>"
+            ),
+        )
+    else:
+        panel(fill("<p>The address names no {kind}. Choose one.</p>", kind=kind))
+    link(f"All {view}", view)
     st.stop()
 
 

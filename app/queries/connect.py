@@ -35,18 +35,13 @@ class ConnectQuestions(FleetQuestions):
 
     def connect_tasks(self, cluster_id: str, group_id: str, span: Span) -> list[ConnectTask]:
         """Intervals that touch the span, by connector, task and time."""
-        rows = self.rows(
-            "SELECT * FROM gold.connect_task WHERE cluster_id = ? AND group_id = ? AND from_ms <= ?"
-            " AND (to_ms IS NULL OR to_ms >= ?) ORDER BY connector, resource_type, task, from_ms, state",
-            (cluster_id, group_id, span.to_ms, span.from_ms),
-        )
-        return [made(ConnectTask, row) for row in rows]
 
-    def waiting(self, cluster_id: str, group_id: str, span: Span) -> list[ConnectTask]:
-        """Intervals of the span in which a task or connector waited by design."""
-        rows = self.rows(
-            "SELECT * FROM gold.connect_task WHERE cluster_id = ? AND group_id = ? AND state = 'WAITING'"
-            " AND from_ms <= ? AND (to_ms IS NULL OR to_ms >= ?) ORDER BY connector, task, from_ms",
-            (cluster_id, group_id, span.to_ms, span.from_ms),
-        )
-        return [made(ConnectTask, row) for row in rows]
+        def build() -> list[ConnectTask]:
+            rows = self.rows(
+                "SELECT * FROM gold.connect_task WHERE cluster_id = ? AND group_id = ? AND from_ms <= ?"
+                " AND (to_ms IS NULL OR to_ms >= ?) ORDER BY connector, resource_type, task, from_ms, state",
+                (cluster_id, group_id, span.to_ms, span.from_ms),
+            )
+            return [made(ConnectTask, row) for row in rows]
+
+        return self.built(("connect tasks", cluster_id, group_id, span), build)

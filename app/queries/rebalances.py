@@ -20,17 +20,22 @@ class RebalanceQuestions(Tables):
     def rebalances_around(self, cluster_id: str, group_id: str, span: Span, most: int = 200) -> list[Rebalance]:
         """The group's rebalances in the span, the newest `most` of them, oldest first, each as from `rebalance`; and up
         to 20 before and after, since what is told of one may begin or end outside the span."""
-        rows = self.rows(
-            f"""
-            WITH o AS (SELECT r.*, {AT} AS at_ms, row_number() OVER (ORDER BY coalesce(r.generation_id, r.group_epoch),
-                         r.rewrite_seq, {AT}, r.rebalance_id) AS place
-                       FROM gold.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?),
-                 ends AS (SELECT min(place) AS first, max(place) AS last FROM o WHERE at_ms BETWEEN ? AND ?)
-            SELECT o.* FROM o, ends WHERE place BETWEEN greatest(first, last - ? + 1) - 20 AND last + 20 ORDER BY place
-            """,
-            (cluster_id, group_id, span.from_ms, span.to_ms, most),
-        )
-        return self._whole(cluster_id, rows)
+
+        def build() -> list[Rebalance]:
+            rows = self.rows(
+                f"""
+                WITH o AS (SELECT r.*, {AT} AS at_ms, row_number() OVER (
+                             ORDER BY coalesce(r.generation_id, r.group_epoch), r.rewrite_seq, {AT}, r.rebalance_id
+                           ) AS place FROM gold.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?),
+                     ends AS (SELECT min(place) AS first, max(place) AS last FROM o WHERE at_ms BETWEEN ? AND ?)
+                SELECT o.* FROM o, ends WHERE place BETWEEN greatest(first, last - ? + 1) - 20 AND last + 20
+                ORDER BY place
+                """,
+                (cluster_id, group_id, span.from_ms, span.to_ms, most),
+            )
+            return self._whole(cluster_id, rows)
+
+        return self.built(("rebalances", cluster_id, group_id, span, most), build)
 
     def _whole(self, cluster_id: str, rows: list[dict[str, Any]]) -> list[Rebalance]:
         """Rows of gold.rebalance with their members and movements."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Self, TypeVar
 
@@ -18,6 +18,7 @@ from rebalance_audit.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
 _KEPT_ANSWERS = 512
+_KEPT_BUILT = 16
 
 AT = "coalesce(r.assigned_at_ms, r.ended_at_ms, r.joined_at_ms, r.started_at_ms, r.started_lower_ms)"
 """When a rebalance was, for ordering and ranges: the best known of its times."""
@@ -34,6 +35,7 @@ class Tables:
         self._warehouse = warehouse
         self._lock = threading.Lock()
         self._answers: dict[tuple[Any, ...], pa.Table] = {}
+        self._built: dict[tuple[Any, ...], Any] = {}
         self._publication: tuple[Any, ...] | None = None
 
     @classmethod
@@ -55,6 +57,7 @@ class Tables:
         with self._lock:
             if newest != self._publication:
                 self._answers.clear()
+                self._built.clear()
                 self._publication = newest
 
     def table(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
@@ -77,6 +80,20 @@ class Tables:
                     self._answers.pop(next(iter(self._answers)))
                 self._answers[key] = answer
         return answer
+
+    def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
+        """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
+        with self._lock:
+            made_of, known = self._publication, self._built.get(key)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        found = build()
+        with self._lock:
+            if made_of is not None and made_of == self._publication:
+                while len(self._built) >= _KEPT_BUILT:
+                    self._built.pop(next(iter(self._built)))
+                self._built[key] = found
+        return found
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table(sql, params).to_pylist()

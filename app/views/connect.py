@@ -11,6 +11,7 @@ from rebalance_audit.domain.connect_stories import ConnectStory, connect_stories
 
 MOST_STORIES = 6
 MOST_CHANGES = 20
+MOST_HISTORY = 2_000
 STOPPED = ("moved", "returned", "restarted")
 
 
@@ -186,6 +187,7 @@ def history(tasks: list[ConnectTask]) -> None:
     if not shown:
         page.note("Nothing but running.")
         return
+    left_out, shown = len(shown) - MOST_HISTORY, shown[:MOST_HISTORY] if not chosen else shown[-MOST_HISTORY:]
     frame = pd.DataFrame(
         {
             "what": [words.name(name_of(t), 50) + (" (connector)" if t.task is None else "") for t in shown],
@@ -205,7 +207,8 @@ def history(tasks: list[ConnectTask]) -> None:
             ],
         }
     )
-    page.note("Click a row to see its evidence.")
+    more = f" {left_out:,} older rows are left out: choose a task, or a shorter time." if left_out > 0 else ""
+    page.note("Click a row to see its evidence.{more}", more=more)
     row = page.clickable_table(
         frame,
         {

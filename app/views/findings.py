@@ -4,7 +4,7 @@ import json
 
 import streamlit as st
 
-from app import page, words
+from app import page, panels, words
 from app.answers import Finding, now_ms
 from app.words import Html, fill
 
@@ -78,26 +78,16 @@ def show(f: Finding, is_whole: bool) -> None:
             page.heading("In numbers")
             page.facts(pairs)
         page.heading("Evidence")
-        for ref in f.evidence[:60]:
-            page.link(words.name(ref, 100), "evidence", cluster=f.cluster_id, ref=ref)
-        if len(f.evidence) > 60:
-            page.note("{n} more are not listed.", n=f"{len(f.evidence) - 60:,}")
+        panels.evidence_links(list(f.evidence), f.cluster_id)
         page.note("What this rule says, and what to do: docs/runbook.md, {rule}.", rule=f.rule_id)
 
 
 def one(cluster: str, finding_id: str) -> None:
     f = reader.finding(cluster, finding_id)
-    page.title("What was found?")
     if f is None:
-        page.panel(
-            fill(
-                "<p>Nothing is known of a finding {f} in cluster {c}.</p>",
-                f=words.code(finding_id),
-                c=words.code(cluster),
-            )
-        )
-    else:
-        show(f, is_whole=True)
+        page.not_known("finding", finding_id, cluster, "findings")
+    page.title("What was found?")
+    show(f, is_whole=True)
     page.link("All findings", "findings")
 
 

@@ -88,23 +88,7 @@ reader = page.reader_with_groups()
 cluster_id, group_id = page.param("cluster"), page.param("group")
 group = reader.group(cluster_id, group_id) if cluster_id and group_id else None
 if group is None or cluster_id is None or group_id is None:
-    page.title("Which group?")
-    if group_id:
-        page.panel(
-            fill(
-                "<p>Nothing is known of a group {g} in cluster {c}.</p>",
-                g=words.code(group_id),
-                c=words.code(cluster_id),
-            ),
-            Html(
-                "<p>It may be spelt differently, or its evidence was not collected: see Trust for what was not "
-                "seen.</p>"
-            ),
-        )
-    else:
-        page.panel(Html("<p>The address names no group. Choose one.</p>"))
-    page.link("All groups", "groups")
-    st.stop()
+    page.not_known("group", group_id, cluster_id, "groups")
 
 unit = words.resource(group.protocol_type)
 page.title(fill("What has {g} been through?", g=words.code(group_id, 80)))

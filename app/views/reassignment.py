@@ -70,19 +70,7 @@ cluster_id, wanted = page.param("cluster"), page.param("reassignment")
 known = reader.reassignments_with_steps(cluster_id, [wanted]) if cluster_id and wanted else []
 whole = reader.reassignment_span(cluster_id) if known and cluster_id else None
 if cluster_id is None or whole is None:
-    page.title("Which reassignment?")
-    if wanted:
-        page.panel(
-            fill(
-                "<p>Nothing is known of a reassignment {r} in cluster {c}.</p>",
-                r=words.code(wanted, 80),
-                c=words.code(cluster_id, 60),
-            )
-        )
-    else:
-        page.panel(Html("<p>The address names no reassignment. Choose one.</p>"))
-    page.link("All reassignments", "reassignments")
-    st.stop()
+    page.not_known("reassignment", wanted, cluster_id, "reassignments")
 
 r = known[0]
 tz, now = page.zone(), whole.to_ms
@@ -152,8 +140,4 @@ if r.outcome != "refused":
 others(r)
 page.heading("Evidence")
 refs = list(dict.fromkeys([*r.evidence, *(e for s in r.steps for e in s.evidence)]))
-with st.container(gap="xsmall"):
-    for ref in refs[:24]:
-        page.link(words.name(ref, 100), "evidence", cluster=cluster_id, ref=ref, reassignment=r.reassignment_id)
-if len(refs) > 24:
-    page.note("{n} more are not listed.", n=f"{len(refs) - 24:,}")
+panels.evidence_links(refs, cluster_id, reassignment=r.reassignment_id)

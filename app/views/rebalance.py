@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, page, sentences, words
+from app import bars, charts, page, panels, sentences, words
 from app.answers import Member, Movement, Rebalance, Span, now_ms
 from app.words import Html, fill
 
@@ -90,22 +90,16 @@ def movements(found: tuple[Movement, ...]) -> None:
     if not found:
         page.note("No resource stopped, moved or began.")
         return
+
+    def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str:
+        return words.name(sentences.owner(client_id, worker_url, member_id), 40) if member_id else "nobody"
+
     frame = pd.DataFrame(
         {
             "resource": [words.name(m.resource, 50) for m in found],
             "what": [m.kind for m in found],
-            "from": [
-                words.name(sentences.owner(m.from_client_id, m.from_worker_url, m.from_member_id), 40)
-                if m.from_member_id
-                else "nobody"
-                for m in found
-            ],
-            "to": [
-                words.name(sentences.owner(m.to_client_id, m.to_worker_url, m.to_member_id), 40)
-                if m.to_member_id
-                else "nobody"
-                for m in found
-            ],
+            "from": [owner(m.from_client_id, m.from_worker_url, m.from_member_id) for m in found],
+            "to": [owner(m.to_client_id, m.to_worker_url, m.to_member_id) for m in found],
             "pause": [
                 "none: it had no owner before"
                 if m.kind == "assigned"
@@ -147,19 +141,7 @@ reader = page.reader_with_groups()
 cluster_id, rebalance_id = page.param("cluster"), page.param("rebalance")
 r = reader.rebalance(cluster_id, rebalance_id) if cluster_id and rebalance_id else None
 if r is None or cluster_id is None:
-    page.title("Which rebalance?")
-    if rebalance_id:
-        page.panel(
-            fill(
-                "<p>Nothing is known of a rebalance {r} in cluster {c}.</p>",
-                r=words.code(rebalance_id),
-                c=words.code(cluster_id),
-            )
-        )
-    else:
-        page.panel(Html("<p>The address names no rebalance. Choose a group, then one of its rebalances.</p>"))
-    page.link("All groups", "groups")
-    st.stop()
+    page.not_known("rebalance", rebalance_id, cluster_id, "groups")
 
 unit = words.resource(r.protocol_type)
 tz = page.zone()
@@ -191,7 +173,8 @@ page.heading("How long each stood still, to scale")
 waiting = []
 if r.protocol_type == "connect" and at_ms is not None:
     longest_ms = max((m.pause_estimate_ms or 0 for m in r.movements), default=0)
-    waiting = reader.waiting(cluster_id, r.group_id, Span(from_ms=at_ms - longest_ms, to_ms=at_ms))
+    around = Span(from_ms=at_ms - longest_ms, to_ms=at_ms)
+    waiting = [t for t in reader.connect_tasks(cluster_id, r.group_id, around) if t.state == "WAITING"]
 picture = charts.rebalance_time_line(r.movements, r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, waiting)
 if picture is None:
     page.note("Not drawn: none of its times is known.")
@@ -238,19 +221,6 @@ refs = list(
         [*r.evidence, *(e for t in r.triggers for e in t.evidence), *(e for m in r.movements for e in m.evidence)]
     )
 )
-kinds = reader.kinds(cluster_id, refs[:224])
-
-
-def evidence_links(some: list[str]) -> None:
-    with st.container(gap="xsmall"):
-        for ref in some:
-            kind = f", {words.name(kinds[ref], 40).replace('_', ' ')}" if ref in kinds else ""
-            page.link(
-                f"{words.name(ref, 100)}{kind}", "evidence", cluster=cluster_id, ref=ref, rebalance=r.rebalance_id
-            )
-
-
-evidence_links(refs[:24])
-if len(refs) > 24:
-    with st.expander(f"{len(refs) - 24:,} more"):
-        evidence_links(refs[24:224])
+panels.evidence_links(
+    refs, cluster_id, reader.kinds(cluster_id, refs[: panels.MOST_EVIDENCE]), rebalance=r.rebalance_id
+)
