@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from time import monotonic
 
-from tests.differential import metadata
+from tests.differential import metadata, streams
 from tests.differential.cases import batches, captured_cases
 from tests.differential.comparison import Tally, compare
 from tests.differential.oracle import RELEASES, Oracle
@@ -21,6 +21,8 @@ MOST_DISAGREEMENTS = 25
 
 METADATA_ONE_IN = 10
 """One case of the metadata log to so many others."""
+STREAMS_ONE_IN = 50
+"""One case of Streams' user data: Kafka's class believes any count and allocates for it, which takes its time."""
 
 
 def run(count: int, seed: int) -> Tally:
@@ -52,6 +54,16 @@ def run_metadata(count: int, seed: int) -> Tally:
     return tally
 
 
+def run_streams(count: int, seed: int) -> Tally:
+    """What Kafka's classes wrote of every version, and generated user data."""
+    tally = Tally()
+    with Oracle() as oracle:
+        for cases, answers in oracle.ask_all(chain([list(streams.written_cases())], streams.batches(seed, count))):
+            for case, answer in zip(cases, answers, strict=True):
+                streams.compare(case, answer, RELEASES, tally)
+    return tally
+
+
 def run_in(processes: int, count: int, seed: int) -> Tally:
     """Each process has a JVM of its own, which works while Python does."""
     share = count // processes
@@ -70,8 +82,10 @@ def main(count: int, seed: int, processes: int) -> int:
     print(f"generated (seed {seed}, {processes} processes, {monotonic() - started:.0f} s): {total}")
     of_metadata = run_metadata(count // METADATA_ONE_IN, seed)
     print(f"metadata log: {of_metadata}")
-    total.add(captured)
-    total.add(of_metadata)
+    of_streams = run_streams(count // STREAMS_ONE_IN, seed)
+    print(f"Streams user data: {of_streams}")
+    for each in (captured, of_metadata, of_streams):
+        total.add(each)
     for each in total.disagreements[:MOST_DISAGREEMENTS]:
         print(each)
     return 1 if total.disagreements else 0

@@ -33,6 +33,8 @@ class Kind(IntEnum):
     COOPERATIVE_ASSIGNMENT = 6
     STICKY_USER_DATA = 7
     METADATA = 8
+    STREAMS_SUBSCRIPTION = 9
+    STREAMS_ASSIGNMENT = 10
 
 
 class Case(NamedTuple):

@@ -103,6 +103,8 @@ def decode_subscription_info(user_data: bytes) -> SubscriptionInfo:
     reader = Reader(user_data, part="user_data")
     version = _read_version(reader)
     latest = reader.int32("latestSupportedVersion") if version >= 3 else None
+    if latest is not None and latest < version:
+        raise reader.error(DecodeReason.BAD_VALUE, 4, "latestSupportedVersion")
     if version > LATEST_VERSION:
         return SubscriptionInfo(version=version, latest_supported_version=latest, process_id=None)
     process_id = str(UUID(bytes=reader.take(16, "processId")))
@@ -157,12 +159,12 @@ def decode_assignment_info(user_data: bytes) -> AssignmentInfo:
     by_host: tuple[HostPartitions, ...] = ()
     standby_by_host: tuple[HostPartitions, ...] = ()
     if 2 <= version <= 4:
-        by_host = _counted(reader, "partitionsByHost", lambda element: _read_host(element, None))
+        by_host = _hosts(reader, "partitionsByHost", None)
     elif version >= 5:
         topics = dict(_counted(reader, "topics", _read_indexed_topic))
-        by_host = _counted(reader, "partitionsByHost", lambda element: _read_host(element, topics))
+        by_host = _hosts(reader, "partitionsByHost", topics)
         if version >= 6:
-            standby_by_host = _counted(reader, "standbyPartitionsByHost", lambda element: _read_host(element, topics))
+            standby_by_host = _hosts(reader, "standbyPartitionsByHost", topics)
     error_code = reader.int32("errCode") if version >= 4 else 0
     next_rebalance = reader.int64("nextRebalanceMs") if version >= 7 else NO_NEXT_REBALANCE
     reader.expect_end()
@@ -231,10 +233,7 @@ def _counted(reader: Reader, field: str, read: Callable[[Reader], T]) -> tuple[T
 
 def _read_named_task(reader: Reader) -> TaskId:
     task = _read_task(reader)
-    start = reader.at
-    char_count = reader.int32("namedTopology")
-    if char_count < 0:
-        raise reader.error(DecodeReason.NEGATIVE_LENGTH, start, "namedTopology")
+    char_count = max(0, reader.int32("namedTopology"))  # a negative one is none, as in Kafka
     start = reader.at
     content = reader.take(2 * char_count, "namedTopology")
     try:
@@ -262,6 +261,11 @@ def _read_utf_partition(reader: Reader) -> tuple[str, int]:
 
 def _read_indexed_topic(reader: Reader) -> tuple[int, str]:
     return reader.int32("index"), _read_utf(reader, "topic")
+
+
+def _hosts(reader: Reader, field: str, topics: Mapping[int, str] | None) -> tuple[HostPartitions, ...]:
+    """A negative count is none, as in Kafka."""
+    return reader.items(max(0, reader.int32(field)), field, lambda element: _read_host(element, topics))
 
 
 def _read_host(reader: Reader, topics: Mapping[int, str] | None) -> HostPartitions:

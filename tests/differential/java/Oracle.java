@@ -9,6 +9,8 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.EOFException;
 import java.io.File;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -34,15 +36,18 @@ public class Oracle {
     private static final int COOPERATIVE_ASSIGNMENT = 6;
     private static final int STICKY_USER_DATA = 7;
     private static final int METADATA = 8;
+    private static final int STREAMS_SUBSCRIPTION = 9;
+    private static final int STREAMS_ASSIGNMENT = 10;
 
     public static void main(String[] args) throws Exception {
+        DataOutputStream out = new DataOutputStream(System.out);
+        System.setOut(new PrintStream(OutputStream.nullOutputStream())); // where Kafka's classes log what they refuse
         List<Release> releases = new ArrayList<>();
         for (String arg : args) {
             String[] parts = arg.split("=", 2);
             releases.add(new Release(parts[1]));
         }
         DataInputStream in = new DataInputStream(new BufferedInputStream(System.in, 1 << 20));
-        DataOutputStream out = new DataOutputStream(System.out);
         while (true) {
             int count;
             try {
@@ -106,6 +111,9 @@ public class Oracle {
         private final Object metadataSerde;
         private final Method readMetadata;
         private final java.lang.reflect.Constructor<?> newReadable;
+        private final Method streamsSubscription;
+        private final Field streamsSubscriptionData;
+        private final Method streamsAssignment;
         private final Map<Class<?>, Shape> shapes = new HashMap<>();
 
         Release(String folder) throws Exception {
@@ -153,6 +161,12 @@ public class Oracle {
             Class<?> readable = loader.loadClass("org.apache.kafka.common.protocol.Readable");
             readMetadata = metadataClass.getMethod("read", readable, int.class);
             newReadable = loader.loadClass("org.apache.kafka.common.protocol.ByteBufferAccessor").getConstructor(ByteBuffer.class);
+            String streams = "org.apache.kafka.streams.processor.internals.assignment.";
+            Class<?> subscriptionInfo = loader.loadClass(streams + "SubscriptionInfo");
+            streamsSubscription = subscriptionInfo.getMethod("decode", ByteBuffer.class);
+            streamsSubscriptionData = subscriptionInfo.getDeclaredField("data");
+            streamsSubscriptionData.setAccessible(true);
+            streamsAssignment = loader.loadClass(streams + "AssignmentInfo").getMethod("decode", ByteBuffer.class);
         }
 
         String answer(int kind, byte[] key, byte[] value) {
@@ -167,14 +181,18 @@ public class Oracle {
                 }
                 return out.toString();
             } catch (InvocationTargetException refused) {
-                return refusal(refused.getCause());
+                return refusal(refused.getCause(), kind >= STREAMS_SUBSCRIPTION);
             } catch (Throwable refused) {
-                return refusal(refused);
+                return refusal(refused, false);
             }
         }
 
-        private String refusal(Throwable refused) {
+        private String refusal(Throwable refused, boolean isStreams) {
             StringBuilder out = new StringBuilder();
+            if (refused instanceof OutOfMemoryError && isStreams) {
+                text(out, "OutOfMemoryError: it believes any count");
+                return out.toString();
+            }
             if (refused instanceof VirtualMachineError || refused instanceof ReflectiveOperationException) {
                 text(out, "broken: " + refused);
                 return out.toString();
@@ -251,9 +269,32 @@ public class Oracle {
                     plain(out, field(read, "partitions"));
                     plain(out.append(','), field(read, "generation"));
                 }
+                case STREAMS_SUBSCRIPTION ->
+                    struct(out, streamsSubscriptionData.get(streamsSubscription.invoke(null, buffer)));
+                case STREAMS_ASSIGNMENT -> {
+                    Object read = streamsAssignment.invoke(null, buffer);
+                    plain(out, call(read, "version"));
+                    plain(out.append(','), call(read, "commonlySupportedVersion"));
+                    plain(out.append(','), call(read, "activeTasks"));
+                    pairs(out.append(','), (Map<?, ?>) call(read, "standbyTasks"));
+                    pairs(out.append(','), (Map<?, ?>) call(read, "partitionsByHost"));
+                    pairs(out.append(','), (Map<?, ?>) call(read, "standbyPartitionByHost"));
+                    plain(out.append(','), call(read, "errCode"));
+                    plain(out.append(','), call(read, "nextRebalanceMs"));
+                }
                 default -> throw new IllegalArgumentException("kind " + kind);
             }
             out.append("],\"left\":").append(buffer.remaining()).append('}');
+        }
+
+        private void pairs(StringBuilder out, Map<?, ?> map) throws Exception {
+            out.append('[');
+            String between = "";
+            for (Map.Entry<?, ?> each : map.entrySet()) {
+                pair(out.append(between), each.getKey(), each.getValue());
+                between = ",";
+            }
+            out.append(']');
         }
 
         private void workerState(StringBuilder out, Object state) throws Exception {
@@ -347,6 +388,12 @@ public class Oracle {
                 switch (value.getClass().getName()) {
                     case "org.apache.kafka.common.Uuid" -> text(out, value.toString());
                     case "org.apache.kafka.common.TopicPartition" -> pair(out, call(value, "topic"), call(value, "partition"));
+                    case "org.apache.kafka.streams.state.HostInfo" -> pair(out, call(value, "host"), call(value, "port"));
+                    case "org.apache.kafka.streams.processor.TaskId" -> {
+                        out.append('[').append(call(value, "subtopology")).append(',').append(call(value, "partition"));
+                        plain(out.append(','), call(value, "topologyName"));
+                        out.append(']');
+                    }
                     case "org.apache.kafka.connect.util.ConnectorTaskId" -> pair(out, call(value, "connector"), call(value, "task"));
                     default -> struct(out, value);
                 }

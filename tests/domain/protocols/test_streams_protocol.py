@@ -124,6 +124,25 @@ def test_a_partition_of_a_topic_missing_in_the_dictionary_is_refused() -> None:
     assert refused.value.reason is DecodeReason.BAD_VALUE
 
 
+def test_a_version_above_the_latest_that_its_writer_supports_is_refused() -> None:
+    """Found by the differential: Kafka's `version must be between 1 and 1; was: 11`."""
+    content = bytearray(WRITTEN["subscription-11"])
+    content[4:8] = enc.int32(10)
+    with pytest.raises(DecodeError) as refused:
+        decode_subscription_info(bytes(content))
+    assert (refused.value.reason, refused.value.at) == (DecodeReason.BAD_VALUE, 4)
+
+
+def test_a_negative_number_of_hosts_or_of_a_names_letters_is_none() -> None:
+    """Found by the differential; the bytes are those of the run."""
+    no_hosts = "0000000200000001000000000000000200000001000000000000000000000000ffffffff"
+    read = decode_assignment_info(bytes.fromhex(no_hosts))
+    assert (read.active_tasks, read.standby_tasks) == ((task(0, 2),), (StandbyTask(task=task(0, 0), partitions=()),))
+    assert read.partitions_by_host == ()
+    named = enc.int32(10) + enc.int32(10) + enc.int32(1) + enc.int32(0) + enc.int32(1) + enc.int32(-5)
+    assert decode_assignment_info(named + bytes(4 * 5 + 8)).active_tasks == (task(0, 1),)
+
+
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(sorted(WRITTEN)), st.data())
 def test_damaged_bytes_are_read_or_refused_and_nothing_else(name: str, data: st.DataObject) -> None:
