@@ -13,7 +13,7 @@ from .attempts import Attempt
 
 HEARTBEAT_MS = 3_000
 """heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client."""
-REGULARLY = 1.2
+REGULARLY = 1.1
 """A silence means something if it is longer, by this factor, than commits are apart."""
 AS_IT_LEFT_MS = 1_000
 """The commit of a client that closes comes some ms before its LeaveGroup, a second under load."""
