@@ -75,7 +75,8 @@ class FleetQuestions(Tables):
                 SELECT CASE WHEN r.pause_estimate_ms < 0 THEN 0 ELSE r.pause_estimate_ms END::DOUBLE AS pause,
                        r.broker_window_ms::DOUBLE AS broker,
                        r.pause_estimate_ms IS NULL AND r.moved_count + r.returned_count = 0
-                         AND coalesce(r.restarted_count, 0) = 0 AND r.assigned_count = 0 AS unmoved
+                         AND coalesce(r.restarted_count, 0) = 0 AND r.assigned_count = 0
+                         AND coalesce(r.revoked_count, 0) = 0 AS unmoved
                 FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ? AND r.broker_window_ms IS NOT NULL
                   AND r.outcome = 'completed' AND (?::VARCHAR IS NULL OR r.cluster_id = ?)
                   AND (?::VARCHAR IS NULL OR r.group_id = ?)),

@@ -52,6 +52,12 @@ def _headline(found: Rebalance) -> Html:
     if still is None:
         also = f"; the broker's own window was {window}, which is no pause" if window is not None else ""
         return fill("<b>How long {who} stood still is not known</b>{also}.", who=who.lower(), also=also)
+    if not still and found.revoked_count:
+        return fill(
+            "<b>{n} stopped here and had no new owner yet</b>: the rebalance that hands them on tells how long they "
+            "stood still.",
+            n=words.things(found.protocol_type, found.revoked_count),
+        )
     if not still:
         also = f", though the broker's own window was {window}" if window is not None else ""
         return fill("<b>Nothing stood still</b>{also}.", also=also)

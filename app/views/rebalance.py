@@ -15,9 +15,9 @@ def numbers(r: Rebalance, unit: str) -> None:
         return words.instant(value, tz) if value is not None else f"not known: {why_not}"
 
     is_still_less = sentences.stood_still(r) is False
-    said_pause = (
-        "nothing stood still" if is_still_less else words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
-    )
+    said_pause = words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
+    if is_still_less:
+        said_pause = "told where it goes on: it only stopped here" if r.revoked_count else "nothing stood still"
     counts = [
         f"{n:,} {what}"
         for n, what in (
@@ -38,6 +38,8 @@ def numbers(r: Rebalance, unit: str) -> None:
             r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit
         )
         if not is_still_less
+        else "told where it goes on"
+        if r.revoked_count
         else "none",
         "broker's own window": words.duration(r.broker_window_ms)
         if r.broker_window_ms is not None

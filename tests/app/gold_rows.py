@@ -563,6 +563,7 @@ def payments() -> list[Rebalance]:
         ),
         kept_count=2,
         revoked_count=2,
+        assigned_count=0,
         moved_count=0,
         returned_count=0,
     )

@@ -50,6 +50,10 @@ def test_a_rebalance_without_a_known_pause_is_not_counted_as_one_of_none(reader:
     assert (found.compared_count, found.pause_median_ms) == (2, (400 + 31_500) / 2)
 
 
+def test_a_round_that_only_revokes_is_not_one_in_which_nothing_stood_still(reader: Reader) -> None:
+    assert reader.headline(DAY, CLUSTER, "payments").unmoved_count == 0
+
+
 def test_the_groups_table_is_costliest_first_and_whole(reader: Reader) -> None:
     frame = reader.groups(DAY)
     assert len(frame) == 2_006
