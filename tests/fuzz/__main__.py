@@ -29,12 +29,17 @@ def fuzz_one(name: str, arguments: list[str]) -> None:
 
     target = TARGETS[name]
 
-    def timed(data: bytes) -> None:
+    def seconds_of(data: bytes) -> float:
         started = thread_time()
         target(data)
-        seconds = thread_time() - started
-        if seconds > MOST_SECONDS:
-            raise AssertionError(f"{seconds:.3f} s for {len(data)} bytes")
+        return thread_time() - started
+
+    def timed(data: bytes) -> None:
+        if seconds_of(data) > MOST_SECONDS:
+            # Again: the first time may have been the turn of Python's collector, over all that libFuzzer keeps.
+            seconds = min(seconds_of(data) for _ in range(3))
+            if seconds > MOST_SECONDS:
+                raise AssertionError(f"{seconds:.3f} s for {len(data)} bytes")
 
     atheris.Setup([name, *arguments], timed)
     atheris.Fuzz()
