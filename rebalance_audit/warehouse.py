@@ -163,6 +163,7 @@ class Warehouse:
         self._files = _Files(location)
         self.location = self._files.uri
         self._file_lists: dict[tuple[str, int], list[str]] = {}
+        self._newest: dict[str, DeltaTable] = {}
 
     @classmethod
     def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
@@ -337,6 +338,7 @@ class Warehouse:
         if table is None:
             return
         before = int(table.version())
+        self._newest.pop(name, None)  # this one is about to change
         table.optimize.compact()
         table.create_checkpoint()
         table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
@@ -398,7 +400,7 @@ class Warehouse:
         """
         published = self.published()
         mentioned = {f"{layer}.{noun}" for layer, noun in _QUALIFIED.findall(sql)} & set(tables.BY_NAME)
-        with _connect() as db:
+        with duckdb.connect() as db:  # a catalog of its own: the views are those of this publication
             for layer in sorted({name.partition(".")[0] for name in mentioned}):
                 db.execute(f"CREATE SCHEMA {layer}")
             for name in sorted(mentioned):
@@ -516,9 +518,21 @@ class Warehouse:
         if not self._files.is_there(f"{_folder(name)}/_delta_log"):  # DeltaTable() would say so more slowly
             return None
         try:
-            return DeltaTable(self._uri(name), version=version)
+            if version is not None:
+                return DeltaTable(self._uri(name), version=version)
+            known = self._newest.get(name)
+            if known is None or not self._is_newest(name, int(known.version())):
+                known = self._newest[name] = DeltaTable(self._uri(name))
+            return known
         except TableNotFoundError:
             return None
+
+    def _is_newest(self, name: str, version: int) -> bool:
+        """Opening a table reads its log, 10 ms; a stage asks for the same one dozens of times."""
+        log = f"{_folder(name)}/_delta_log"
+        return self._files.is_there(f"{log}/{version:020d}.json") and not self._files.is_there(
+            f"{log}/{version + 1:020d}.json"
+        )
 
     def _is_committed(self, name: str, transaction: Transactions) -> bool:
         wanted = _as_mapping(transaction)
@@ -548,8 +562,9 @@ class Warehouse:
             actions.append(self._add_action(name, file))
         if not actions and not _as_mapping(transaction):
             return False
-        DeltaTable.create(self._uri(name), self.schema(name), mode="ignore", name=name)
-        table = DeltaTable(self._uri(name))
+        if not self.exists(name):
+            DeltaTable.create(self._uri(name), self.schema(name), mode="ignore", name=name)
+        table = DeltaTable(self._uri(name))  # one of its own: a commit changes it
         applied = [Transaction(app, version) for app, version in _as_mapping(transaction).items()]
         table.create_write_transaction(
             actions,
@@ -595,7 +610,7 @@ class Warehouse:
         columns = keys.schema.names
         same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns)
         by_uri = {self._file_uri(name, path): path for path in sizes}
-        with _connect() as db:
+        with _cursor() as db:
             db.register("k", keys.group_by(columns).aggregate([]) if columns else keys)
             if not self._files.is_local:
                 touched, parts = [], []
@@ -646,7 +661,7 @@ class Warehouse:
     ) -> pa.Table:
         listed = ", ".join(f'"{c}"' for c in schema.names)
         condition = f" WHERE {where}" if where else ""
-        with _connect() as db:
+        with _cursor() as db:
             if self._files.is_local:
                 source = self._relation(files)
             else:  # DuckDB's own object-store reader is an extension that must be downloaded
@@ -699,8 +714,14 @@ def _folder(name: str) -> str:
     return name.replace(".", "/")
 
 
-def _connect() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()  # in memory; the tables are files
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()  # in memory, and empty: the tables are files
+
+
+def _cursor() -> duckdb.DuckDBPyConnection:
+    """For one question, in any thread. Not a database of its own: making that takes 10 ms."""
+    return _database().cursor()
 
 
 def _cast(data: pa.Table, schema: pa.Schema) -> pa.Table:
