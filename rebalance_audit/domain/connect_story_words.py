@@ -211,7 +211,7 @@ def connector_changed(change: ConnectorChange) -> Told:
     return (
         title,
         f"Generation {change.generation_id} follows a change of {whose} in the config topic: "
-        f"{f'{_work(own)} of its own stopped and started' if own else 'None of its own had to stop'}. {others}{mixed}",
+        f"{f'{_work(own)} of its own stopped and started' if own else 'none of its own had to stop'}. {others}{mixed}",
     )
 
 
