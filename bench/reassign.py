@@ -188,7 +188,7 @@ def stage(partitions: int, changes: int, kind: str) -> None:
 
 
 def _bronze(sources: Sequence[SourceMetadata]) -> pa.Table:
-    from rebalance_audit.warehouse import arrow_schema
+    from rebalance_audit.arrow_tables import arrow_schema
 
     count = len(sources)
     known: dict[str, list[Any]] = {

@@ -6,6 +6,7 @@ Nothing happens when this file is read.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, Param, chain
@@ -109,17 +110,23 @@ def _text(description: str) -> Param:
     return Param(None, type=["null", "string"], description=description)
 
 
+COMMON: dict[str, Any] = {
+    "start_date": datetime(2026, 1, 1),
+    "catchup": False,
+    "max_active_runs": 1,
+    "tags": ["kafka", "audit"],
+}
+WAREHOUSE = _text("Folder or object-store URL of the warehouse.")
+
+
 with DAG(
     dag_id="rebalance_audit",
     description="Kafka rebalances: collect or import, every stage with its check, publish, alert",
     doc_md=DOCS,
     schedule="@hourly",
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
+    **COMMON,
     # One writer per warehouse, and Spark takes the machine's cores as it is.
     max_active_tasks=1,
-    tags=["kafka", "audit"],
     default_args={
         "owner": "rebalance-audit",
         "retries": 2,
@@ -127,7 +134,7 @@ with DAG(
         "execution_timeout": timedelta(hours=2),
     },
     params={
-        "warehouse": _text("Folder or object-store URL of the warehouse."),
+        "warehouse": WAREHOUSE,
         "evidence": _text("Import this evidence folder, instead of collecting."),
         "bootstrap_server": _text("Collect from these brokers (HOST:PORT, comma between them)."),
         "logs": _text("Folder with one folder of logs per node, as seen from the worker."),
@@ -170,10 +177,7 @@ with DAG(
         "what is published. For an older day trigger it with `day`; writing one again replaces it."
     ),
     schedule="15 0 * * *",
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    tags=["kafka", "audit"],
+    **COMMON,
     default_args={
         "owner": "rebalance-audit",
         "retries": 2,
@@ -181,7 +185,7 @@ with DAG(
         "execution_timeout": timedelta(minutes=30),
     },
     params={
-        "warehouse": _text("Folder or object-store URL of the warehouse."),
+        "warehouse": WAREHOUSE,
         "reports": _text("Folder of the reports."),
         "day": _text("UTC, YYYY-MM-DD; yesterday if not given."),
     },
@@ -202,10 +206,7 @@ with DAG(
     description="Joins the small files of a warehouse and deletes those that are no longer needed",
     doc_md="Rows stay as they are. While a run is writing it fails and is tried again: a warehouse has one writer.",
     schedule="30 3 * * *",
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    tags=["kafka", "audit"],
+    **COMMON,
     default_args={
         "owner": "rebalance-audit",
         # The hourly run holds the lease for minutes.
@@ -214,7 +215,7 @@ with DAG(
         "execution_timeout": timedelta(hours=2),
     },
     params={
-        "warehouse": _text("Folder or object-store URL of the warehouse."),
+        "warehouse": WAREHOUSE,
         "keep": Param("7d", type="string", description="Files that nothing newer than this needs are deleted."),
     },
 ):

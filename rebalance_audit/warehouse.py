@@ -16,8 +16,6 @@ import functools
 import json
 import os
 import re
-import socket
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,119 +30,17 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from rebalance_audit.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.domain import tables
+from rebalance_audit.lease import lease
+from rebalance_audit.storage import Files, WarehouseError
 
-LEASE_RENEW_MS = 60_000
-"""How often a living writer renews its lease."""
-LEASE_STALE_MS = 600_000
-"""A lease of another host is stale after this long without renewal: ten renewals missed."""
+__all__ = ["Change", "Transactions", "Warehouse", "WarehouseError"]
 
 Transactions = tuple[str, int] | Mapping[str, int] | None
 """What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
 
-_SCALARS: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-}
 _QUALIFIED = re.compile(r"\b(bronze|silver|gold)\.([a-z_]+)\b")
-
-
-class WarehouseError(Exception):
-    """The warehouse cannot be used as asked: one sentence with the fault, the place and the remedy."""
-
-
-def arrow_type(ddl: str) -> pa.DataType:
-    """A Spark DDL type, as far as `domain.tables` uses them, as an Arrow type."""
-    text = ddl.strip()
-    if text in _SCALARS:
-        return _SCALARS[text]
-    if text.startswith("array<") and text.endswith(">"):
-        return pa.list_(arrow_type(text[6:-1]))
-    if text.startswith("struct<") and text.endswith(">"):
-        fields = (part.split(":", 1) for part in _split_top(text[7:-1]))
-        return pa.struct([pa.field(name.strip(), arrow_type(type_)) for name, type_ in fields])
-    raise ValueError(f"no Arrow type for {ddl!r}")
-
-
-def _split_top(text: str) -> Iterator[str]:
-    depth = start = 0
-    for at, char in enumerate(text):
-        depth += (char == "<") - (char == ">")
-        if char == "," and depth == 0:
-            yield text[start:at]
-            start = at + 1
-    yield text[start:]
-
-
-@functools.cache
-def arrow_schema(table: str | tables.Table) -> pa.Schema:
-    """The Arrow schema of a table; every column nullable, since `required` is a check and not a storage property."""
-    known = tables.BY_NAME[table] if isinstance(table, str) else table
-    return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in known.columns])
-
-
-def rows_to_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table of this name; keys a row lacks are null, keys the table lacks are left out."""
-    schema = arrow_schema(name)
-    return pa.table({f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in schema}, schema=schema)
-
-
-class _Files:
-    """The few small files beside the tables, on a folder or an object store. A write appears whole or not at all."""
-
-    def __init__(self, location: str) -> None:
-        self.is_local = "://" not in location
-        if self.is_local:
-            self.root = os.path.abspath(os.path.expanduser(location))
-            self.fs: pafs.FileSystem = pafs.LocalFileSystem()
-        else:
-            self.fs, self.root = pafs.FileSystem.from_uri(location)
-        self.uri = self.root if self.is_local else location.rstrip("/")
-
-    def path(self, name: str) -> str:
-        return f"{self.root}/{name}"
-
-    def is_there(self, name: str) -> bool:
-        return bool(self.fs.get_file_info(self.path(name)).type != pafs.FileType.NotFound)
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            with self.fs.open_input_stream(self.path(name)) as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
-
-    def write(self, name: str, data: bytes) -> None:
-        if not self.is_local:
-            self.make_folder_of(name)
-            with self.fs.open_output_stream(self.path(name)) as stream:  # an object appears when its upload ends
-                stream.write(data)
-            return
-        path = self.path(name)
-        self.make_folder_of(name)
-        unfinished = f"{path}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
-        with open(unfinished, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-
-    def make_folder_of(self, name: str) -> None:
-        self.fs.create_dir(self.path(name).rpartition("/")[0], recursive=True)
-
-    def delete(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.fs.delete_file(self.path(name))
-
-    def names(self, folder: str) -> list[str]:
-        """Names of the files in a folder, sorted."""
-        selector = pafs.FileSelector(self.path(folder), allow_not_found=True)
-        found = self.fs.get_file_info(selector)
-        return sorted(f.base_name for f in found if f.type == pafs.FileType.File)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +56,7 @@ class Warehouse:
     """Tables of `domain.tables` at one location. Open it with `Warehouse.open`."""
 
     def __init__(self, location: str) -> None:
-        self._files = _Files(location)
+        self._files = Files(location)
         self.location = self._files.uri
         self._file_lists: dict[tuple[str, int], list[str]] = {}
         self._newest: dict[str, DeltaTable] = {}
@@ -453,7 +349,7 @@ class Warehouse:
         file = f"staging/{uuid.uuid4().hex}.parquet"
         self._files.make_folder_of(file)
         path = self._files.path(file)
-        pq.write_table(_cast(data, self.schema(name)), path, filesystem=self._files.fs, compression="zstd")
+        pq.write_table(in_types_of(data, self.schema(name)), path, filesystem=self._files.fs, compression="zstd")
         try:
             yield f"{self.location}/{file}"
         finally:
@@ -474,36 +370,9 @@ class Warehouse:
         """A small fact a stage needs next time and that is in no table. Losing it must only cost work."""
         self._files.write(f"notes/{note}.json", json.dumps(content, indent=1, sort_keys=True).encode())
 
-    @contextlib.contextmanager
-    def lease(self, what: str = "run") -> Iterator[None]:
+    def lease(self, what: str = "run") -> contextlib.AbstractContextManager[None]:
         """Be the one writer. WarehouseError names the other one; a dead one's lease is taken over."""
-        token = uuid.uuid4().hex
-        with self._lease_guard():
-            held = _parse_lease(self._files.read("lease.json"))
-            if held is not None and not _is_stale(held):
-                raise WarehouseError(
-                    f"{self.location} is being written by process {held.get('pid')} on {held.get('host')} "
-                    f"({held.get('what')}); wait for it to end."
-                )
-            self._write_lease(token, what)
-        ended = threading.Event()
-
-        def renew() -> None:
-            while not ended.wait(LEASE_RENEW_MS / 1000):
-                with self._lease_guard():
-                    if (_parse_lease(self._files.read("lease.json")) or {}).get("token") == token:
-                        self._write_lease(token, what)
-
-        renewer = threading.Thread(target=renew, name="lease", daemon=True)
-        renewer.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            renewer.join()
-            with self._lease_guard():
-                if (_parse_lease(self._files.read("lease.json")) or {}).get("token") == token:
-                    self._files.delete("lease.json")
+        return lease(self._files, what)
 
     # ---- the rest is how ---------------------------------------------------------------------------------------
 
@@ -558,7 +427,7 @@ class Warehouse:
         actions: list[AddAction | RemoveAction] = [*removes, *adds]
         if data is not None and data.num_rows:
             file = f"part-{uuid.uuid4().hex}.parquet"
-            self._put_parquet(name, file, _cast(data.select(self.schema(name).names), self.schema(name)))
+            self._put_parquet(name, file, in_types_of(data.select(self.schema(name).names), self.schema(name)))
             actions.append(self._add_action(name, file))
         if not actions and not _as_mapping(transaction):
             return False
@@ -621,7 +490,7 @@ class Warehouse:
                     kept = db.execute(others).to_arrow_table()
                     if kept.num_rows < whole.num_rows:
                         touched.append(path)
-                        parts.append(_cast(kept, self.schema(name)))
+                        parts.append(in_types_of(kept, self.schema(name)))
                 rest = pa.concat_tables(parts) if parts else None
                 return touched, self._kept_file(name, rest)
             hit = db.execute(
@@ -668,7 +537,7 @@ class Warehouse:
                 source = "t"
                 db.register("t", pa.concat_tables([self._read_parquet(f) for f in files]))
             found = db.execute(f"SELECT {listed} FROM {source}{condition}", list(params)).to_arrow_table()
-        return _cast(found, schema)
+        return in_types_of(found, schema)
 
     def _read_parquet(self, uri: str) -> pa.Table:
         inside = uri.removeprefix(self.location).removeprefix(self._files.root)
@@ -676,32 +545,8 @@ class Warehouse:
 
     def _arrow(self, name: str, files: Sequence[str]) -> pa.Table:
         schema = self.schema(name)
-        parts = [_cast(self._read_parquet(f).select(schema.names), schema) for f in files]
+        parts = [in_types_of(self._read_parquet(f).select(schema.names), schema) for f in files]
         return pa.concat_tables([schema.empty_table(), *parts])
-
-    @contextlib.contextmanager
-    def _lease_guard(self) -> Iterator[None]:
-        """Nobody else on this host takes or gives back the lease meanwhile. On an object store there is no such lock;
-        Delta's own commit order still keeps the tables whole."""
-        if not self._files.is_local:
-            yield
-            return
-        import fcntl  # here, since Windows lacks it and may still read
-
-        with open(self._files.path("lease.lock"), "ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    def _write_lease(self, token: str, what: str) -> None:
-        lease = {
-            "pid": os.getpid(),
-            "process_started": _process_start(os.getpid()),
-            "host": socket.gethostname(),
-            "renewed_at_ms": int(time.time() * 1000),
-            "what": what,
-            "token": token,
-        }
-        self._files.write("lease.json", json.dumps(lease).encode())
 
 
 def _known(name: str) -> str:
@@ -724,11 +569,6 @@ def _cursor() -> duckdb.DuckDBPyConnection:
     return _database().cursor()
 
 
-def _cast(data: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows in the table's own types; DuckDB names list items otherwise, and uses 64-bit offsets at times."""
-    return data if data.schema.equals(schema) else data.cast(schema)
-
-
 def _as_mapping(transaction: Transactions) -> dict[str, int]:
     if transaction is None:
         return {}
@@ -744,39 +584,7 @@ def _names_in(folder: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
 
 
-def _why_no_warehouse(files: _Files) -> str:
+def _why_no_warehouse(files: Files) -> str:
     if files.is_local and not os.path.exists(files.root):
         return f"There is no warehouse at {files.uri}; make one with `rebalance-audit import` or `collect`."
     return f"{files.uri} is not a warehouse (no warehouse.json in it); give the folder that `import` or `collect` made."
-
-
-def _parse_lease(text: bytes | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        return dict(json.loads(text))
-    except ValueError:
-        return None  # not whole: nobody holds it
-
-
-def _is_stale(lease: Mapping[str, Any]) -> bool:
-    if lease.get("host") != socket.gethostname():
-        return int(time.time() * 1000) - int(lease.get("renewed_at_ms", 0)) > LEASE_STALE_MS
-    pid = int(lease.get("pid", 0))
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    started = _process_start(pid)
-    return started is not None and started != lease.get("process_started")  # the pid was given to another process
-
-
-def _process_start(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None where the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
-from rebalance_audit.warehouse import arrow_schema
 from spark_jobs import commits
 from spark_jobs.stage import Batch, Run
 

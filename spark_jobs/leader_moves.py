@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.leader_moves import (
     EARLY_MS,
     FOLLOWS_WITHIN_MS,
@@ -19,7 +20,7 @@ from rebalance_audit.domain.leader_moves import (
 )
 from rebalance_audit.domain.model import from_row
 from rebalance_audit.domain.reassign import LeaderElection
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 
 DEFAULT_OFFSETS_PARTITIONS = 50
 """offsets.topic.num.partitions, where the metadata log does not tell."""

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
-from rebalance_audit.warehouse import arrow_schema
 from spark_jobs.stage import Run
 
 Flags = npt.NDArray[np.bool_]

@@ -19,6 +19,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import decode_source, source_kind
 from rebalance_audit.domain.evidence import Undecoded, line_row, record_row, undecoded
@@ -26,7 +27,7 @@ from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
-from rebalance_audit.warehouse import WarehouseError, arrow_schema, rows_to_table
+from rebalance_audit.warehouse import WarehouseError
 from spark_jobs import commits, record_files
 from spark_jobs.commit_marks import SPARK_MARK, boundaries_of, commit_marks, group_records_of
 from spark_jobs.stage import Batch, Run, next_batch, row_count

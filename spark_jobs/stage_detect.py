@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.detect import (
@@ -39,7 +40,6 @@ from rebalance_audit.domain.detect import (
 )
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
-from rebalance_audit.warehouse import arrow_schema, rows_to_table
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.groups import group_row
 from rebalance_audit.domain.model import Finding, Rebalance, from_row
-from rebalance_audit.warehouse import arrow_schema, rows_to_table
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of

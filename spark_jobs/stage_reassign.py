@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain.clocks import NodeClock
 from rebalance_audit.domain.detect import copy_conflict_findings, detect_reassignments
 from rebalance_audit.domain.detect.reassignments import OF_CLUSTERS, OF_PARTITIONS
@@ -39,7 +40,7 @@ from rebalance_audit.domain.reassign import (
 )
 from rebalance_audit.domain.reassign.history import reassignment_history
 from rebalance_audit.domain.reassign.lines import Line
-from rebalance_audit.warehouse import Warehouse, arrow_schema, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from spark_jobs.group_evidence import node_clocks, settings_of
 from spark_jobs.metadata_log import (
     OF_CONTROLLERS,

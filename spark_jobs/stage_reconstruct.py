@@ -20,12 +20,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.evidence import event_of_row, group_evidence
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.domain.windows import Piece, reconstruct_in_windows
-from rebalance_audit.warehouse import arrow_schema
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of, stretches_of
 from spark_jobs.grouped import each_group, struct_of
 from spark_jobs.metadata_log import logged_topic_names

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit import __version__, cli
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.commands import options
 from rebalance_audit.commands.demo import cluster_name
 from rebalance_audit.commands.export import known_table, selection
@@ -29,7 +30,7 @@ from rebalance_audit.commands.output import csv_cell, visible
 from rebalance_audit.commands.serve import start_app
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.leader_moves import offsets_partition
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.domain.reassign.stories import MetadataStory
 from tests.ingest.test_metadata import a_story, batches, folder, log_name

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign.model import reassignment_row
 from rebalance_audit.report import read_report, report_dict, report_html, report_text
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from tests.app.reassignment_rows import waiting_for_broker_4
 from tests.domain.detect.group_story import T0_MS, GroupStory, a_connect_cluster, a_group
 

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from rebalance_audit.arrow_tables import arrow_schema, arrow_type, rows_to_table
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse, WarehouseError, arrow_schema, arrow_type, rows_to_table
+from rebalance_audit.warehouse import Warehouse, WarehouseError
 
 
 @pytest.fixture(params=["folder", "url"])

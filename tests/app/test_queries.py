@@ -4,8 +4,9 @@ import pytest
 
 from app.answers import Span, outages
 from app.queries import Reader, WarehouseError
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.model import ConnectTask
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.stage import next_batch
 

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from spark_jobs import pipeline, stage_measure
 from spark_jobs.stage import spark_ddl
 from tests.spark_jobs.synthetic import a_generation, land

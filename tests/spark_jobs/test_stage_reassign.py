@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.metadata import SourceMetadata, bronze_topic
 from rebalance_audit.domain.reassign import kraft_history, reassignment_row
-from rebalance_audit.warehouse import Warehouse, rows_to_table
+from rebalance_audit.warehouse import Warehouse
 from spark_jobs import stage_reassign
 from spark_jobs.stage import Run
 from tests.domain.reassign.stories import CLUSTER, MetadataStory

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain.measure import measure
 from rebalance_audit.domain.model import to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.warehouse import arrow_schema, rows_to_table
 from spark_jobs.grouped import struct_of
 from spark_jobs.stage_measure import measure_rows
 from spark_jobs.structs import lists_of, struct_array
