@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalance, Trigger
-from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep, ReplicaProgress
+from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep
 
 __all__ = [
     "Cause",
@@ -29,7 +29,6 @@ __all__ = [
     "Reassignment",
     "ReassignmentStep",
     "Rebalance",
-    "ReplicaProgress",
     "Span",
     "State",
     "Trigger",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
-from app.answers import Coordination, Reassignment, ReassignmentStep, ReplicaProgress, Span
+from app.answers import Coordination, Reassignment, ReassignmentStep, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import AT, COUNTED, made
+from rebalance_audit.domain.reassign.model import reassignment_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _AT = "coalesce(a.started_at_ms, a.ended_at_ms)"
@@ -73,14 +75,7 @@ class ReassignmentQuestions(FleetQuestions):
         ):
             steps.setdefault(row["reassignment_id"], []).append(made(ReassignmentStep, row))
         found = {
-            row["reassignment_id"]: made(
-                Reassignment,
-                {
-                    **row,
-                    "progress": tuple(made(ReplicaProgress, p) for p in row["progress"] or ()),
-                    "steps": tuple(steps.get(row["reassignment_id"], ())),
-                },
-            )
+            row["reassignment_id"]: replace(reassignment_of(row), steps=tuple(steps.get(row["reassignment_id"], ())))
             for row in rows
         }
         return [found[i] for i in ids if i in found]

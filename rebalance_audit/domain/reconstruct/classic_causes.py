@@ -16,7 +16,7 @@ from .members import parse
 from .pauses import RECENT_COMMIT_MS
 from .silence import Silence
 from .stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
-from .triggers import DEPARTURES, EXPECTED, is_static, logged_triggers, recorded_triggers, taken_over
+from .triggers import DEPARTURES, is_static, logged_triggers, recorded_triggers, taken_over, with_triggers
 
 UUID_LENGTH = 36
 WITHOUT_REASON = frozenset({"", "left the group"})
@@ -79,21 +79,7 @@ class Causes:
         triggers += recorded
         if not triggers and after is not None:
             triggers = self._without_member_change(rebalance, after)
-        if not triggers:
-            return rebalance
-        first = triggers[0]
-        if first.trigger == "unknown":
-            return changed(rebalance, triggers=tuple(triggers), trigger_detail=first.detail)
-        return changed(
-            rebalance,
-            triggers=tuple(triggers),
-            trigger=first.trigger,
-            trigger_tier=first.tier,
-            trigger_detail=first.detail,
-            expected=first.trigger in EXPECTED,
-            expected_reason=EXPECTED.get(first.trigger),
-            evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
-        )
+        return with_triggers(rebalance, triggers)
 
     def _interrupted(self, trigger: Trigger, attempt: Attempt) -> Trigger:
         """A re-join whose first try had failed, at a coordinator that took the group over just then."""

@@ -26,7 +26,7 @@ from .connect_tasks import TaskHistory
 from .connect_triggers import Causes
 from .frame import frame
 from .reconstruction import Reconstruction, in_time
-from .triggers import EXPECTED
+from .triggers import with_triggers
 
 PROTOCOL_TYPE = "connect"
 
@@ -91,21 +91,7 @@ def _with_triggers(rebalance: Rebalance, attempt: Attempt, triggers: Sequence[Tr
             f"generations {attempt.number} to {attempt.missing_to}" if attempt.missing_to > attempt.number else None
         )
         return replace(rebalance, trigger_detail=detail)
-    if not triggers:
-        return rebalance
-    first = triggers[0]
-    if first.trigger == "unknown":
-        return replace(rebalance, triggers=tuple(triggers), trigger_detail=first.detail)
-    return replace(
-        rebalance,
-        triggers=tuple(triggers),
-        trigger=first.trigger,
-        trigger_tier=str(first.tier),
-        trigger_detail=first.detail,
-        expected=first.trigger in EXPECTED,
-        expected_reason=EXPECTED.get(first.trigger),
-        evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
-    )
+    return with_triggers(rebalance, triggers)
 
 
 def _delivered(

@@ -6,11 +6,11 @@ no line tells, the difference between two records does, as far as it can: `unkno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
-from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Trigger
+from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
@@ -251,3 +251,22 @@ def _merged(triggers: list[Trigger]) -> list[Trigger]:
         else:
             merged.append(trigger)
     return merged
+
+
+def with_triggers(rebalance: Rebalance, triggers: Sequence[Trigger]) -> Rebalance:
+    """The rebalance with its causes, of which the first is told as the cause."""
+    if not triggers:
+        return rebalance
+    first = triggers[0]
+    if first.trigger == "unknown":
+        return changed(rebalance, triggers=tuple(triggers), trigger_detail=first.detail)
+    return changed(
+        rebalance,
+        triggers=tuple(triggers),
+        trigger=first.trigger,
+        trigger_tier=first.tier,
+        trigger_detail=first.detail,
+        expected=first.trigger in EXPECTED,
+        expected_reason=EXPECTED.get(first.trigger),
+        evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
+    )
