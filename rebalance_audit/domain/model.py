@@ -5,12 +5,13 @@ Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cache
-from operator import attrgetter
 from typing import Any, TypeVar
+
+from rebalance_audit.domain.frozen import changed as changed
+from rebalance_audit.domain.frozen import quick
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ def log_ref(node: str, file_name: str, file_id: str, byte: int) -> str:
     return f"log:{node}/{file_name}#{file_id}@{byte}"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord:
     """A record exactly as it was: one row of bronze.record."""
@@ -60,6 +62,7 @@ class SourceRecord:
         return record_ref(self.topic, self.partition, self.offset)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
     """A log event exactly as it was, continuation lines included: one row of bronze.log_line."""
@@ -247,6 +250,7 @@ class LogKind(StrEnum):
     """Connect: a clean stop of the worker."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvent:
     """What one log line of a known kind says."""
@@ -265,6 +269,7 @@ class LogEvent:
     """A client chooses text on this line in a way that could have made the whole line."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
     """A decoded record of one group at its place in __consumer_offsets; `record` is a records.CoordinatorRecord."""
@@ -277,6 +282,7 @@ class GroupRecord:
     record: Any
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMark:
     """First and last offset commit of one partition in a stretch of __consumer_offsets without a group record."""
@@ -302,6 +308,7 @@ class CommitMark:
         return record_ref(self.offsets_topic, self.offsets_partition, self.last_offset)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectRecord:
     """A decoded record of a Connect topic; `record` is a connect_topics.ConnectStatus or ConnectConfig."""
@@ -314,6 +321,7 @@ class ConnectRecord:
     record: Any
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEvidence:
     """All that is known about one group. Any order; `reconstruct` sorts."""
@@ -334,6 +342,7 @@ class GroupEvidence:
     """Part of a longer history: its records begin with the latest of each key before it."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
     """One cause met while a rebalance was prepared."""
@@ -346,6 +355,7 @@ class Trigger:
     evidence: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """One piece of evidence about when a resource stopped or resumed."""
@@ -360,6 +370,7 @@ class Mark:
     ref: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One member in one rebalance; columns of gold.rebalance_member."""
@@ -385,6 +396,7 @@ class Member:
     evidence: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
     """One resource that stopped, moved or began; columns of gold.movement, numbers filled by measure."""
@@ -423,6 +435,7 @@ class Movement:
     evidence: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
     """One attempt of one group to reach a new generation or epoch: gold.rebalance with its members and movements."""
@@ -487,6 +500,7 @@ class Rebalance:
     movements: tuple[Movement, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectTask:
     """One interval of one connector or task in one state; columns of gold.connect_task."""
@@ -512,6 +526,7 @@ class ConnectTask:
     evidence: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that was wrong; columns of gold.finding."""
@@ -530,27 +545,6 @@ class Finding:
     numbers: str | None = None
     advice: str | None = None
     evidence: tuple[str, ...] = ()
-
-
-def changed(thing: T, **values: Any) -> T:
-    """dataclasses.replace for this module's wide, frozen, slotted classes, in less than half its time.
-
-    The fold makes several copies of every row; there they are most of what it does.
-    """
-    kind: Any = type(thing)
-    get, setters = _copiers(kind)
-    copy: T = object.__new__(kind)
-    for place, value in zip(setters.values(), get(thing), strict=True):
-        place(copy, value)
-    for name, value in values.items():
-        setters[name](copy, value)
-    return copy
-
-
-@cache
-def _copiers(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], dict[str, Callable[[Any, Any], None]]]:
-    names = kind.__slots__
-    return attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}
 
 
 _NESTED: dict[str, dict[str, type]] = {
