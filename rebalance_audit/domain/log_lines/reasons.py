@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from rebalance_audit.domain.log_lines.templates import Template, template
@@ -11,6 +12,10 @@ from rebalance_audit.domain.log_lines.templates import Template, template
 NOT_PROVIDED = "not provided"
 _CLIENT_REASON = "; client reason: "
 _MAX_SEPARATORS = 4
+_CACHED = 256
+_CACHED_LENGTH = 1_024
+"""One line is asked about several times: for its own rebalance, for who left and for who came. Longer ones are not
+kept, so that the cache is bounded."""
 _ENDS_IN_UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 _AFTER_UUID = re.compile(r"(?<=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}), ")
 _STATE = "PreparingRebalance|CompletingRebalance|Stable|Empty|Dead"
@@ -119,6 +124,12 @@ def classify_reason(reason: str | None, client_reason: str | None = None) -> Cla
     With `reason` None or empty the client's reason is that of a departure. Connect's own causes (configuration,
     delay, follow-up) are not in these words: a worker's re-join is `leader_rejoined` or `subscription_changed` here.
     """
+    is_short = len(reason or "") + len(client_reason or "") <= _CACHED_LENGTH
+    return _classified(reason, client_reason) if is_short else _classified.__wrapped__(reason, client_reason)
+
+
+@lru_cache(maxsize=_CACHED)
+def _classified(reason: str | None, client_reason: str | None) -> ClassifiedReason:
     if not reason:
         return classify_leave(client_reason)
     if client_reason is None:

@@ -69,10 +69,18 @@ class Attempt:
     """The last number of a run of missing ones told by this row."""
     use: int = 0
     """Which use of the number this is; 0 for the one that counted."""
+    _member_ids: frozenset[str] | None = field(default=None, init=False, repr=False)
 
     @property
     def value(self) -> GroupMetadataValue | None:
         return None if self.record is None else self.record.record.value
+
+    @property
+    def member_ids(self) -> frozenset[str] | None:
+        """Of the members in its record; None without a record of a classic group. Ask when it has got its record."""
+        if self._member_ids is None and isinstance(self.value, GroupMetadataValue):
+            self._member_ids = frozenset(m.member_id for m in self.value.members)
+        return self._member_ids
 
     @property
     def lines(self) -> list[LogEvent]:

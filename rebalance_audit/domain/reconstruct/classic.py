@@ -135,11 +135,10 @@ class _Fold:
                         assigned=assigned,
                         given_index=self._state.delivered_index,
                         fenced=self._fenced(old, self._state.attempts[index]),
-                        is_hand_over=True,
                     )
                 )
         rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
-        return self._close(rebalance, index, parsed, members, movements, kept=None)
+        return self._close(rebalance, index, parsed, members, movements, kept=None, mode=rebalance.mode)
 
     def _fenced(self, old: MemberMetadata, rewrite: Attempt) -> LogEvent | None:
         """The line by which the member whose place was taken learned it: so it had been alive."""
@@ -170,11 +169,12 @@ class _Fold:
                 gone = Parsed(member, None, frozenset(), frozenset())
                 members.append(self._member(gone, rebalance, "left", frozenset(held_of[member_id])))
         rebalance = _from_consumer_group(rebalance, EvidenceTier.RECORDED, rebalance.evidence[0])
-        rebalance = changed(rebalance, mode=mode_of(rebalance, parsed, None), is_complete_evidence=True)
+        rebalance = changed(rebalance, is_complete_evidence=True)
         self._state.holdings = {
             resource: Holding(one.member, index - 1, given=one.given) for resource, one in downgrade.held.items()
         }
-        closed = self._close(rebalance, index, parsed, members, (), kept=len(downgrade.held))
+        mode = mode_of(rebalance, parsed, None)
+        closed = self._close(rebalance, index, parsed, members, (), kept=len(downgrade.held), mode=mode)
         self._state.converted = downgrade
         return closed
 
@@ -183,24 +183,21 @@ class _Fold:
         assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
         members, movements, kept = [], [], 0
         for p in parsed.values():
-            was_there = (
-                self._state.before is None or p.member.member_id in self._state.before or self._state.knows(p.member)
-            )
             held = self._state.held_of(p.member) if self._state.is_history_known or self._state.before else None
             if held is None and mode == "cooperative":
                 held = p.owned
             if self._state.before is None:
                 change = "stayed" if held else "joined"
             else:
-                change = "stayed" if was_there else "joined"
+                change = "stayed" if self._state.knows(p.member) else "joined"
             members.append(self._member(p, rebalance, change, held))
         for member_id, member in (self._state.before or {}).items():
             if member_id not in parsed and not any(is_same(member, p.member) for p in parsed.values()):
                 held = self._state.held_before.get(member_id, frozenset())
                 gone = Parsed(member, None, frozenset(), frozenset())
                 members.append(self._member(gone, rebalance, "left", held))
-        for resource, p in sorted(assigned_to.items()):
-            holding = self._state.holdings.get(resource)
+        for resource in sorted(assigned_to):
+            p, holding = assigned_to[resource], self._state.holdings.get(resource)
             if holding is None:
                 if self._state.is_history_known:
                     movements.append(self._hand_overs.movement("assigned", resource, index, new=p.member))
@@ -209,9 +206,7 @@ class _Fold:
             if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
                 kept += 1
                 continue
-            held = self._state.held_before.get(holding.member.member_id, frozenset({resource}))
-            if holding.revoked_in is not None:
-                held = frozenset({resource})
+            held = None if holding.revoked_in is not None else self._state.held_before.get(holding.member.member_id)
             movements.append(
                 self._hand_overs.movement(
                     "returned" if same else "moved",
@@ -225,17 +220,16 @@ class _Fold:
                     revoked_index=holding.revoked_index,
                     given=holding.given,
                     revoked_in=holding.revoked_in,
-                    is_hand_over=True,
                 )
             )
-        for resource, holding in sorted(self._state.holdings.items()):
-            if resource not in assigned_to and holding.revoked_in is None:
+        for resource in sorted(self._state.holdings.keys() - assigned_to.keys()):
+            holding = self._state.holdings[resource]
+            if holding.revoked_in is None:
                 movements.append(self._hand_overs.movement("revoked", resource, index, old=holding.member))
                 self._state.holdings[resource] = changed(
                     holding, revoked_in=rebalance.rebalance_id, revoked_index=index
                 )
-        rebalance = changed(rebalance, mode=mode)
-        return self._close(rebalance, index, parsed, members, movements, kept)
+        return self._close(rebalance, index, parsed, members, movements, kept, mode)
 
     def _close(
         self,
@@ -245,21 +239,22 @@ class _Fold:
         members: Sequence[Member],
         movements: Sequence[Movement],
         kept: int | None,
+        mode: str,
     ) -> Rebalance:
         for p in parsed.values():
-            for resource in p.assigned or ():
-                self._state.holdings[resource] = Holding(p.member, index)
+            self._state.holdings.update(dict.fromkeys(p.assigned or (), Holding(p.member, index)))
         if parsed and not self._state.is_history_known:
             # From the first full record on, what is not assigned is known to be nobody's.
             self._state.is_history_known = True
         self._state.before = {m: p.member for m, p in parsed.items()}
         self._state.held_before = {m: p.assigned or frozenset() for m, p in parsed.items()}
         self._state.delivered_index = index
-        held = {r for p in parsed.values() for r in p.assigned or ()}
-        subscribed = {t for p in parsed.values() for t in p.topics or ()}
-        without_owner = [r for r, h in self._state.holdings.items() if r not in held and r[0] in subscribed]
+        held = set().union(*self._state.held_before.values())
+        subscribed = set().union(*(p.topics or () for p in parsed.values()))
+        without_owner = [r for r in self._state.holdings.keys() - held if r[0] in subscribed]
         return changed(
             rebalance,
+            mode=mode,
             members=tuple(members),
             movements=tuple(movements),
             resource_count=len(held),

@@ -12,6 +12,8 @@ from .commits import Resource
 class ClientLines:
     """Revoked, lost and assigned lines by client id, in time order."""
 
+    is_empty: bool
+
     def __init__(self, lines: Iterable[LogEvent]) -> None:
         self._stops: dict[str, list[LogEvent]] = {}
         self._starts: dict[str, list[LogEvent]] = {}
@@ -23,10 +25,7 @@ class ClientLines:
                 self._stops.setdefault(client_id, []).append(line)
             elif line.kind is LogKind.CLIENT_ASSIGNED:
                 self._starts.setdefault(client_id, []).append(line)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._stops and not self._starts
+        self.is_empty = not self._stops and not self._starts
 
     def stop(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
         """The last line in that time by which the client let go of the partition."""

@@ -60,6 +60,14 @@ class Commits:
                 best, best_offset = track.marks[at], track.firsts[at]
         return None if best is None else (best.first_at_ms, best.first_ref)
 
+    def first_of(self, resource: Resource, after: int, before: int) -> int | None:
+        """at_ms of the first commit of the partition with after < offset < before."""
+        track = self._tracks.get(resource)
+        if track is None:
+            return None
+        at = bisect_right(track.firsts, after)
+        return track.marks[at].first_at_ms if at < len(track.firsts) and track.firsts[at] < before else None
+
     def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
         """Milliseconds from one commit to the next, on average, of the partition that was committed most between these
         offsets; None below two commits."""

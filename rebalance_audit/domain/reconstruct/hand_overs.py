@@ -45,6 +45,8 @@ class HandOvers:
         self._index = -1
         self._following: Attempt | None = None
         """The next attempt with a record after the one at `_index`."""
+        self._until = _NO_END
+        """The offset of its record."""
         self._stretches: dict[tuple[object, ...], tuple[Stretch, tuple[Mark, ...]]] = {}
         self._resumes: dict[str, tuple[Mark, ...]] = {}
 
@@ -56,33 +58,25 @@ class HandOvers:
         *,
         old: MemberMetadata | None = None,
         new: MemberMetadata | None = None,
-        held: frozenset[Resource] = frozenset(),
+        held: frozenset[Resource] | None = None,
         assigned: frozenset[Resource] = frozenset(),
         given_index: int = -1,
         revoked_index: int | None = None,
         given: Attempt | None = None,
         fenced: LogEvent | None = None,
         revoked_in: str | None = None,
-        is_hand_over: bool = False,
     ) -> Movement:
-        """`held`: all the old owner gave up together; `assigned`: all the new one was given."""
+        """`held`: all the old owner gave up together, None if this alone; `assigned`: all the new one was given."""
         if index != self._index:
-            self._index, self._stretches, self._resumes = index, {}, {}
-            self._following = self._after(index)
-        attempt = self._attempts[index]
+            self._turn_to(index)
+        record = self._attempts[index].record
+        assert record is not None
         stops: tuple[Mark, ...] = ()
         resumes: tuple[Mark, ...] = ()
-        first_commit = None
-        if attempt.record is not None and new is not None:
-            following = self._following
-            until = following.record.offset if following is not None and following.record is not None else _NO_END
-            first_commit = self._commits.first_between([resource], attempt.record.offset, until)
-            if is_hand_over and old is not None:
-                stops = self._stops(old, resource, held, given_index, index, revoked_index, given, fenced)
-                resumes = self._resumed(new, resource, assigned, attempt, following)
-        refs = [attempt.record.ref] if attempt.record is not None else []
-        refs += [m.ref for m in stops if m.ref is not None]
-        refs += [m.ref for m in resumes if m.ref is not None]
+        if old is not None and new is not None:
+            stops = self._stops(old, resource, held, given_index, revoked_index, given, fenced)
+            resumes = self._resumed(new, resource, assigned)
+        refs = [record.ref, *[m.ref for m in (*stops, *resumes) if m.ref is not None]]
         return Movement(
             resource_type="partition",
             resource=resource_name(resource),
@@ -96,36 +90,40 @@ class HandOvers:
             revoked_in_rebalance_id=revoked_in,
             stop_marks=stops,
             resume_marks=resumes,
-            first_commit_at_ms=first_commit[0] if first_commit else None,
+            first_commit_at_ms=None if new is None else self._commits.first_of(resource, record.offset, self._until),
             evidence=tuple(dict.fromkeys(refs)),
         )
 
-    def _after(self, index: int) -> Attempt | None:
-        later = range(index + 1, len(self._attempts))
-        return next((self._attempts[i] for i in later if self._attempts[i].record is not None), None)
+    def _turn_to(self, index: int) -> None:
+        self._index, self._stretches, self._resumes = index, {}, {}
+        self._following, self._until = None, _NO_END
+        for i in range(index + 1, len(self._attempts)):
+            record = self._attempts[i].record
+            if record is not None:
+                self._following, self._until = self._attempts[i], record.offset
+                return
 
     def _stops(
         self,
         old: MemberMetadata,
         resource: Resource,
-        held: frozenset[Resource],
+        held: frozenset[Resource] | None,
         given_index: int,
-        index: int,
         revoked_index: int | None,
         given: Attempt | None,
         fenced: LogEvent | None,
     ) -> tuple[Mark, ...]:
-        alone = resource if revoked_index is not None or given is not None else None
-        key = (old.member_id, given_index, revoked_index, alone, held)
+        key = (old.member_id, given_index, revoked_index, resource if held is None or given is not None else None)
         known = self._stretches.get(key)
         if known is None:
-            stretch = self._stretch(old, resource, held, given_index, index, revoked_index)
+            held = frozenset({resource}) if held is None else held
+            stretch = self._stretch(old, resource, held, given_index, revoked_index)
             if given is not None:
                 stretch = changed(stretch, given=given)
             if fenced is not None:
                 stretch = changed(stretch, fenced=fenced)
             known = self._stretches[key] = stretch, tuple(stop_bounds(stretch, self._commits))
-        own = stop_line(known[0], resource, self._clients)
+        own = [] if self._clients.is_empty else stop_line(known[0], resource, self._clients)
         return (*known[1], *own) if own else known[1]
 
     def _resumed(
@@ -133,13 +131,12 @@ class HandOvers:
         new: MemberMetadata,
         resource: Resource,
         assigned: frozenset[Resource],
-        attempt: Attempt,
-        following: Attempt | None,
     ) -> tuple[Mark, ...]:
+        attempt, following = self._attempts[self._index], self._following
         known = self._resumes.get(new.member_id)
         if known is None:
             known = self._resumes[new.member_id] = resume_bounds(new, assigned, attempt, following, self._commits)
-        own = resume_line(new, resource, attempt, following, self._clients)
+        own = [] if self._clients.is_empty else resume_line(new, resource, attempt, following, self._clients)
         return (*known, *own) if own else known
 
     def _stretch(
@@ -148,10 +145,10 @@ class HandOvers:
         resource: Resource,
         held: frozenset[Resource],
         given_index: int,
-        index: int,
         revoked_index: int | None,
     ) -> Stretch:
         """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
+        index = self._index
         attempts = self._attempts[given_index + 1 : index + 1]
         departure = None
         gone_index = next((i for i in range(given_index + 1, index + 1) if _is_gone(owner, self._attempts[i])), None)
@@ -190,5 +187,4 @@ def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) 
 
 
 def _is_gone(owner: MemberMetadata, attempt: Attempt) -> bool:
-    value = attempt.value
-    return value is not None and not any(m.member_id == owner.member_id for m in value.members)
+    return attempt.member_ids is not None and owner.member_id not in attempt.member_ids

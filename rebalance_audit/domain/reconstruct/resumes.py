@@ -32,11 +32,7 @@ def resume_bounds(
     commit = commits.first_between(assigned, record.offset, until)
     if commit is not None:
         marks.append(recorded("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
-    elif (
-        following is not None
-        and following.value is not None
-        and any(m.member_id == owner.member_id for m in following.value.members)
-    ):
+    elif following is not None and owner.member_id in (following.member_ids or ()):
         joined_at_ms, joined_ref = joined([following])
         if joined_at_ms is not None and not following.rewrite_seq:
             marks.append(
@@ -49,7 +45,7 @@ def resume_line(
     owner: MemberMetadata, resource: Resource, attempt: Attempt, following: Attempt | None, clients: ClientLines
 ) -> list[Mark]:
     """The new owner's own word on when it was given the partition."""
-    if clients.is_empty or attempt.record is None:
+    if attempt.record is None:
         return []
     until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else 1 << 62
     line = clients.start(owner.client_id, resource, attempt.record.at_ms, until_ms)

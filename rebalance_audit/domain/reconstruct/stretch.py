@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.model import LogEvent
 from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
@@ -13,6 +14,7 @@ from .commits import Resource
 from .departures import Departure
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
     """What lies between the record that gave a partition to its old owner and the one that gives it on."""
@@ -42,10 +44,8 @@ class Stretch:
     @property
     def survivor_count(self) -> int:
         """How many members were there before and after."""
-        before, after = self.given.value, self.attempts[-1].value
-        if not isinstance(before, GroupMetadataValue) or after is None:
-            return 1
-        return len({m.member_id for m in before.members} & {m.member_id for m in after.members})
+        before, after = self.given.member_ids, self.attempts[-1].member_ids
+        return 1 if before is None or after is None else len(before & after)
 
     @property
     def closes_silently(self) -> bool:
