@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from rebalance_audit.domain.model import GroupEvidence, Rebalance, changed
 
 from .attempts import line_order
@@ -55,9 +57,9 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
 
 def in_order(evidence: GroupEvidence) -> GroupEvidence:
     """The same evidence, each piece once, in the order of the log it stands in."""
-    records = {r.ref: r for r in sorted(evidence.records, key=lambda r: (r.topic, r.partition, r.offset, r.at_ms))}
+    records = {r.ref: r for r in sorted(evidence.records, key=attrgetter("topic", "partition", "offset", "at_ms"))}
     lines = {line.ref: line for line in sorted(evidence.lines, key=line_order)}
-    marks = sorted(set(evidence.marks), key=lambda m: (m.topic, m.partition, m.first_offset, m.last_offset))
+    marks = sorted(set(evidence.marks), key=attrgetter("topic", "partition", "first_offset", "last_offset"))
     return changed(
         evidence,
         records=tuple(records.values()),

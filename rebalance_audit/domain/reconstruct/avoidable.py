@@ -84,12 +84,14 @@ def _judge(
     above = [m for m in eligible if held[m] > floor]
     least = sum(held[m] - floor for m in above) - min(larger, len(above))
     excess = sum(map(len, lost.values())) - least
+    if excess <= 0:
+        return everything
     # A member that gave up one and was given another could have kept the one; beyond that, one that was left with less
     # than it might have had.
     swapped = {m: len(lost[m]) - max(0, held[m] - given[m]) for m in lost}
     for taken in (swapped, {m: len(lost[m]) - swapped[m] for m in lost}):
         for member in sorted(lost, key=lambda m: (given[m], m)):
-            for _ in range(min(taken[member], max(excess, 0))):
+            for _ in range(min(taken[member], excess)):
                 everything[lost[member].pop()] = True
                 excess -= 1
     return everything

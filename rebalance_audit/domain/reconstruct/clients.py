@@ -8,6 +8,9 @@ from rebalance_audit.domain.model import LogEvent, LogKind
 
 from .commits import Resource
 
+_STOPS = frozenset({LogKind.CLIENT_REVOKED, LogKind.CLIENT_LOST})
+_STARTS = frozenset({LogKind.CLIENT_ASSIGNED})
+
 
 class ClientLines:
     """Revoked, lost and assigned lines by client id, in time order."""
@@ -17,14 +20,12 @@ class ClientLines:
     def __init__(self, lines: Iterable[LogEvent]) -> None:
         self._stops: dict[str, list[LogEvent]] = {}
         self._starts: dict[str, list[LogEvent]] = {}
-        for line in sorted((x for x in lines if x.at_ms is not None), key=lambda x: x.at_ms or 0):
+        told = [x for x in lines if (x.kind in _STOPS or x.kind in _STARTS) and x.at_ms is not None]
+        for line in sorted(told, key=lambda x: x.at_ms or 0):
             client_id = line.fields.get("client_id")
-            if client_id is None:
-                continue
-            if line.kind in (LogKind.CLIENT_REVOKED, LogKind.CLIENT_LOST):
-                self._stops.setdefault(client_id, []).append(line)
-            elif line.kind is LogKind.CLIENT_ASSIGNED:
-                self._starts.setdefault(client_id, []).append(line)
+            if client_id is not None:
+                by_client = self._stops if line.kind in _STOPS else self._starts
+                by_client.setdefault(client_id, []).append(line)
         self.is_empty = not self._stops and not self._starts
 
     def stop(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:

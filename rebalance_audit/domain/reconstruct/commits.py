@@ -7,7 +7,8 @@ generation a commit belongs to; clock order does not (observed.md A.2).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from operator import attrgetter
 
 from rebalance_audit.domain.model import CommitMark
 
@@ -30,12 +31,26 @@ class Commits:
 
     def __init__(self, marks: Iterable[CommitMark]) -> None:
         by_resource: dict[Resource, list[CommitMark]] = {}
-        for mark in sorted(marks, key=lambda m: m.first_offset):
+        for mark in sorted(marks, key=attrgetter("first_offset")):
             by_resource.setdefault((mark.topic, mark.partition), []).append(mark)
         self._tracks = {resource: _Track(found) for resource, found in by_resource.items()}
 
     def last_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
         """(at_ms, ref) of the last commit of any of the partitions with after < offset < before."""
+        last = self._last(resources, after, before)
+        return None if last is None else (last.last_at_ms, last.last_ref)
+
+    def first_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
+        """(at_ms, ref) of the first commit of any of the partitions with after < offset < before."""
+        first = self._first(resources, after, before)
+        return None if first is None else (first.first_at_ms, first.first_ref)
+
+    def span_ms(self, resources: Collection[Resource], after: int, before: int) -> int | None:
+        """From the first to the last commit of any of the partitions with after < offset < before."""
+        first, last = self._first(resources, after, before), self._last(resources, after, before)
+        return None if first is None or last is None else last.last_at_ms - first.first_at_ms
+
+    def _last(self, resources: Iterable[Resource], after: int, before: int) -> CommitMark | None:
         best: CommitMark | None = None
         best_offset = after
         for resource in resources:
@@ -45,10 +60,9 @@ class Commits:
             at = bisect_left(track.lasts, before) - 1
             if at >= 0 and track.lasts[at] > best_offset:
                 best, best_offset = track.marks[at], track.lasts[at]
-        return None if best is None else (best.last_at_ms, best.last_ref)
+        return best
 
-    def first_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
-        """(at_ms, ref) of the first commit of any of the partitions with after < offset < before."""
+    def _first(self, resources: Iterable[Resource], after: int, before: int) -> CommitMark | None:
         best: CommitMark | None = None
         best_offset = before
         for resource in resources:
@@ -58,7 +72,7 @@ class Commits:
             at = bisect_right(track.firsts, after)
             if at < len(track.firsts) and track.firsts[at] < best_offset:
                 best, best_offset = track.marks[at], track.firsts[at]
-        return None if best is None else (best.first_at_ms, best.first_ref)
+        return best
 
     def first_of(self, resource: Resource, after: int, before: int) -> int | None:
         """at_ms of the first commit of the partition with after < offset < before."""

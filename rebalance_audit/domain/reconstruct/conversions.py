@@ -16,6 +16,8 @@ from rebalance_audit.domain.records import MemberMetadata
 from .attempts import Attempt
 from .commits import Resource
 
+_HOLDS = "ConsumerGroupCurrentMemberAssignment"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver:
@@ -37,6 +39,8 @@ class Downgrade:
 
 def downgrades(evidence: GroupEvidence) -> dict[int, Downgrade]:
     """By the offset of the classic record that a consumer group was converted to."""
+    if not any(r.record.name == _HOLDS for r in evidence.records):
+        return {}
     names = dict(evidence.topic_names)
     metadata: dict[str, Any] = {}
     current: dict[str, GroupRecord] = {}
@@ -47,7 +51,7 @@ def downgrades(evidence: GroupEvidence) -> dict[int, Downgrade]:
         name, value = record.record.name, record.record.value
         if name == "ConsumerGroupMemberMetadata" and value is not None:
             metadata[record.record.key.member_id] = value
-        elif name == "ConsumerGroupCurrentMemberAssignment":
+        elif name == _HOLDS:
             member_id = record.record.key.member_id
             if value is not None:
                 current[member_id] = record

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
-from rebalance_audit.domain.model import LogEvent, LogKind
+from rebalance_audit.domain.model import LogEvent, LogKind, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
@@ -63,7 +63,7 @@ def logged_departure(
     for attempt in (*attempts, *later):
         for line, new_id in arrivals(attempt):
             if new_id.startswith(f"{member.client_id}-") and (line.at_ms or 0) >= found.at_ms:
-                return replace(found, rejoined_at_ms=line.at_ms, rejoined_ref=line.ref)
+                return changed(found, rejoined_at_ms=line.at_ms, rejoined_ref=line.ref)
     return found
 
 

@@ -54,8 +54,9 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
         leader_before = None
     members = value.members if value is not None else None
     counted = next((line.fields.get("member_count") for line in (attempt.received, attempt.stabilized) if line), None)
+    lines = attempt.lines
     evidence = [attempt.record.ref] if attempt.record else []
-    evidence += [line.ref for line in attempt.lines]
+    evidence += [line.ref for line in lines]
     gap_before = index > 0 and attempts[index - 1].missing_to is not None
     has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
 
@@ -74,7 +75,7 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
         leader_member_id=leader,
         leader_changed=None if leader_before is None or leader is None else leader != leader_before,
         coordinator_broker_id=next(
-            (line.coordinator_broker_id for line in attempt.lines if line.coordinator_broker_id is not None), None
+            (line.coordinator_broker_id for line in lines if line.coordinator_broker_id is not None), None
         ),
         member_count=len(members) if members is not None else counted,
         static_member_count=None if members is None else sum(m.group_instance_id is not None for m in members),

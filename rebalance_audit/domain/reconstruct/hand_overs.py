@@ -151,8 +151,8 @@ class HandOvers:
         index = self._index
         attempts = self._attempts[given_index + 1 : index + 1]
         departure = None
-        gone_index = next((i for i in range(given_index + 1, index + 1) if _is_gone(owner, self._attempts[i])), None)
-        if gone_index is not None:
+        gone = next((a for a in attempts if a.member_ids is not None and owner.member_id not in a.member_ids), None)
+        if gone is not None:
             departure = logged_departure(owner, attempts, self._attempts[index + 1 : index + 1 + REJOIN_WITHIN])
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
@@ -165,10 +165,11 @@ class HandOvers:
             held=held,
             given=self._attempts[given_index],
             attempts=attempts,
-            is_gone=gone_index is not None,
-            gone=self._attempts[gone_index] if gone_index is not None else None,
+            first=first,
+            is_gone=gone is not None,
+            gone=gone,
             departure=departure,
-            inferred=self._inferred(index, owner.member_id) if gone_index is not None and departure is None else None,
+            inferred=self._inferred(index, owner.member_id) if gone is not None and departure is None else None,
             revoked=self._attempts[revoked_index] if revoked_index is not None else None,
         )
 
@@ -184,7 +185,3 @@ def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) 
     return next(
         (x for x in loads if x.node == preparing.node and since_ms < (x.at_ms or 0) <= (preparing.at_ms or 0)), None
     )
-
-
-def _is_gone(owner: MemberMetadata, attempt: Attempt) -> bool:
-    return attempt.member_ids is not None and owner.member_id not in attempt.member_ids

@@ -58,6 +58,8 @@ class ToldEpoch:
 def epochs_told(evidence: GroupEvidence, recorded: Sequence[Rebalance]) -> tuple[list[Rebalance], list[Contradiction]]:
     """Rows of the epochs that lines tell of and `recorded`, the rows from records, does not hold; and the lines that
     cannot be true beside those."""
+    if not any(line.kind in _EPOCH_LINES for line in evidence.lines):
+        return [], []
     known = frozenset(r.group_epoch for r in recorded)
     contradictions = _without_room(evidence.lines, recorded, known)
     forged = {ref for each in contradictions for ref in each.evidence}

@@ -28,17 +28,20 @@ REVOKED_CALLBACK_MS = 10
 RECENT_COMMIT_MS = 5_500
 """auto.commit.interval.ms is 5 s by default: an older commit is no sign of a member that commits when it lets go."""
 
+_RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, EvidenceTier.INFERRED
+"""Looked up once: in Python 3.11 a member of an enum takes longer to find than a mark's field to fill."""
+
 
 def recorded(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return Mark(bound=bound, at_ms=at_ms, tier=EvidenceTier.RECORDED, rank=rank, detail=detail, ref=ref)
+    return Mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref)
 
 
 def logged(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return Mark(bound=bound, at_ms=at_ms, tier=EvidenceTier.LOGGED, rank=rank, detail=detail, ref=ref)
+    return Mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref)
 
 
 def inferred(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return Mark(bound=bound, at_ms=at_ms, tier=EvidenceTier.INFERRED, rank=rank, detail=detail, ref=ref)
+    return Mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref)
 
 
 def own_stop_marks(line: LogEvent) -> list[Mark]:

@@ -20,11 +20,11 @@ class Silence:
         since, record = self._state.delivered_offset, self._state.attempts[index].record
         if since is None or record is None:
             return
-        for member_id, held in self._state.held_before.items():
-            first = self._state.commits.first_between(held, since, record.offset)
-            last = self._state.commits.last_between(held, since, record.offset)
-            if self._state.before and first is not None and last is not None and last[0] - first[0] > 1_000:
-                self._state.committers.add(self._state.before[member_id].client_id)
+        for member_id, member in (self._state.before or {}).items():
+            if member.client_id not in self._state.committers:
+                span_ms = self._state.commits.span_ms(self._state.held_before[member_id], since, record.offset)
+                if span_ms is not None and span_ms > 1_000:
+                    self._state.committers.add(member.client_id)
 
     def inferred(self, index: int, member_id: str) -> str:
         """How a member went, from its commits before the record in which it is missing."""

@@ -59,7 +59,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
 
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     """The owner stayed and gave up everything before it re-joined: after it was told, before the join phase ended."""
-    first = next((a for a in stretch.attempts if a.missing_to is None and not a.rewrite_seq), stretch.attempts[-1])
+    first = stretch.first
     marks: list[Mark] = []
     joined_at_ms, joined_ref = joined(stretch.attempts)
     if joined_at_ms is not None:

@@ -26,6 +26,8 @@ class Stretch:
     given: Attempt
     attempts: Sequence[Attempt]
     """After `given`, up to and with the one that gives it on."""
+    first: Attempt
+    """Of these the first that was tried: neither a gap nor a rewrite, if there is one."""
     is_gone: bool
     """The owner left the group meanwhile."""
     gone: Attempt | None

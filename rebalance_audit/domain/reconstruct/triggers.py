@@ -7,7 +7,6 @@ no line tells, the difference between two records does, as far as it can: `unkno
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Rebalance, Trigger, changed
@@ -209,12 +208,12 @@ def _believed(
     trigger: Trigger, attempt: Attempt, before: Members | None, after: Members | None, instance_ids: frozenset[str]
 ) -> Trigger | None:
     if after is None or attempt.record is None:
-        return replace(trigger, trigger=_static(trigger.trigger, trigger.members, before, instance_ids))
+        return changed(trigger, trigger=_static(trigger.trigger, trigger.members, before, instance_ids))
     if trigger.trigger in DEPARTURES and trigger.members:
         gone = tuple(m for m in trigger.members if m not in after)
         if not gone:
             return None
-        return replace(trigger, trigger=_static(trigger.trigger, gone, before, instance_ids), members=gone)
+        return changed(trigger, trigger=_static(trigger.trigger, gone, before, instance_ids), members=gone)
     if trigger.trigger == "member_joined" and trigger.members and not any(m in after for m in trigger.members):
         # It asked to join and was not there at the end: it may have gone again, so it is no cause unless it started it.
         return trigger if attempt.preparing is not None and attempt.preparing.ref in trigger.evidence else None
@@ -246,7 +245,7 @@ def _merged(triggers: list[Trigger]) -> list[Trigger]:
             same = set(seen.members) == set(trigger.members)
             if same and (seen.trigger == trigger.trigger or {seen.trigger, trigger.trigger} <= DEPARTURES):
                 keep = seen if seen.trigger != "member_left" else trigger
-                merged[at] = replace(keep, evidence=tuple(dict.fromkeys(seen.evidence + trigger.evidence)))
+                merged[at] = changed(keep, evidence=tuple(dict.fromkeys(seen.evidence + trigger.evidence)))
                 break
         else:
             merged.append(trigger)
