@@ -8,10 +8,11 @@ from rebalance_audit.domain.model import EvidenceTier, LogEvent, Rebalance, Trig
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
+from .between import loaded_between
 from .conversions import Downgrade
 from .departures import AS_IT_LEFT_MS, arrivals
 from .group_state import GroupState
-from .hand_overs import REJOIN_WITHIN, loaded_between
+from .hand_overs import REJOIN_WITHIN
 from .members import parse
 from .pauses import RECENT_COMMIT_MS
 from .silence import Silence

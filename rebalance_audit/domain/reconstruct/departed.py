@@ -58,22 +58,22 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
 
 def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
     """The end of the join phase that an eager owner took part in, and then did not ask for its assignment."""
-    given = stretch.given.value
+    given = stretch.between.given.value
     if given is None or given.protocol not in EAGER_ASSIGNORS:
         return None
-    ends = [a.stabilized for a in stretch.attempts[:-1] if a.stabilized is not None and a.record is None]
+    ends = [a.stabilized for a in stretch.between.attempts[:-1] if a.stabilized is not None and a.record is None]
     return (ends[-1].at_ms, ends[-1].ref) if ends and ends[-1].at_ms is not None else None
 
 
 def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: str | None) -> list[Mark]:
     """No line says when it went: it is missing in a record."""
-    gone = stretch.gone or stretch.attempts[-1]
+    gone = stretch.gone or stretch.between.attempts[-1]
     joined_at_ms, joined_ref = joined([gone])
     if joined_at_ms is None and gone.record is not None:
         joined_at_ms, joined_ref = gone.record.at_ms, gone.record.ref
     if joined_at_ms is None:
         return []
-    alive_at_ms = commit[0] if commit is not None else stretch.given.known_at_ms
+    alive_at_ms = commit[0] if commit is not None else stretch.between.given.known_at_ms
     if alive_at_ms is not None and trigger != "member_left":
         if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
             # Put out for not polling, it works on; nothing tells how long.

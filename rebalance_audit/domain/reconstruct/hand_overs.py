@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rebalance_audit.domain.model import LogEvent, Mark, Movement, changed
+from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
+from .between import Between, between
 from .clients import ClientLines
 from .commits import Commits, Resource
 from .departures import logged_departure
 from .members import resource_name
-from .resumes import resume_bounds, resume_line
+from .resumes import delivered_marks, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
 from .stretch import Stretch
 
@@ -47,7 +48,9 @@ class HandOvers:
         """The next attempt with a record after the one at `_index`."""
         self._until = _NO_END
         """The offset of its record."""
+        self._betweens: dict[int, Between] = {}
         self._stretches: dict[tuple[object, ...], tuple[Stretch, tuple[Mark, ...]]] = {}
+        self._delivered: tuple[Mark, ...] = ()
         self._resumes: dict[str, tuple[Mark, ...]] = {}
 
     def movement(
@@ -67,10 +70,10 @@ class HandOvers:
         revoked_in: str | None = None,
     ) -> Movement:
         """`held`: all the old owner gave up together, None if this alone; `assigned`: all the new one was given."""
-        if index != self._index:
-            self._turn_to(index)
         record = self._attempts[index].record
         assert record is not None
+        if index != self._index:
+            self._turn_to(index, record)
         stops: tuple[Mark, ...] = ()
         resumes: tuple[Mark, ...] = ()
         if old is not None and new is not None:
@@ -94,13 +97,14 @@ class HandOvers:
             evidence=tuple(dict.fromkeys(refs)),
         )
 
-    def _turn_to(self, index: int) -> None:
-        self._index, self._stretches, self._resumes = index, {}, {}
+    def _turn_to(self, index: int, record: GroupRecord) -> None:
+        self._index, self._betweens, self._stretches, self._resumes = index, {}, {}, {}
+        self._delivered = delivered_marks(record)
         self._following, self._until = None, _NO_END
         for i in range(index + 1, len(self._attempts)):
-            record = self._attempts[i].record
-            if record is not None:
-                self._following, self._until = self._attempts[i], record.offset
+            following = self._attempts[i].record
+            if following is not None:
+                self._following, self._until = self._attempts[i], following.offset
                 return
 
     def _stops(
@@ -117,11 +121,7 @@ class HandOvers:
         known = self._stretches.get(key)
         if known is None:
             held = frozenset({resource}) if held is None else held
-            stretch = self._stretch(old, resource, held, given_index, revoked_index)
-            if given is not None:
-                stretch = changed(stretch, given=given)
-            if fenced is not None:
-                stretch = changed(stretch, fenced=fenced)
+            stretch = self._stretch(old, resource, held, given_index, revoked_index, given, fenced)
             known = self._stretches[key] = stretch, tuple(stop_bounds(stretch, self._commits))
         own = [] if self._clients.is_empty else stop_line(known[0], resource, self._clients)
         return (*known[1], *own) if own else known[1]
@@ -135,7 +135,8 @@ class HandOvers:
         attempt, following = self._attempts[self._index], self._following
         known = self._resumes.get(new.member_id)
         if known is None:
-            known = self._resumes[new.member_id] = resume_bounds(new, assigned, attempt, following, self._commits)
+            bound = resume_bound(new, assigned, attempt, following, self._commits)
+            known = self._resumes[new.member_id] = (*self._delivered, *bound)
         own = [] if self._clients.is_empty else resume_line(new, resource, attempt, following, self._clients)
         return (*known, *own) if own else known
 
@@ -146,42 +147,38 @@ class HandOvers:
         held: frozenset[Resource],
         given_index: int,
         revoked_index: int | None,
+        given: Attempt | None,
+        fenced: LogEvent | None,
     ) -> Stretch:
         """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
-        index = self._index
-        attempts = self._attempts[given_index + 1 : index + 1]
-        departure = None
+        index, shared = self._index, self._between(given_index, given)
+        attempts, departure = shared.attempts, None
         gone = next((a for a in attempts if a.member_ids is not None and owner.member_id not in a.member_ids), None)
         if gone is not None:
             departure = logged_departure(owner, attempts, self._attempts[index + 1 : index + 1 + REJOIN_WITHIN])
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger="member_poll_timeout")
-        first = next((a for a in attempts if a.missing_to is None and not a.rewrite_seq), attempts[-1])
         return Stretch(
-            is_taken_over=loaded_between(self._loads, self._attempts[given_index], first) is not None,
             owner=owner,
             resource=resource,
             held=held,
-            given=self._attempts[given_index],
-            attempts=attempts,
-            first=first,
+            between=shared,
             is_gone=gone is not None,
             gone=gone,
             departure=departure,
             inferred=self._inferred(index, owner.member_id) if gone is not None and departure is None else None,
             revoked=self._attempts[revoked_index] if revoked_index is not None else None,
+            fenced=fenced,
         )
 
-
-def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) -> LogEvent | None:
-    """The line by which the coordinator that prepares `attempt` took the group over after `given`.
-
-    None where the log of the coordinator before is there: it would tell of a join phase that it had begun.
-    """
-    if given.lines or attempt.preparing is None or attempt.preparing.at_ms is None:
-        return None
-    since_ms, preparing = given.known_at_ms or 0, attempt.preparing
-    return next(
-        (x for x in loads if x.node == preparing.node and since_ms < (x.at_ms or 0) <= (preparing.at_ms or 0)), None
-    )
+    def _between(self, given_index: int, given: Attempt | None) -> Between:
+        """`given`: what gave the partition, where that is no attempt of the classic group."""
+        known = self._betweens.get(given_index) if given is None else None
+        if known is None:
+            attempts = self._attempts[given_index + 1 : self._index + 1]
+            before = self._attempts[given_index]
+            known = between(given or before, before, attempts, self._loads)
+            if given is None:
+                self._betweens[given_index] = known
+        return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.model import Mark
+from rebalance_audit.domain.model import GroupRecord, Mark
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
@@ -11,34 +11,32 @@ from .commits import Commits, Resource
 from .pauses import ASSIGNED_CALLBACK_MS, LINE_SLACK_MS, joined, own_start_marks, recorded
 
 
-def resume_bounds(
+def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
+    """When the assigned callbacks of new owners returned, by the record that gives to them all."""
+    detail = "the assigned callback follows the group record by 7 ms in the median"
+    return (
+        recorded("lower", record.at_ms, "the assignment was delivered", record.ref),
+        recorded("estimate", record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3),
+    )
+
+
+def resume_bound(
     owner: MemberMetadata, assigned: frozenset[Resource], attempt: Attempt, following: Attempt | None, commits: Commits
-) -> tuple[Mark, ...]:
-    """When the new owner's assigned callback returned, by what the coordinator wrote down."""
+) -> list[Mark]:
+    """By when one new owner's assigned callback had returned."""
     record = attempt.record
     if record is None:
-        return ()
+        return []
     until = following.record.offset if following is not None and following.record is not None else 1 << 62
-    marks = [
-        recorded("lower", record.at_ms, "the assignment was delivered", record.ref),
-        recorded(
-            "estimate",
-            record.at_ms + ASSIGNED_CALLBACK_MS,
-            "the assigned callback follows the group record by 7 ms in the median",
-            record.ref,
-            rank=3,
-        ),
-    ]
     commit = commits.first_between(assigned, record.offset, until)
     if commit is not None:
-        marks.append(recorded("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
-    elif following is not None and owner.member_id in (following.member_ids or ()):
+        return [recorded("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1])]
+    if following is not None and owner.member_id in (following.member_ids or ()):
         joined_at_ms, joined_ref = joined([following])
         if joined_at_ms is not None and not following.rewrite_seq:
-            marks.append(
-                recorded("upper", joined_at_ms + LINE_SLACK_MS, "the new owner joined the next rebalance", joined_ref)
-            )
-    return tuple(marks)
+            detail = "the new owner joined the next rebalance"
+            return [recorded("upper", joined_at_ms + LINE_SLACK_MS, detail, joined_ref)]
+    return []
 
 
 def resume_line(

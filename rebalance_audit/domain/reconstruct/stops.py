@@ -24,27 +24,19 @@ from .stretch import Stretch
 
 def stop_line(stretch: Stretch, resource: Resource, clients: ClientLines) -> list[Mark]:
     """The old owner's own word on when it let go of the partition."""
-    given_at_ms = stretch.given.known_at_ms or 0
-    until_ms = max((a.known_at_ms or 0) for a in stretch.attempts) + HEARTBEAT_MS
+    given_at_ms = stretch.between.given.known_at_ms or 0
+    until_ms = max((a.known_at_ms or 0) for a in stretch.between.attempts) + HEARTBEAT_MS
     line = clients.stop(stretch.owner.client_id, resource, given_at_ms, until_ms)
     return [] if line is None else own_stop_marks(line)
 
 
 def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     """When the old owner let go, by what the coordinator wrote down. The same for all it gave up together."""
-    since = stretch.given.record.offset if stretch.given.record else -1
-    last = stretch.attempts[-1]
+    between = stretch.between
+    given, last = between.given, between.attempts[-1]
+    since = given.record.offset if given.record else -1
     until = last.record.offset if last.record else 1 << 62
-    marks: list[Mark] = []
-    if stretch.given.known_at_ms is not None:
-        marks.append(
-            recorded(
-                "lower",
-                stretch.given.known_at_ms,
-                "the owner was given it then",
-                stretch.given.record.ref if stretch.given.record else None,
-            )
-        )
+    marks = [] if between.is_given is None else [between.is_given]
     commit = commits.last_between(stretch.held, since, until)
     if commit is not None:
         marks.append(recorded("lower", commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
@@ -59,42 +51,26 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
 
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     """The owner stayed and gave up everything before it re-joined: after it was told, before the join phase ended."""
-    first = stretch.first
-    marks: list[Mark] = []
-    joined_at_ms, joined_ref = joined(stretch.attempts)
-    if joined_at_ms is not None:
-        marks.append(
-            recorded("upper", joined_at_ms + LINE_SLACK_MS, "the join phase ended: it had re-joined", joined_ref)
-        )
-    told_at_ms = first.preparing.at_ms if first.preparing and not stretch.is_taken_over else None
-    started_it = first.preparing is not None and stretch.owner.member_id in str(
-        first.preparing.fields.get("reason", "")
-    )
-    if told_at_ms is not None and first.preparing is not None:
-        bound, slack = ("upper", LINE_SLACK_MS) if started_it else ("lower", -LINE_SLACK_MS)
-        detail = "its own re-join began the rebalance" if started_it else "nobody was told before the rebalance began"
-        marks.append(logged(bound, told_at_ms + slack, detail, first.preparing.ref))
+    between, preparing = stretch.between, stretch.between.first.preparing
+    told_at_ms, joined_at_ms = between.told_at_ms, between.joined_at_ms
+    started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
+    marks = [] if between.has_joined is None else [between.has_joined]
+    if told_at_ms is not None and preparing is not None and started_it:
+        detail = "its own re-join began the rebalance"
+        marks.append(logged("upper", told_at_ms + LINE_SLACK_MS, detail, preparing.ref))
+    elif between.is_told is not None:
+        marks.append(between.is_told)
     if commit is not None and joined_at_ms is not None:
         is_recent = commit[0] >= joined_at_ms - RECENT_COMMIT_MS
         if told_at_ms is not None and not started_it:
             is_recent = commit[0] >= told_at_ms - COMMIT_SLACK_MS
-        elif any(a.missing_to is not None for a in stretch.attempts):
+        elif any(a.missing_to is not None for a in between.attempts):
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
         if is_recent:
             marks.append(recorded("estimate", commit[0], "its last commit, made when it gave up", commit[1], rank=2))
-    if joined_at_ms is not None:
-        at_ms = joined_at_ms
-        if told_at_ms is not None:
-            # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
-            # and the others, on average, in its middle.
-            count = max(stretch.survivor_count, 1)
-            at_ms = told_at_ms + (joined_at_ms - told_at_ms) * (count + 1) // (2 * count)
-        marks.append(
-            inferred(
-                "estimate", at_ms, "between the rebalance's start and the end of the join phase", joined_ref, rank=5
-            )
-        )
+    if between.is_midway is not None:
+        marks.append(between.is_midway)
     return marks
 
 
@@ -103,7 +79,7 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
 
     Or another process took its group.instance.id while it worked: then it goes on until its next heartbeat.
     """
-    rewrite = stretch.attempts[-1]
+    rewrite = stretch.between.attempts[-1]
     assert rewrite.record is not None
     if stretch.fenced is not None and stretch.fenced.at_ms is not None:
         at_ms, ref = stretch.fenced.at_ms, stretch.fenced.ref
@@ -150,7 +126,7 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
                 "estimate", commit[0], "its last commit of the partition, made when it gave it up", commit[1], rank=2
             )
         )
-    after = [a for a in stretch.attempts if a.number > stretch.revoked.number]
+    after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]
     joined_at_ms, joined_ref = joined(after)
     if joined_at_ms is not None:
         marks.append(recorded("upper", joined_at_ms + LINE_SLACK_MS, "it had re-joined after giving it up", joined_ref))
