@@ -120,7 +120,7 @@ class Attempt:
 def classic_attempts(
     records: Iterable[GroupRecord], lines: Iterable[LogEvent]
 ) -> tuple[list[Attempt], list[Contradiction]]:
-    """All attempts in order, and what contradicts the rest and was not believed."""
+    """All attempts in order, and what contradicts the rest and was not believed. Records and lines come in order."""
     spine, contradicting = _from_records(records)
     told = _from_lines(lines)
     contradicting += _join(spine, told)
@@ -137,12 +137,11 @@ def _from_records(records: Iterable[GroupRecord]) -> tuple[list[Attempt], list[C
     other members or assignments: two logs of one partition, or a truncation. What stands later counts on from there.
     """
     contradicting: list[Contradiction] = []
-    ordered = sorted(records, key=lambda r: (r.topic, r.partition, r.offset))
     attempts: list[Attempt] = []
     incarnation = 0
     last: Attempt | None = None
     was_deleted = False
-    for record in ordered:
+    for record in records:
         value: GroupMetadataValue | None = record.record.value
         if value is None:
             was_deleted = True
@@ -255,8 +254,9 @@ class _Teller:
 
 def _from_lines(lines: Iterable[LogEvent]) -> list[Attempt]:
     teller = _Teller()
-    for line in sorted((x for x in lines if x.at_ms is not None), key=line_order):
-        teller.hear(line)
+    for line in lines:
+        if line.at_ms is not None:
+            teller.hear(line)
     return teller.attempts
 
 
@@ -362,7 +362,8 @@ def _number_uses(attempts: Sequence[Attempt]) -> None:
     for attempt in attempts:
         by_number.setdefault((attempt.number, attempt.rewrite_seq), []).append(attempt)
     for uses in by_number.values():
-        uses.sort(key=lambda a: (a.record is None, a.received is None and a.emptied is None))
+        if len(uses) > 1:
+            uses.sort(key=lambda a: (a.record is None, a.received is None and a.emptied is None))
         for use, attempt in enumerate(uses):
             attempt.use = use
 

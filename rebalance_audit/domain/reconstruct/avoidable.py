@@ -6,7 +6,7 @@ Among all balanced assignments those that let members keep most are the measure;
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from rebalance_audit.domain.model import Member, Movement, Rebalance, changed
@@ -17,27 +17,26 @@ BY_TOTAL = frozenset({"roundrobin", "sticky", "cooperative-sticky", "uniform"})
 
 def mark_avoidable(rebalance: Rebalance) -> Rebalance:
     """`is_avoidable` of each `moved` row. None where balance is not known: own assignors, different subscriptions."""
-    if not any(m.kind == "moved" for m in rebalance.movements):
+    moved = {m.resource: m for m in rebalance.movements if m.kind == "moved"}
+    if not moved or rebalance.outcome != "completed":
         return rebalance
     members = [m for m in rebalance.members if m.change != "left"]
-    if rebalance.outcome != "completed" or not _is_known(rebalance.assignor, members):
+    if not _is_known(rebalance.assignor, members):
         return rebalance
     owner_after = {r: m.member_id for m in members for r in m.assigned or ()}
-    moved = {m.resource: m for m in rebalance.movements if m.kind == "moved"}
-    new = {m.resource for m in rebalance.movements if m.kind == "assigned"}
     stayed = {m.member_id for m in members}
+    new = {m.resource for m in rebalance.movements if m.kind == "assigned"}
     owner_before = {r: owner for r, owner in owner_after.items() if r not in moved and r not in new}
     owner_before |= {r: m.from_member_id for r, m in moved.items() if m.from_member_id in stayed}
     verdicts: dict[str, bool | None] = {}
     for resources, eligible in _units(rebalance.assignor or "", owner_after, members):
         verdicts |= _judge(resources, eligible, owner_before, owner_after)
-    return changed(rebalance, movements=tuple(_judged(m, verdicts) for m in rebalance.movements))
+    return changed(rebalance, movements=tuple([_judged(m, verdicts) for m in rebalance.movements]))
 
 
 def _judged(movement: Movement, verdicts: Mapping[str, bool | None]) -> Movement:
-    if movement.kind != "moved" or verdicts.get(movement.resource) is None:
-        return movement
-    return changed(movement, is_avoidable=verdicts.get(movement.resource))
+    verdict = verdicts.get(movement.resource) if movement.kind == "moved" else None
+    return movement if verdict is None else changed(movement, is_avoidable=verdict)
 
 
 def _is_known(assignor: str | None, members: Iterable[Member]) -> bool:
@@ -69,15 +68,19 @@ def _judge(
     owner_after: Mapping[str, str],
 ) -> dict[str, bool | None]:
     lost: dict[str, list[str]] = defaultdict(list)
+    held, given = dict.fromkeys(eligible, 0), dict.fromkeys(eligible, 0)
     for resource in resources:
-        owner = owner_before.get(resource)
-        if owner is not None and owner != owner_after[resource]:
-            lost[owner].append(resource)
+        before, after = owner_before.get(resource), owner_after[resource]
+        if after not in given:
+            return dict.fromkeys(resources)
+        given[after] += 1
+        if before in held:
+            held[before] += 1
+        if before is not None and before != after:
+            lost[before].append(resource)
     everything: dict[str, bool | None] = dict.fromkeys(resources, False)
-    held = Counter(owner for r in resources if (owner := owner_before.get(r)) in eligible)
-    given = Counter(owner_after[r] for r in resources)
-    if not eligible or not set(given) <= set(eligible):
-        return dict.fromkeys(resources)
+    if not eligible:
+        return everything
     floor, larger = divmod(len(resources), len(eligible))
     if any(given[m] not in (floor, floor + 1) for m in eligible):
         return dict.fromkeys(resources)
@@ -88,9 +91,9 @@ def _judge(
         return everything
     # A member that gave up one and was given another could have kept the one; beyond that, one that was left with less
     # than it might have had.
-    swapped = {m: len(lost[m]) - max(0, held[m] - given[m]) for m in lost}
+    swapped = {m: len(lost[m]) - max(0, held.get(m, 0) - given.get(m, 0)) for m in lost}
     for taken in (swapped, {m: len(lost[m]) - swapped[m] for m in lost}):
-        for member in sorted(lost, key=lambda m: (given[m], m)):
+        for member in sorted(lost, key=lambda m: (given.get(m, 0), m)):
             for _ in range(min(taken[member], excess)):
                 everything[lost[member].pop()] = True
                 excess -= 1

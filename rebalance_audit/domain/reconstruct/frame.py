@@ -47,7 +47,7 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
     times = [t for t in (started_at_ms, joined_at_ms, delivered_at_ms, attempt.known_at_ms) if t is not None]
 
     earlier = range(index - 1, -1, -1)
-    before = next((attempts[i] for i in earlier if attempts[i].known_at_ms is not None), None)
+    before_ms = next((at_ms for i in earlier if (at_ms := attempts[i].known_at_ms) is not None), None)
     leader_before = next((led for i in earlier[:_LOOK_BACK] if (led := _leader(attempts[i])) is not None), None)
     leader = _leader(attempt)
     if attempt.rewrite_seq:
@@ -80,7 +80,7 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
         member_count=len(members) if members is not None else counted,
         static_member_count=None if members is None else sum(m.group_instance_id is not None for m in members),
         started_at_ms=started_at_ms,
-        started_lower_ms=before.known_at_ms if before else None,
+        started_lower_ms=before_ms,
         started_tier=EvidenceTier.LOGGED if started_at_ms is not None else EvidenceTier.UNKNOWN,
         joined_at_ms=joined_at_ms,
         assigned_at_ms=assigned_at_ms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempts import Attempt
@@ -12,6 +13,7 @@ from .commits import Commits, Resource
 from .conversions import Downgrade
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Holding:
     """Who held a partition last, and since which attempt."""

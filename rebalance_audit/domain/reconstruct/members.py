@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.protocols import consumer_protocol
 from rebalance_audit.domain.records import MemberMetadata
@@ -21,6 +22,7 @@ _CACHED_RESOURCES = 256
 bounded."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A member of one record with its embedded bytes read; None where they could not be."""

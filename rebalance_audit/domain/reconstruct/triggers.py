@@ -141,7 +141,7 @@ def recorded_triggers(
 
     `departures` says how each member went, as far as commits tell (see departures.infer).
     """
-    if before is None or after is None:
+    if before is None or after is None or before.keys() == after.keys():
         return []
     told = {m for t in known for m in t.members}
     instances_before = {m.group_instance_id: m.member_id for m in before.values() if m.group_instance_id}
