@@ -276,8 +276,8 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
         if line_attempt.rewrite_seq:
             continue
         candidates = [a for a in by_number.get(line_attempt.number, []) if not a.lines]
-        best = min(candidates, key=lambda a: _apart_ms(a, line_attempt), default=None)
-        if best is None or _apart_ms(best, line_attempt) > LINE_TO_RECORD_MS:
+        best = _nearest(candidates, line_attempt)
+        if best is None:
             continue
         best.preparing, best.stabilized = line_attempt.preparing, line_attempt.stabilized
         best.received, best.emptied = line_attempt.received, line_attempt.emptied
@@ -326,8 +326,8 @@ def _join_rewrites(spine: list[Attempt], told: list[Attempt]) -> None:
         if not line_attempt.rewrite_seq:
             continue
         candidates = [a for a in by_number.get(line_attempt.number, ()) if a.replaced is None]
-        best = min(candidates, key=lambda a: _apart_ms(a, line_attempt), default=None)
-        if best is not None and _apart_ms(best, line_attempt) <= LINE_TO_RECORD_MS:
+        best = _nearest(candidates, line_attempt)
+        if best is not None:
             best.replaced = line_attempt.replaced
     if spine:
         told[:] = [a for a in told if not a.rewrite_seq]
@@ -337,8 +337,15 @@ def _is_near(one: LogEvent, other: LogEvent) -> bool:
     return abs((one.at_ms or 0) - (other.at_ms or 0)) <= _ONE_OPERATION_MS
 
 
-def _apart_ms(one: Attempt, other: Attempt) -> int:
-    return abs((one.known_at_ms or 0) - (other.known_at_ms or 0))
+def _nearest(candidates: Iterable[Attempt], told: Attempt) -> Attempt | None:
+    """The one nearest in time, if it is near enough to be the same attempt."""
+    told_at_ms = told.known_at_ms or 0
+    best, best_ms = None, LINE_TO_RECORD_MS + 1
+    for attempt in candidates:
+        apart_ms = abs((attempt.known_at_ms or 0) - told_at_ms)
+        if apart_ms < best_ms:
+            best, best_ms = attempt, apart_ms
+    return best
 
 
 def _with_missing(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -129,11 +129,10 @@ class _Fold:
                         "returned",
                         resource,
                         index,
-                        old=old,
+                        holding=Holding(old, self._state.delivered_index),
                         new=p.member,
                         held=held,
                         assigned=assigned,
-                        given_index=self._state.delivered_index,
                         fenced=self._fenced(old, self._state.attempts[index]),
                     )
                 )
@@ -191,8 +190,9 @@ class _Fold:
             else:
                 change = "stayed" if self._state.knows(p.member) else "joined"
             members.append(self._member(p, rebalance, change, held))
+        returned = {p.member.group_instance_id for p in parsed.values()} - {None}
         for member_id, member in (self._state.before or {}).items():
-            if member_id not in parsed and not any(is_same(member, p.member) for p in parsed.values()):
+            if member_id not in parsed and member.group_instance_id not in returned:
                 held = self._state.held_before.get(member_id, frozenset())
                 gone = Parsed(member, None, frozenset(), frozenset())
                 members.append(self._member(gone, rebalance, "left", held))
@@ -212,20 +212,16 @@ class _Fold:
                     "returned" if same else "moved",
                     resource,
                     index,
-                    old=holding.member,
+                    holding=holding,
                     new=p.member,
                     held=held,
                     assigned=p.assigned or frozenset(),
-                    given_index=holding.attempt_index,
-                    revoked_index=holding.revoked_index,
-                    given=holding.given,
-                    revoked_in=holding.revoked_in,
                 )
             )
         for resource in sorted(self._state.holdings.keys() - assigned_to.keys()):
             holding = self._state.holdings[resource]
             if holding.revoked_in is None:
-                movements.append(self._hand_overs.movement("revoked", resource, index, old=holding.member))
+                movements.append(self._hand_overs.movement("revoked", resource, index, holding=holding))
                 self._state.holdings[resource] = changed(
                     holding, revoked_in=rebalance.rebalance_id, revoked_index=index
                 )

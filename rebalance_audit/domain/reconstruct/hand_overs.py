@@ -12,6 +12,7 @@ from .between import Between, between
 from .clients import ClientLines
 from .commits import Commits, Resource
 from .departures import logged_departure
+from .group_state import Holding
 from .members import resource_name
 from .resumes import delivered_marks, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
@@ -59,26 +60,24 @@ class HandOvers:
         resource: Resource,
         index: int,
         *,
-        old: MemberMetadata | None = None,
+        holding: Holding | None = None,
         new: MemberMetadata | None = None,
         held: frozenset[Resource] | None = None,
         assigned: frozenset[Resource] = frozenset(),
-        given_index: int = -1,
-        revoked_index: int | None = None,
-        given: Attempt | None = None,
         fenced: LogEvent | None = None,
-        revoked_in: str | None = None,
     ) -> Movement:
-        """`held`: all the old owner gave up together, None if this alone; `assigned`: all the new one was given."""
+        """From `holding` to `new`. `held`: all the old owner gave up together, None if this alone; `assigned`: all the
+        new one was given."""
         record = self._attempts[index].record
         assert record is not None
         if index != self._index:
             self._turn_to(index, record)
         stops: tuple[Mark, ...] = ()
         resumes: tuple[Mark, ...] = ()
-        if old is not None and new is not None:
-            stops = self._stops(old, resource, held, given_index, revoked_index, given, fenced)
+        if holding is not None and new is not None:
+            stops = self._stops(holding, resource, held, fenced)
             resumes = self._resumed(new, resource, assigned)
+        old = None if holding is None else holding.member
         refs = [record.ref, *[m.ref for m in (*stops, *resumes) if m.ref is not None]]
         return Movement(
             resource_type="partition",
@@ -90,7 +89,7 @@ class HandOvers:
             to_member_id=new.member_id if new else None,
             from_client_id=old.client_id if old else None,
             to_client_id=new.client_id if new else None,
-            revoked_in_rebalance_id=revoked_in,
+            revoked_in_rebalance_id=None if holding is None else holding.revoked_in,
             stop_marks=stops,
             resume_marks=resumes,
             first_commit_at_ms=None if new is None else self._commits.first_of(resource, record.offset, self._until),
@@ -108,30 +107,19 @@ class HandOvers:
                 return
 
     def _stops(
-        self,
-        old: MemberMetadata,
-        resource: Resource,
-        held: frozenset[Resource] | None,
-        given_index: int,
-        revoked_index: int | None,
-        given: Attempt | None,
-        fenced: LogEvent | None,
+        self, holding: Holding, resource: Resource, held: frozenset[Resource] | None, fenced: LogEvent | None
     ) -> tuple[Mark, ...]:
-        key = (old.member_id, given_index, revoked_index, resource if held is None or given is not None else None)
+        alone = resource if held is None or holding.given is not None else None
+        key = (holding.member.member_id, holding.attempt_index, holding.revoked_index, alone)
         known = self._stretches.get(key)
         if known is None:
             held = frozenset({resource}) if held is None else held
-            stretch = self._stretch(old, resource, held, given_index, revoked_index, given, fenced)
+            stretch = self._stretch(holding, resource, held, fenced)
             known = self._stretches[key] = stretch, tuple(stop_bounds(stretch, self._commits))
         own = [] if self._clients.is_empty else stop_line(known[0], resource, self._clients)
         return (*known[1], *own) if own else known[1]
 
-    def _resumed(
-        self,
-        new: MemberMetadata,
-        resource: Resource,
-        assigned: frozenset[Resource],
-    ) -> tuple[Mark, ...]:
+    def _resumed(self, new: MemberMetadata, resource: Resource, assigned: frozenset[Resource]) -> tuple[Mark, ...]:
         attempt, following = self._attempts[self._index], self._following
         known = self._resumes.get(new.member_id)
         if known is None:
@@ -141,17 +129,10 @@ class HandOvers:
         return (*known, *own) if own else known
 
     def _stretch(
-        self,
-        owner: MemberMetadata,
-        resource: Resource,
-        held: frozenset[Resource],
-        given_index: int,
-        revoked_index: int | None,
-        given: Attempt | None,
-        fenced: LogEvent | None,
+        self, holding: Holding, resource: Resource, held: frozenset[Resource], fenced: LogEvent | None
     ) -> Stretch:
         """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
-        index, shared = self._index, self._between(given_index, given)
+        owner, index, shared = holding.member, self._index, self._between(holding)
         attempts, departure = shared.attempts, None
         gone = next((a for a in attempts if a.member_ids is not None and owner.member_id not in a.member_ids), None)
         if gone is not None:
@@ -168,17 +149,16 @@ class HandOvers:
             gone=gone,
             departure=departure,
             inferred=self._inferred(index, owner.member_id) if gone is not None and departure is None else None,
-            revoked=self._attempts[revoked_index] if revoked_index is not None else None,
+            revoked=self._attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
         )
 
-    def _between(self, given_index: int, given: Attempt | None) -> Between:
-        """`given`: what gave the partition, where that is no attempt of the classic group."""
-        known = self._betweens.get(given_index) if given is None else None
-        if known is None:
-            attempts = self._attempts[given_index + 1 : self._index + 1]
-            before = self._attempts[given_index]
-            known = between(given or before, before, attempts, self._loads)
-            if given is None:
-                self._betweens[given_index] = known
+    def _between(self, holding: Holding) -> Between:
+        since = holding.attempt_index
+        known = self._betweens.get(since)
+        if known is None or holding.given is not None:
+            before, attempts = self._attempts[since], self._attempts[since + 1 : self._index + 1]
+            known = between(holding.given or before, before, attempts, self._loads)
+            if holding.given is None:
+                self._betweens[since] = known
         return known
