@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 
 from rebalance_audit.domain.model import LogEvent, LogKind
 
@@ -21,7 +22,7 @@ class ClientLines:
         self._stops: dict[str, list[LogEvent]] = {}
         self._starts: dict[str, list[LogEvent]] = {}
         told = [x for x in lines if (x.kind in _STOPS or x.kind in _STARTS) and x.at_ms is not None]
-        for line in sorted(told, key=lambda x: x.at_ms or 0):
+        for line in sorted(told, key=_at_ms):
             client_id = line.fields.get("client_id")
             if client_id is not None:
                 by_client = self._stops if line.kind in _STOPS else self._starts
@@ -30,16 +31,22 @@ class ClientLines:
 
     def stop(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
         """The last line in that time by which the client let go of the partition."""
-        return self._find(reversed(self._stops.get(client_id, [])), resource, after_ms, before_ms)
+        lines = _within(self._stops.get(client_id, []), after_ms, before_ms)
+        return _naming(reversed(lines), resource)
 
     def start(self, client_id: str, resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
         """The first line in that time by which the client was given the partition."""
-        return self._find(iter(self._starts.get(client_id, [])), resource, after_ms, before_ms)
+        return _naming(_within(self._starts.get(client_id, []), after_ms, before_ms), resource)
 
-    @staticmethod
-    def _find(lines: Iterable[LogEvent], resource: Resource, after_ms: int, before_ms: int) -> LogEvent | None:
-        name = f"{resource[0]}-{resource[1]}"
-        for line in lines:
-            if after_ms <= (line.at_ms or 0) <= before_ms and name in line.fields.get("partitions", ()):
-                return line
-        return None
+
+def _at_ms(line: LogEvent) -> int:
+    return line.at_ms or 0
+
+
+def _within(lines: Sequence[LogEvent], after_ms: int, before_ms: int) -> Sequence[LogEvent]:
+    return lines[bisect_left(lines, after_ms, key=_at_ms) : bisect_right(lines, before_ms, key=_at_ms)]
+
+
+def _naming(lines: Iterable[LogEvent], resource: Resource) -> LogEvent | None:
+    name = f"{resource[0]}-{resource[1]}"
+    return next((line for line in lines if name in line.fields.get("partitions", ())), None)

@@ -7,6 +7,7 @@ no line tells, the difference between two records does, as far as it can: `unkno
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Rebalance, Trigger, changed
@@ -85,7 +86,8 @@ def logged_triggers(
                 evidence=(line.ref,),
             )
         )
-    return _merged([t for t in (_believed(t, attempt, before, after, instance_ids) for t in found) if t is not None])
+    believed = [_believed(t, attempt, before, after, instance_ids) for t in found]
+    return _merged([t for t in believed if t is not None])
 
 
 def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
@@ -267,5 +269,5 @@ def with_triggers(rebalance: Rebalance, triggers: Sequence[Trigger]) -> Rebalanc
         trigger_detail=first.detail,
         expected=first.trigger in EXPECTED,
         expected_reason=EXPECTED.get(first.trigger),
-        evidence=tuple(dict.fromkeys((*rebalance.evidence, *(ref for t in triggers for ref in t.evidence)))),
+        evidence=tuple(dict.fromkeys(chain(rebalance.evidence, *[t.evidence for t in triggers]))),
     )

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from typing import Any
+
+import pytest
+
+from rebalance_audit.domain.frozen import changed, quick
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    kind: str
+    number: int | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@quick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quick:
+    kind: str
+    number: int | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Placed:
+    one: int
+    other: int = 2
+
+
+@pytest.mark.parametrize("given", [{"kind": "a"}, {"kind": "a", "number": 0}, {"kind": "a", "values": {"b": None}}])
+def test_it_holds_and_shows_what_a_dataclass_does(given: dict[str, Any]) -> None:
+    plain, made = Plain(**given), Quick(**given)
+    assert {f.name: getattr(made, f.name) for f in fields(made)} == {
+        f.name: getattr(plain, f.name) for f in fields(plain)
+    }
+    assert repr(made) == repr(plain).replace("Plain", "Quick")
+    assert type(made) is Quick
+
+
+def test_it_is_frozen_and_has_no_other_attributes() -> None:
+    for made in (Quick(kind="a"), changed(Quick(kind="a"), number=1)):
+        with pytest.raises(FrozenInstanceError):
+            made.kind = "b"  # type: ignore[misc]
+    assert not hasattr(Placed(1), "__dict__")
+
+
+def test_default_factories_are_called_for_each() -> None:
+    assert Quick(kind="a").values is not Quick(kind="a").values
+
+
+def test_fields_are_given_as_the_dataclass_wants_them() -> None:
+    assert Placed(1) == Placed(one=1, other=2)
+    assert hash(Placed(1)) == hash(Placed(1, 2)) != hash(Placed(1, 3))
+    for wrong in ({}, {"kind": "a", "unknown": 1}):
+        with pytest.raises(TypeError):
+            Quick(**wrong)
+    with pytest.raises(TypeError):
+        Quick("a")  # type: ignore[misc]
+
+
+def test_a_change_leaves_the_first_as_it_was() -> None:
+    first = Quick(kind="a", values={"b": 1})
+    second = changed(first, kind="c", number=3)
+    assert second == replace(first, kind="c", number=3)
+    assert first == Quick(kind="a", values={"b": 1})
+    with pytest.raises(AttributeError):
+        changed(first, unknown=1)
+
+
+def test_it_survives_pickling() -> None:
+    first = Quick(kind="a", number=1)
+    assert pickle.loads(pickle.dumps(first)) == first
