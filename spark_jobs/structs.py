@@ -8,6 +8,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -55,6 +56,27 @@ class Lists:
     def around(self, items: pa.Array) -> pa.ListArray:
         """The same lists around other items."""
         return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), items)
+
+    def of_fields(self, names: Sequence[str]) -> Lists:
+        """The same lists with only these fields of their items, which are structs."""
+        told = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
+        return Lists(pa.StructArray.from_arrays([told[name] for name in names], names), self.offsets)
+
+    def without_repeats(self) -> tuple[Lists, list[int]]:
+        """Each list that is not equal to the one before it, and the place of every list among these."""
+        begins = np.array(self.offsets)
+        sizes = np.diff(begins)
+        before = pa.array(np.maximum(np.arange(begins[-1]) - np.repeat(sizes, sizes), 0))
+        is_other = np.zeros(begins[-1], bool)
+        for column in self.items.flatten():
+            is_same = pc.equal(column, column.take(before)).fill_null(False)
+            is_other |= ~is_same.to_numpy(zero_copy_only=False)
+        others = np.concatenate([[0], np.cumsum(is_other)])[begins]
+        is_new = (np.diff(others) > 0) | (np.diff(sizes, prepend=-1) != 0)
+        kept = self.items.filter(pa.array(np.repeat(is_new, sizes)))
+        offsets: list[int] = [0, *np.cumsum(sizes[is_new]).tolist()]
+        places: list[int] = (np.cumsum(is_new) - 1).tolist()
+        return Lists(kept, offsets), places
 
 
 def lists_of(column: pa.ListArray) -> Lists:

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
-from rebalance_audit.domain.model import Mark
+
+class Told(Protocol):
+    """A mark, or the part of its row that counts here: all but the ref."""
+
+    @property
+    def bound(self) -> str: ...
+    @property
+    def at_ms(self) -> int: ...
+    @property
+    def tier(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def detail(self) -> str: ...
 
 
-def bounds(marks: Sequence[Mark]) -> tuple[int | None, int | None]:
-    """(lower, upper). Bounds that exclude each other come from clocks apart: neither is trusted further."""
-    lower = max((m.at_ms for m in marks if m.bound == "lower"), default=None)
-    upper = min((m.at_ms for m in marks if m.bound == "upper"), default=None)
+AnyMark = TypeVar("AnyMark", bound=Told)
+
+
+def weigh(marks: Iterable[AnyMark]) -> tuple[int | None, int | None, AnyMark | None]:
+    """(lower, upper, best estimate), in one pass. Bounds that exclude each other come from clocks apart: neither is
+    trusted further."""
+    lower: int | None = None
+    upper: int | None = None
+    best: AnyMark | None = None
+    for mark in marks:
+        bound, at_ms = mark.bound, mark.at_ms
+        if bound == "lower":
+            if lower is None or at_ms > lower:
+                lower = at_ms
+        elif bound == "upper":
+            if upper is None or at_ms < upper:
+                upper = at_ms
+        elif best is None or mark.rank < best.rank:
+            best = mark
     if lower is not None and upper is not None and lower > upper:
-        return upper, lower
-    return lower, upper
+        lower, upper = upper, lower
+    return lower, upper, best
 
 
-def best_estimate(marks: Sequence[Mark]) -> Mark | None:
-    return min((m for m in marks if m.bound == "estimate"), key=lambda m: m.rank, default=None)
+def bounds(marks: Iterable[Told]) -> tuple[int | None, int | None]:
+    return weigh(marks)[:2]
+
+
+def best_estimate(marks: Iterable[AnyMark]) -> AnyMark | None:
+    return weigh(marks)[2]
 
 
 def inside(at_ms: int, lower: int | None, upper: int | None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 
@@ -45,3 +47,19 @@ def test_a_null_list_is_an_empty_one_also_in_a_slice() -> None:
     lists = lists_of(pa.array([[9], [1, 2], None, [3]], pa.list_(pa.int64())).slice(1))
     assert (lists.items.to_pylist(), lists.offsets) == ([1, 2, 3], [0, 2, 2, 3])
     assert lists.around(lists.items).to_pylist() == [[1, 2], [], [3]]
+
+
+def test_lists_equal_to_the_one_before_are_kept_once() -> None:
+    a, b, unknown = {"n": 1, "s": "a"}, {"n": 1, "s": "b"}, {"n": 1, "s": None}
+    lists = [[a, b], [a, b], [a], [], None, [b], [a, b], [unknown], [unknown]]
+    column = pa.array([[b], *lists], pa.list_(pa.struct({"n": pa.int64(), "s": pa.string()}))).slice(1)
+    kept, places = lists_of(column).without_repeats()
+    rows = kept.items.to_pylist()
+    distinct = [rows[start:end] for start, end in pairwise(kept.offsets)]
+    assert distinct == [[a, b], [a], [], [b], [a, b], [unknown], [unknown]], "an unknown value is equal to none"
+    assert [distinct[place] for place in places] == [one or [] for one in lists]
+
+
+def test_no_lists_have_no_repeats() -> None:
+    kept, places = lists_of(pa.array([], pa.list_(pa.struct({"n": pa.int64()})))).without_repeats()
+    assert (kept.items.to_pylist(), kept.offsets, places) == ([], [0], [])
