@@ -87,6 +87,8 @@ class NodeClock:
         """
         if self.zone is not None:
             return to_utc_ms(local_at_ms, self.zone, not_before_ms=not_before_ms)
+        if len(self.offsets) == 1:
+            return local_at_ms - self.offsets[0][1]
         instants = [
             local_at_ms - offset_ms
             for at, (from_ms, offset_ms) in enumerate(self.offsets)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from rebalance_audit.domain.belonging import ClusterFacts, Route, groups_by_route, routes_of
@@ -31,6 +32,7 @@ from rebalance_audit.domain.model import (
     SourceRecord,
     changed,
 )
+from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
 
 Event = GroupRecord | ConnectRecord | LogEvent
@@ -78,11 +80,16 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
     Reading a line's text again would cost five times as much and say the same.
     """
     if row["source_kind"] == "log":
-        told = json.loads(row["detail"])
+        told, _ = _read_json(row["detail"])
         return LogEvent(
-            kind=LogKind(row["kind"]), ref=row["ref"], node=row["node"], local_at_ms=row["at_ms"], at_ms=told["at_ms"],
-            group_id=row["group_id"], fields={name: _plain(value) for name, value in told["fields"].items()},
+            kind=_KINDS[row["kind"]], ref=row["ref"], node=row["node"], local_at_ms=row["at_ms"], at_ms=told["at_ms"],
+            group_id=row["group_id"], fields=_with_tuples(told["fields"]),
             coordinator_broker_id=told["coordinator_broker_id"], could_be_forged="could_be_forged" in told,
+        )  # fmt: skip
+    if row["source_kind"] == "record":
+        return GroupRecord(
+            ref=row["ref"], at_ms=row["at_ms"], topic=row["topic"], partition=row["partition"], offset=row["offset"],
+            record=decode_record(row["key"], row["value"]),
         )  # fmt: skip
     decoded = decode_source(
         SourceRecord(
@@ -95,13 +102,24 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
             value=row["value"],
         )
     )
-    assert isinstance(decoded, GroupRecord | ConnectRecord)
+    assert isinstance(decoded, ConnectRecord)
     return decoded
 
 
-def _plain(value: Any) -> Any:
+_KINDS = {kind.value: kind for kind in LogKind}
+_read_json = json.JSONDecoder().raw_decode
+
+
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON knows no tuples; events have no lists."""
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
+    for name, value in fields.items():
+        if isinstance(value, list):
+            fields[name] = _as_tuple(value)
+    return fields
+
+
+def _as_tuple(values: list[Any]) -> tuple[Any, ...]:
+    return tuple(_as_tuple(value) if isinstance(value, list) else value for value in values)
 
 
 # ---- all of one group
@@ -111,8 +129,7 @@ def settled(lines: Iterable[LogEvent], clocks: Mapping[str, NodeClock]) -> list[
     """The lines with their instants. A line whose layout has a zone keeps its own; a node without a clock is on UTC."""
     found = []
     latest: dict[str, int] = {}
-    for line in sorted(lines, key=_place_in_file):
-        file = line.ref.rpartition("@")[0]
+    for (file, _), line in sorted([(_place_in_file(line), line) for line in lines], key=itemgetter(0)):
         if line.at_ms is None:
             clock = clocks.get(line.node, _UTC)
             at_ms = clock.to_utc_ms(line.local_at_ms, not_before_ms=latest.get(file))
@@ -159,7 +176,7 @@ def group_evidence(
         cluster_id=cluster_id,
         group_id=group_id,
         records=tuple(sorted(records, key=_place_in_topic)),
-        marks=tuple(sorted(marks, key=lambda m: (m.topic, m.partition, m.first_offset))),
+        marks=tuple(sorted(marks, key=_place_of_mark)),
         lines=tuple(settled(lines, clocks)),
         statuses=tuple(sorted(statuses, key=_place_in_topic)),
         configs=tuple(sorted(configs, key=_place_in_topic)),
@@ -167,8 +184,8 @@ def group_evidence(
     )
 
 
-def _place_in_topic(record: GroupRecord | ConnectRecord) -> tuple[str, int, int]:
-    return record.topic, record.partition, record.offset
+_place_in_topic = attrgetter("topic", "partition", "offset")
+_place_of_mark = attrgetter("topic", "partition", "first_offset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

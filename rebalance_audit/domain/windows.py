@@ -44,6 +44,9 @@ def reconstruct_in_windows(
     if ahead is not None and is_connect_group(gather([piece for _, piece in held])):
         held += [ahead, *coming]
         ahead = None
+    if ahead is None:  # as nearly always: nothing to bring into line with what was said before
+        yield reconstruct(gather([piece for _, piece in held]))
+        return
     latest: dict[Hashable, GroupRecord] = {}
     numbers = _Numbers()
     seam: _Seam | None = None

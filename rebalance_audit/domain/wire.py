@@ -147,13 +147,13 @@ class Reader:
         self.at = at
         return value & 0xFFFFFFFF
 
-    def _length(self, field: str, classic: Callable[[str], int]) -> int | None:
-        """The length or count before a string, bytes or an array; None is null.
+    def _length(self, field: str, size: int, read: Callable[[bytes, int], tuple[int]]) -> int | None:
+        """The length or count before a string, bytes or an array, in classic versions of `size` bytes; None is null.
 
         Null is -1, but Kafka takes any negative number for it, and a compact length that is negative as a Java int.
         """
-        size = self.uvarint(field) - 1 if self.flexible else classic(field)
-        return None if size < 0 or size > MAX_INT32 else size
+        length = self.uvarint(field) - 1 if self.flexible else read(self.buf, self._advance(size, field))[0]
+        return None if length < 0 or length > MAX_INT32 else length
 
     def _no_null(self, start: int, field: str) -> DecodeError:
         """For a length that means null where there must be something."""
@@ -162,43 +162,46 @@ class Reader:
 
     def _text(self, size: int, field: str) -> str:
         start = self.at
+        end = start + size
         if size > _MAX_STRING_BYTES:
             raise self.error(DecodeReason.BAD_VALUE, start, field)
-        content = self.take(size, field)
+        if end > self.end:
+            raise self.error(DecodeReason.SHORT_BUFFER, start, field)
+        self.at = end
         try:
-            return content.decode("utf-8")
+            return self.buf[start:end].decode()
         except UnicodeDecodeError as refused:
             raise self.error(DecodeReason.BAD_UTF8, start + refused.start, field) from None
 
     def nullable_string(self, field: str) -> str | None:
-        size = self._length(field, self.int16)
+        size = self._length(field, 2, _INT16)
         return None if size is None else self._text(size, field)
 
     def string(self, field: str) -> str:
         start = self.at
-        size = self._length(field, self.int16)
+        size = self._length(field, 2, _INT16)
         if size is None:
             raise self._no_null(start, field)
         return self._text(size, field)
 
     def nullable_bytes(self, field: str) -> bytes | None:
-        size = self._length(field, self.int32)
+        size = self._length(field, 4, _INT32)
         return None if size is None else self.take(size, field)
 
     def bytes_(self, field: str) -> bytes:
         start = self.at
-        size = self._length(field, self.int32)
+        size = self._length(field, 4, _INT32)
         if size is None:
             raise self._no_null(start, field)
         return self.take(size, field)
 
     def nullable_array(self, field: str, read: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        count = self._length(field, self.int32)
+        count = self._length(field, 4, _INT32)
         return None if count is None else self.items(count, field, read)
 
     def array(self, field: str, read: Callable[[Reader], T]) -> tuple[T, ...]:
         start = self.at
-        count = self._length(field, self.int32)
+        count = self._length(field, 4, _INT32)
         if count is None:
             raise self._no_null(start, field)
         return self.items(count, field, read)
