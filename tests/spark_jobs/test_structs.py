@@ -6,10 +6,12 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain.measure import measure
-from rebalance_audit.domain.model import to_row
+from rebalance_audit.domain.model import EvidenceTier, Mark, Movement, Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from spark_jobs.grouped import struct_of
 from spark_jobs.stage_measure import measure_rows
@@ -37,6 +39,45 @@ def test_measuring_columns_gives_what_measuring_each_rebalance_gives(rebalances:
     expected = rows_to_table(TABLE, [to_row(measure(r)) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
     measured = pa.Table.from_batches(measure_rows(iter(unmeasured.to_batches(max_chunksize=50))))
     assert measured.to_pylist() == expected.to_pylist()
+
+
+MARKS = st.lists(
+    st.builds(
+        Mark,
+        bound=st.sampled_from(["lower", "upper", "estimate"]),
+        at_ms=st.integers(0, 400),
+        tier=st.sampled_from([tier.value for tier in EvidenceTier]),
+        rank=st.integers(1, 3),
+        detail=st.sampled_from(["its commit", "its log"]),
+        ref=st.sampled_from(["a", "b"]),
+    ),
+    max_size=4,
+).map(tuple)
+
+
+@given(st.data())
+def test_columns_with_any_marks_are_measured_as_each_rebalance_is(data: st.DataObject) -> None:
+    few_marks = st.sampled_from(data.draw(st.lists(MARKS, min_size=1, max_size=3)))
+    movement = st.builds(
+        Movement,
+        resource_type=st.just("partition"),
+        resource=st.just("orders-0"),
+        kind=st.sampled_from(["moved", "returned", "restarted", "assigned", "revoked"]),
+        is_avoidable=st.sampled_from([None, True, False]),
+        stop_marks=few_marks,
+        resume_marks=few_marks,
+        first_commit_at_ms=st.sampled_from([None, 200]),
+    )
+    rows = [
+        Rebalance(cluster_id="c", rebalance_id=str(n), group_id="g", resource_count=count, movements=tuple(movements))
+        for n, (count, movements) in enumerate(
+            data.draw(st.lists(st.tuples(st.sampled_from([None, 6]), st.lists(movement, max_size=6)), max_size=4))
+        )
+    ]
+    unmeasured = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])
+    expected = rows_to_table(TABLE, [to_row(measure(r)) | {"place": n} for n, r in enumerate(rows)])
+    measured = list(measure_rows(iter(unmeasured.to_batches())))
+    assert [row for batch in measured for row in batch.to_pylist()] == expected.to_pylist()
 
 
 def test_nothing_makes_an_empty_array() -> None:
