@@ -13,16 +13,17 @@ class WarehouseError(Exception):
     """The warehouse cannot be used as asked: one sentence with the fault, the place and the remedy."""
 
 
+def located(uri: str) -> tuple[pafs.FileSystem, str]:
+    """The file system that a path or an object-store URL is on, and its name there."""
+    return pafs.FileSystem.from_uri(uri) if "://" in uri else (pafs.LocalFileSystem(), uri)
+
+
 class Files:
     """The few small files beside the tables, on a folder or an object store. A write appears whole or not at all."""
 
     def __init__(self, location: str) -> None:
         self.is_local = "://" not in location
-        if self.is_local:
-            self.root = os.path.abspath(os.path.expanduser(location))
-            self.fs: pafs.FileSystem = pafs.LocalFileSystem()
-        else:
-            self.fs, self.root = pafs.FileSystem.from_uri(location)
+        self.fs, self.root = located(os.path.abspath(os.path.expanduser(location)) if self.is_local else location)
         self.uri = self.root if self.is_local else location.rstrip("/")
 
     def path(self, name: str) -> str:

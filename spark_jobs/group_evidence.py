@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain.belonging import ClusterFacts, Route, groups_by_route, named_members, routes_of
-from rebalance_audit.domain.clocks import NodeClock, pairs_by_node
+from rebalance_audit.domain.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.evidence import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent
@@ -24,17 +24,6 @@ PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
 """Of each node, six hours and kind of line that names a generation or epoch, so many may vote on its clock: enough to
 outvote outliers, few enough to decode again. Which ones depends on the evidence alone, not on when it came."""
-
-_STRETCHES = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("node", pa.string()),
-        ("from_local_ms", pa.int64()),
-        ("to_local_ms", pa.int64()),
-        ("region", pa.string()),
-        ("utc_offset_ms", pa.int64()),
-    ]
-)
 
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
@@ -72,7 +61,7 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    events = _relation(warehouse, "silver.group_event", event_version)
+    events = relation(warehouse, "silver.group_event", event_version)
     zones = _zones(warehouse, source_version)
     if events is None:
         return []
@@ -80,12 +69,13 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
         "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
     )
     value = "coalesce(json_extract(detail, '$.value.generation'), json_extract(detail, '$.value.epoch'))::BIGINT"
+    kinds = ", ".join(f"'{kind}'" for kind in PAIRED_KINDS)
     with duckdb.connect() as db:
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
         db.execute(
             f"""
             CREATE TABLE line AS SELECT *, {number} number FROM {events}
-            WHERE source_kind = 'log' AND group_id IS NOT NULL AND number IS NOT NULL
+            WHERE source_kind = 'log' AND kind IN ({kinds}) AND group_id IS NOT NULL AND number IS NOT NULL
             QUALIFY row_number() OVER (PARTITION BY cluster_id, node, kind, at_ms // {STRETCH_MS} ORDER BY at_ms, ref)
                     <= {PAIRS_PER_STRETCH}
             """
@@ -149,24 +139,9 @@ def settings_of(clocks: Clocks) -> dict[str, Any]:
     }
 
 
-def stretches_of(clocks: Clocks) -> pa.Table:
-    """How local times become instants, as a small table: of each node and stretch of local time, where the offset
-    changes by itself the region, else the offset."""
-    rows = [
-        {
-            "cluster_id": cluster_id, "node": node, "from_local_ms": from_ms, "to_local_ms": to_ms,
-            "region": clock.region, "utc_offset_ms": offset_ms,
-        }
-        for cluster_id, by_node in clocks.items()
-        for node, clock in by_node.items()
-        for from_ms, to_ms, offset_ms in clock.local_stretches()
-    ]  # fmt: skip
-    return pa.Table.from_pylist(rows, _STRETCHES)
-
-
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
     """Where events that name no group belong, as far as all events up to this version tell."""
-    events = _relation(warehouse, "silver.group_event", version)
+    events = relation(warehouse, "silver.group_event", version)
     if events is None:
         return Belonging({}, {})
     facts: dict[str, ClusterFacts] = defaultdict(ClusterFacts)
@@ -243,17 +218,18 @@ def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
             ("silver.group_event", "at_ms", "source_kind <> 'log'"),
             ("silver.commit_mark", "last_at_ms", "true"),
         ):
-            relation = _relation(warehouse, table, None)
-            if relation is None:
+            rows = relation(warehouse, table, None)
+            if rows is None:
                 continue
-            sql = f"SELECT cluster_id, max({column}) FROM {relation} WHERE {where} GROUP BY 1"
+            sql = f"SELECT cluster_id, max({column}) FROM {rows} WHERE {where} GROUP BY 1"
             for cluster_id, at_ms in db.execute(sql).fetchall():
                 if at_ms is not None:
                     found[cluster_id] = max(found.get(cluster_id, at_ms), at_ms)
     return found
 
 
-def _relation(warehouse: Warehouse, table: str, version: int | None) -> str | None:
+def relation(warehouse: Warehouse, table: str, version: int | None) -> str | None:
+    """The table at this version as DuckDB reads it; None if there is nothing."""
     files = warehouse.files(table, version)
     if not files:
         return None

@@ -11,44 +11,33 @@ import pyarrow as pa
 
 Rows = list[dict[str, Any]]
 FLUSH_ROWS = 500
-ArrayMaker = Callable[[list[Any], pa.DataType], pa.Array]
 
 
 def each_group(
     key: Sequence[str],
     out: Mapping[str, pa.DataType],
-    do: Callable[[tuple[Any, ...], Any], Iterator[tuple[str, Any]]],
-    *,
-    makers: Mapping[str, ArrayMaker] | None = None,
-    is_streamed: bool = False,
+    do: Callable[[tuple[Any, ...], Rows], Iterator[tuple[str, Any]]],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For input sorted by `key`: `do(key, rows)` yields (output column, row); the other output columns are null.
-
-    A row is a dict, or whatever the column's maker takes. `rows` is a list; `is_streamed`: an iterator, for groups that
-    may be larger than the memory.
-    """
+    """For input sorted by `key`: `do(key, rows)` yields (output column, row); the other output columns are null."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
         waiting: dict[str, list[Any]] = {column: [] for column in out}
         for values, members in groupby(rows, key=itemgetter(*key)):
-            for column, row in do(values if len(key) > 1 else (values,), members if is_streamed else list(members)):
+            for column, row in do(values if len(key) > 1 else (values,), list(members)):
                 waiting[column].append(row)
                 if len(waiting[column]) >= FLUSH_ROWS:
-                    yield _batch(out, column, waiting.pop(column), makers or {})
+                    yield _batch(out, column, waiting.pop(column))
                     waiting[column] = []
         for column, left in waiting.items():
             if left:
-                yield _batch(out, column, left, makers or {})
+                yield _batch(out, column, left)
 
     return run
 
 
-def _batch(
-    out: Mapping[str, pa.DataType], column: str, rows: list[Any], makers: Mapping[str, ArrayMaker]
-) -> pa.RecordBatch:
-    make = makers.get(column, pa.array)
-    arrays = [make(rows, type_) if name == column else pa.nulls(len(rows), type_) for name, type_ in out.items()]
+def _batch(out: Mapping[str, pa.DataType], column: str, rows: list[Any]) -> pa.RecordBatch:
+    arrays = [pa.array(rows, type_) if name == column else pa.nulls(len(rows), type_) for name, type_ in out.items()]
     return pa.RecordBatch.from_arrays(arrays, names=list(out))
 
 

@@ -65,10 +65,16 @@ class Run:
     @contextmanager
     def staged(self, table: str, data: DataFrame) -> Iterator[list[str]]:
         """The rows as Parquet files that belong to no table yet. Gone afterwards, unless a commit linked them."""
-        folder = f"{self.warehouse.location}/staging/{uuid.uuid4().hex}"
-        try:
+        with self.staging_folder() as folder:
             data.write.mode("overwrite").parquet(folder)
             yield self.warehouse.parquet_files(folder)
+
+    @contextmanager
+    def staging_folder(self) -> Iterator[str]:
+        """Where tasks may write files that belong to no table yet. Gone afterwards, as in `staged`."""
+        folder = f"{self.warehouse.location}/staging/{uuid.uuid4().hex}"
+        try:
+            yield folder
         finally:
             if "://" not in folder:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -31,6 +31,7 @@ from rebalance_audit.warehouse import WarehouseError
 from spark_jobs import commits, record_files
 from spark_jobs.commit_marks import SPARK_MARK, boundaries_of, commit_marks, group_records_of
 from spark_jobs.stage import Batch, Run, next_batch, row_count
+from spark_jobs.task_files import Flags, flags_of, row_groups
 
 NAME = "decode"
 INPUTS = ("bronze.record", "bronze.log_line")
@@ -177,7 +178,7 @@ def _decoded_records(context: Run, files: Sequence[str]) -> DataFrame:
             yield from out.rows("undecoded", refusals)
             yield from out.rows("book", books.rows())
 
-    return record_files.row_groups(context, files).mapInArrow(decode, _out_schema())
+    return row_groups(context, {record_files.TABLE: files}).mapInArrow(decode, _out_schema())
 
 
 # ---- log lines
@@ -254,7 +255,7 @@ def _folded_commits(context: Run, files: Sequence[str], group_records: pa.Table)
     if not files:
         return None
     boundaries = context.spark.sparkContext.broadcast(boundaries_of(group_records))
-    return record_files.row_groups(context, files).mapInArrow(_folder(lambda: boundaries.value), _out_schema())
+    return row_groups(context, {record_files.TABLE: files}).mapInArrow(_folder(lambda: boundaries.value), _out_schema())
 
 
 def _folder(
@@ -288,12 +289,12 @@ def _folder(
     return fold
 
 
-def _is_legacy(batch: pa.RecordBatch) -> record_files.Flags:
+def _is_legacy(batch: pa.RecordBatch) -> Flags:
     legacy = pa.scalar(b"\x00\x00", pa.binary())
-    return record_files.flags_of(batch.column("key"), lambda keys: pc.equal(pc.binary_slice(keys, 0, 2), legacy))
+    return flags_of(batch.column("key"), lambda keys: pc.equal(pc.binary_slice(keys, 0, 2), legacy))
 
 
-def _filtered(batch: pa.RecordBatch, flags: record_files.Flags) -> pa.RecordBatch:
+def _filtered(batch: pa.RecordBatch, flags: Flags) -> pa.RecordBatch:
     return batch if flags.all() else batch.filter(pa.array(flags))
 
 
@@ -302,7 +303,7 @@ def _by_cluster(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     for cluster_id in column.unique().to_pylist():
         yield (
             cluster_id,
-            _filtered(batch, record_files.flags_of(column, lambda ids, own=cluster_id: pc.equal(ids, own))),
+            _filtered(batch, flags_of(column, lambda ids, own=cluster_id: pc.equal(ids, own))),
         )
 
 

@@ -7,12 +7,11 @@ Law:      one row per rebalance; what cannot be known is null with a reason, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.measure import (
@@ -25,29 +24,64 @@ from rebalance_audit.domain.measure import (
 )
 from spark_jobs.stage import Run, next_batch, row_count
 from spark_jobs.structs import lists_of
+from spark_jobs.task_files import (
+    WRITTEN,
+    ArrowTask,
+    Groups,
+    TaskWriter,
+    batches_of,
+    files_by_table,
+    numbers_of,
+    row_groups,
+)
 
 NAME = "measure"
 INPUT, OUTPUT = "silver.rebalance", "silver.measured_rebalance"
+_GROUP = ("cluster_id", "group_id")
+_COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
+_MOST_ROWS = 2_000
 
 
 def run(context: Run) -> bool:
     batch = next_batch(context.warehouse, NAME, (INPUT,), (OUTPUT,))
     if batch is None:
         return False
-    groups = context.warehouse.changed_keys(INPUT, ["cluster_id", "group_id"], batch.since[INPUT], batch.until[INPUT])
+    groups = context.warehouse.changed_keys(INPUT, _GROUP, batch.since[INPUT], batch.until[INPUT])
     if groups.num_rows == 0:
         context.warehouse.replace(OUTPUT, [], groups, batch.transaction)
         context.committed(OUTPUT, OUTPUT, 0)
         return True
-    rebalances = context.scan(INPUT, context.warehouse.files(INPUT, batch.until[INPUT]))
-    dirty = rebalances.join(F.broadcast(context.spark.createDataFrame(groups)), ["cluster_id", "group_id"])
-    columns = [c.name for c in tables.SILVER_REBALANCE.columns]
-    measured = dirty.select(*columns).mapInArrow(measure_rows, tables.SILVER_MEASURED.ddl())
-    with context.staged(OUTPUT, measured) as files:
+    wanted = {(row["cluster_id"], row["group_id"]): 1 for row in groups.to_pylist()}
+    shared = context.spark.sparkContext.broadcast(wanted)
+    named = row_groups(context, {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])})
+    with context.staging_folder() as folder:
+        measured = named.mapInArrow(_measuring(folder, lambda: shared.value), WRITTEN)
+        files = files_by_table(measured).get(OUTPUT, [])
         context.gate(OUTPUT, context.scan(OUTPUT, files), batch.batch_id)
         context.warehouse.replace(OUTPUT, files, groups, batch.transaction)
         context.committed(OUTPUT, OUTPUT, row_count(files))
     return True
+
+
+def _measuring(folder: str, wanted: Callable[[], Groups]) -> ArrowTask:
+    def run_task(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        for row in (row for some in named for row in some.to_pylist()):
+            for rebalances in measure_rows(_of_groups(row, wanted())):
+                writer.add(OUTPUT, rebalances)
+        yield from writer.written()
+
+    return run_task
+
+
+def _of_groups(named: Mapping[str, Any], wanted: Groups) -> Iterator[pa.RecordBatch]:
+    """The wanted groups' rebalances. Of most files nothing is wanted when little is new."""
+    heads = batches_of(named, _GROUP, _MOST_ROWS)
+    if not any((numbers_of(*head.columns, wanted) > 0).any() for head in heads):
+        return
+    for batch in batches_of(named, _COLUMNS, _MOST_ROWS):
+        flags = numbers_of(batch["cluster_id"], batch["group_id"], wanted) > 0
+        yield batch if flags.all() else batch.filter(pa.array(flags))
 
 
 def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

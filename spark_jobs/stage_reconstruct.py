@@ -10,44 +10,33 @@ Law:      any order of arrival and any cut into batches give the same rows, sinc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.evidence import event_of_row, group_evidence
+from rebalance_audit.domain.clocks import NodeClock
+from rebalance_audit.domain.evidence import group_evidence
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.domain.windows import Piece, reconstruct_in_windows
-from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of, stretches_of
-from spark_jobs.grouped import each_group, struct_of
+from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
+from spark_jobs.grouped import struct_of
 from spark_jobs.metadata_log import logged_topic_names
+from spark_jobs.parcels import Plan, groups_in, parcels, plan_of
 from spark_jobs.stage import Batch, Run, next_batch, row_count
 from spark_jobs.structs import struct_array
+from spark_jobs.task_files import WRITTEN, ArrowTask, TaskWriter, files_by_table
 
 NAME = "reconstruct"
 INPUTS = ("silver.group_event", "silver.commit_mark", "bronze.source")
 OUTPUTS = ("silver.rebalance", "silver.connect_task", "silver.contradiction")
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
-_MARK_COLUMNS = [c.name for c in tables.SILVER_COMMIT_MARK.columns if c.name not in GROUP.names]
-_EVENT_COLUMNS = (
-    "cluster_id", "group_id", "ref", "source_kind", "kind", "topic", "partition", "offset", "node", "at_ms",
-    "key", "value", "case when source_kind = 'log' then detail end as detail",
-)  # fmt: skip
-"""What an event is made of again: a record of its bytes, a line of its detail."""
-_ROUTE = (
-    "case when group_id is not null then null"
-    " when source_kind in ('status', 'config') then concat('topic:', topic)"
-    " when startswith(kind, 'worker_') then concat('node:', node) end"
-)
-"""As domain.belonging.routes_of, for the events of which there may be many."""
+_ROWS_AT_ONCE = 500
 
 
 def run(context: Run) -> bool:
@@ -60,7 +49,7 @@ def run(context: Run) -> bool:
     names = _topic_names(context, batch)
     dirty = _dirty(context, batch, clocks, homes) | _newly_named(context, batch, names)
     if dirty:
-        _fold(context, batch, dirty, _folder(clocks, names), homes, clocks)
+        _fold(context, batch, plan_of(context, batch, dirty, homes, clocks), names)
     else:
         empty = GROUP.empty_table()
         for table in OUTPUTS:
@@ -210,89 +199,68 @@ def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[
     return found
 
 
-def _fold(
-    context: Run, batch: Batch, dirty: set[tuple[str, str]], folder: Any, homes: Belonging, clocks: Clocks
-) -> None:
-    keys = pa.Table.from_pylist([{"cluster_id": c, "group_id": g} for c, g in sorted(dirty)], GROUP)
-    evidence = _evidence(context, batch, keys, dirty, homes, clocks)
-    types = {column: struct_of(arrow_schema(table)) for column, table in _TABLES.items()}
-    ddl = ", ".join(f"{column} struct<{_struct_fields(tables.BY_NAME[table])}>" for column, table in _TABLES.items())
-    folded = evidence.mapInArrow(
-        each_group(("cluster_id", "home"), types, folder, makers=MAKERS, is_streamed=True), ddl
-    )
-    folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        for column, table in _TABLES.items():
-            with context.staged(table, folded.where(f"{column} is not null").select(f"{column}.*")) as files:
-                context.gate(table, context.scan(table, files), batch.batch_id)
-                context.warehouse.replace(table, files, keys, batch.transaction)
-                context.committed(table, table, row_count(files))
-    finally:
-        folded.unpersist()
+def _fold(context: Run, batch: Batch, plan: Plan, names: Names) -> None:
+    keys = pa.Table.from_pylist([{"cluster_id": c, "group_id": g} for c, g in sorted(plan.buckets)], GROUP)
+    with context.staging_folder() as folder:
+        folded = parcels(context, batch, plan).mapInArrow(_folding(folder, plan.clocks, names), WRITTEN)
+        written = files_by_table(folded)
+        for table in OUTPUTS:
+            files = written.get(table, [])
+            context.gate(table, context.scan(table, files), batch.batch_id)
+            context.warehouse.replace(table, files, keys, batch.transaction)
+            context.committed(table, table, row_count(files))
 
 
-def _struct_fields(table: tables.Table) -> str:
-    return ",".join(f"{c.name}:{c.type}" for c in table.columns)
+def _folding(folder: str, clocks: Clocks, names: Names) -> ArrowTask:
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        waiting: dict[str, list[Any]] = {table: [] for table in OUTPUTS}
+
+        def write(table: str) -> None:
+            writer.add(table, pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table])))
+            waiting[table] = []
+
+        for (cluster_id, group_id), pieces in groups_in(batches):
+            known = clocks.get(cluster_id, {}), [(i, topic) for i, topic in names.get(cluster_id, [])]
+            for table, row in _told(cluster_id, group_id, pieces, *known):
+                waiting[table].append(row)
+                if len(waiting[table]) >= _ROWS_AT_ONCE:
+                    write(table)
+        for table in OUTPUTS:
+            if waiting[table]:
+                write(table)
+        yield from writer.written()
+
+    return fold
 
 
-def _evidence(
-    context: Run, batch: Batch, keys: pa.Table, dirty: set[tuple[str, str]], homes: Belonging, clocks: Clocks
-) -> DataFrame:
-    """All events and marks of the dirty groups, each with the group it goes `home` to, group by group, by instant."""
-    spark = context.spark
-    files = context.warehouse.files("silver.group_event", batch.until["silver.group_event"])
-    events = _with_instants(context, context.scan("silver.group_event", files), clocks)
-    wanted = F.broadcast(spark.createDataFrame(keys))
-    event = F.expr(f"struct({', '.join(_EVENT_COLUMNS)})").alias("event")
-    named = events.join(wanted, ["cluster_id", "group_id"]).select(
-        "cluster_id", F.col("group_id").alias("home"), "instant", event
-    )
-    parts = [named]
-    routed = [
-        {"cluster_id": c, "route": route, "home": group}
-        for c, routes in homes.routes.items()
-        for route, groups in routes.items()
-        if route.startswith(("topic:", "node:"))
-        for group in groups
-        if (c, group) in dirty
-    ]
-    if routed:
-        homes_of_routes = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(routed)))
-        by_route = events.withColumn("route", F.expr(_ROUTE)).join(homes_of_routes, ["cluster_id", "route"])
-        parts.append(by_route.select("cluster_id", "home", "instant", event))
-    placed = [
-        {"cluster_id": c, "ref": ref, "home": group}
-        for c, lines in homes.lines.items()
-        for ref, groups in lines.items()
-        for group in groups
-        if (c, group) in dirty
-    ]
-    if placed:
-        homes_of_lines = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(placed)))
-        parts.append(events.join(homes_of_lines, ["cluster_id", "ref"]).select("cluster_id", "home", "instant", event))
-    marks = context.scan(
-        "silver.commit_mark", context.warehouse.files("silver.commit_mark", batch.until["silver.commit_mark"])
-    )
-    mark = F.struct(*_MARK_COLUMNS).alias("mark")
-    no_mark = F.lit(None).cast(_spark_struct(tables.SILVER_COMMIT_MARK, _MARK_COLUMNS)).alias("mark")
-    no_event = F.lit(None).cast(named.schema["event"].dataType).alias("event")
-    united = marks.join(wanted, ["cluster_id", "group_id"]).select(
-        "cluster_id", F.col("group_id").alias("home"), F.col("first_at_ms").alias("instant"), no_event, mark
-    )
-    for part in parts:
-        united = united.unionByName(part.select("cluster_id", "home", "instant", "event", no_mark))
-    return united.repartition("cluster_id", "home").sortWithinPartitions("cluster_id", "home", "instant")
+def _told(
+    cluster_id: str,
+    group_id: str,
+    pieces: Iterable[tuple[int, Piece]],
+    clocks: Mapping[str, NodeClock],
+    topic_names: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, Any]]:
+    """(table, row) of all that the evidence of one group tells."""
 
+    def gather(pieces: Sequence[Piece]) -> GroupEvidence:
+        return group_evidence(
+            cluster_id,
+            group_id,
+            [piece for piece in pieces if not isinstance(piece, CommitMark)],
+            [piece for piece in pieces if isinstance(piece, CommitMark)],
+            clocks,
+            topic_names,
+        )
 
-def _with_instants(context: Run, events: DataFrame, clocks: Clocks) -> DataFrame:
-    """Records have their time; that of a line is local, and its node's clock tells the instant."""
-    stretches = stretches_of(clocks)
-    if not stretches.num_rows:
-        return events.withColumn("instant", F.col("at_ms"))
-    known = F.broadcast(context.spark.createDataFrame(stretches)).alias("clock")
-    same = "clock.cluster_id = e.cluster_id and clock.node = e.node and at_ms >= from_local_ms and at_ms < to_local_ms"
-    instant = "coalesce(unix_millis(to_utc_timestamp(timestamp_millis(at_ms), region)), at_ms - utc_offset_ms, at_ms)"
-    return events.alias("e").join(known, F.expr(same), "left").select("e.*", F.expr(instant).alias("instant"))
+    place = count()
+    for part in reconstruct_in_windows(pieces, gather):
+        for rebalance in part.rebalances:
+            yield "silver.rebalance", (next(place), rebalance)
+        for task in part.connect_tasks:
+            yield "silver.connect_task", task
+        for contradiction in {c.evidence[-1]: c for c in part.contradictions}.values():
+            yield "silver.contradiction", (cluster_id, group_id, contradiction)
 
 
 def _rebalances(placed: list[tuple[int, Rebalance]], type_: pa.StructType) -> pa.Array:
@@ -309,40 +277,9 @@ def _contradictions(told: list[tuple[str, str, Contradiction]], type_: pa.Struct
     )
 
 
-_TABLES = {"rebalance": "silver.rebalance", "task": "silver.connect_task", "contradiction": "silver.contradiction"}
-MAKERS = {"rebalance": _rebalances, "task": struct_array, "contradiction": _contradictions}
-
-
-def _spark_struct(table: tables.Table, columns: list[str]) -> str:
-    types = {c.name: c.type for c in table.columns}
-    return "struct<" + ",".join(f"{name}:{types[name]}" for name in columns) + ">"
-
-
-def _folder(clocks: Clocks, names: Names) -> Any:
-    def fold(key: tuple[Any, ...], rows: Iterator[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
-        cluster_id, group_id = key
-
-        def gather(pieces: Sequence[Piece]) -> GroupEvidence:
-            return group_evidence(
-                cluster_id,
-                group_id,
-                [piece for piece in pieces if not isinstance(piece, CommitMark)],
-                [piece for piece in pieces if isinstance(piece, CommitMark)],
-                clocks.get(cluster_id, {}),
-                [(topic_id, topic) for topic_id, topic in names.get(cluster_id, [])],
-            )
-
-        place = count()
-        for part in reconstruct_in_windows(map(_piece, rows), gather):
-            for rebalance in part.rebalances:
-                yield "rebalance", (next(place), rebalance)
-            for task in part.connect_tasks:
-                yield "task", task
-            for contradiction in {c.evidence[-1]: c for c in part.contradictions}.values():
-                yield "contradiction", (cluster_id, group_id, contradiction)
-
-    return fold
-
-
-def _piece(row: dict[str, Any]) -> tuple[int, Piece]:
-    return row["instant"], CommitMark(**row["mark"]) if row["event"] is None else event_of_row(row["event"])
+_TYPES = {table: struct_of(arrow_schema(table)) for table in OUTPUTS}
+_MAKERS = {
+    "silver.rebalance": _rebalances,
+    "silver.connect_task": struct_array,
+    "silver.contradiction": _contradictions,
+}

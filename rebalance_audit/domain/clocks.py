@@ -28,6 +28,8 @@ _MIN_OVERRULING = 3
 """Votes that agree before a configured zone is not believed: one or two may be chance."""
 _EPOCH = datetime(1970, 1, 1)
 _BY_RECORD_TIME = (LogKind.ASSIGNMENT_RECEIVED, LogKind.CLIENT_SYNCED, LogKind.WORKER_JOINED)
+PAIRED_KINDS = (*_BY_RECORD_TIME, LogKind.STABILIZED, LogKind.EMPTIED, LogKind.EPOCH_BUMPED)
+"""Lines that belong to a record; see `pairs_by_node`."""
 _FOREVER_MS = 1 << 53
 _NO_OFFSET: tuple[tuple[int, int], ...] = ((0, 0),)
 

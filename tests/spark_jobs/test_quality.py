@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain import tables
@@ -123,13 +124,16 @@ def test_a_stage_that_breaks_a_law_commits_nothing_and_readers_keep_what_they_ha
     land(warehouse, "b", [a_generation(2, 2)])
     with monkeypatch.context() as broken:
 
-        def spoil(self: Any, table: str, data: Any) -> Any:
-            if table == "silver.measured_rebalance":
-                data = data.withColumn("trigger", F.lit(None).cast("string"))
-            return original(self, table, data)
+        def spoilt(written: Any) -> dict[str, list[str]]:
+            files = original(written)
+            for file in files["silver.measured_rebalance"]:
+                rows = pq.read_table(file)
+                at = rows.schema.get_field_index("trigger")
+                pq.write_table(rows.set_column(at, "trigger", pa.nulls(rows.num_rows, pa.string())), file)
+            return files
 
-        original = stage_measure.Run.staged
-        broken.setattr(stage_measure.Run, "staged", spoil)
+        original = stage_measure.files_by_table
+        broken.setattr(stage_measure, "files_by_table", spoilt)
         for _ in range(2):  # it does not slip through the second time
             with pytest.raises(QualityError, match=r"silver\.measured_rebalance breaks its law.*'trigger is there'"):
                 pipeline.run(warehouse, spark=spark)

@@ -33,7 +33,8 @@ def written(folder: Path, *, without: tuple[str, ...] = ()) -> pa.RecordBatch:
     rows = [PLAIN | {"offset": n} | given for n, (given, _) in enumerate(ROWS)]
     table = pa.Table.from_pylist(rows, schema=arrow_schema("bronze.record")).drop_columns(list(without))
     pq.write_table(table, folder / "a.parquet", row_group_size=6)
-    return pa.RecordBatch.from_pylist([{"file": str(folder / "a.parquet"), "row_group": n} for n in range(2)])
+    named = {"table": "bronze.record", "file": str(folder / "a.parquet")}
+    return pa.RecordBatch.from_pylist([named | {"row_group": n} for n in range(2)])
 
 
 def offsets(read: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]], named: pa.RecordBatch) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import DecodeReason, Reader
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ ERROR_CONFIG_MISMATCH = 1
 _CONNECTOR_ITSELF = -1
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTask:
     """A task, or the connector itself."""
@@ -35,6 +37,7 @@ class ConnectorTask:
         return self.connector if self.task is None else f"{self.connector}-{self.task}"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAssignment:
     version: int
@@ -53,6 +56,7 @@ class ConnectAssignment:
     """Fields of a later version."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectWorkerState:
     version: int

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import DecodeReason, Reader
 
 TopicPartition = tuple[str, int]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSubscription:
     version: int
@@ -29,6 +31,7 @@ class ConsumerSubscription:
     """Fields of a later version."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerAssignment:
     version: int

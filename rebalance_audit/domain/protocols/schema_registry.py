@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.protocols.json_object import JsonObject, parse_object
 
 ERROR_NONE = 0
 ERROR_DUPLICATE_URLS = 1
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRegistryIdentity:
     version: int | None
@@ -24,6 +26,7 @@ class SchemaRegistryIdentity:
     scheme: str | None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRegistryAssignment:
     version: int | None

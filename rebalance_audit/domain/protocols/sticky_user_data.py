@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.protocols.consumer_protocol import TopicPartition, read_topic_partitions
 from rebalance_audit.domain.wire import DecodeError, Reader, none_if_minus_one
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickyUserData:
     previous_assignment: tuple[TopicPartition, ...]

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TypeVar
 from uuid import UUID
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import DecodeReason, Reader
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class AssignorError(IntEnum):
     SHUTDOWN_REQUESTED = 4
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskId:
     """Printed by Kafka as `0_3`."""
@@ -42,6 +44,7 @@ class TaskId:
     named_topology: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOffsetSum:
     task: TaskId
@@ -49,6 +52,7 @@ class TaskOffsetSum:
     """-2: active and running here; -3: unknown; else state is present."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionInfo:
     version: int
@@ -70,12 +74,14 @@ class SubscriptionInfo:
     """Since version 11."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyTask:
     task: TaskId
     partitions: tuple[tuple[str, int], ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPartitions:
     host: str
@@ -83,6 +89,7 @@ class HostPartitions:
     partitions: tuple[tuple[str, int], ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentInfo:
     used_version: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.records.structs import (
     MemberState,
     TopicMetadata,
@@ -20,6 +21,7 @@ from rebalance_audit.domain.records.structs import (
 from rebalance_audit.domain.wire import Reader, UnknownTags, none_if_minus_one
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadataValue:
     """Type 3: the group epoch. A change of it is the start of a rebalance."""
@@ -30,6 +32,7 @@ class ConsumerGroupMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadataValue:
     """Type 4: the subscribed topics by id and name. Not written since Kafka 4.1."""
@@ -40,6 +43,7 @@ class ConsumerGroupPartitionMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignor:
     """A client-side assignor of the early-access layouts."""
@@ -53,6 +57,7 @@ class Assignor:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicProtocol:
     name: str
@@ -61,6 +66,7 @@ class ClassicProtocol:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata:
     """There when the member still speaks the classic protocol."""
@@ -70,6 +76,7 @@ class ClassicMemberMetadata:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadataValue:
     """Type 5: a member and what it subscribed to."""
@@ -92,6 +99,7 @@ class ConsumerGroupMemberMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMemberValue:
     """Type 7: what a member is to own."""
@@ -104,6 +112,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue:
     """Type 8: what a member owns and how far it has come."""
@@ -137,6 +146,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
         return MemberState.STABLE.name
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpressionValue:
     """Type 16: what a regular expression stood for."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import Reader, UnknownTags, none_if_minus_one
 
 VERSIONS = range(5)
@@ -14,6 +15,7 @@ FLEXIBLE_FROM = 4
 """Version 4 is reserved (KIP-915): brokers can read it, none has written it yet."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadata:
     member_id: str
@@ -33,6 +35,7 @@ class MemberMetadata:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValue:
     protocol_type: str

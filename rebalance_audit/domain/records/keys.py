@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import Reader
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitKey:
     """Types 0 and 1."""
@@ -21,6 +23,7 @@ class OffsetCommitKey:
         return self.group
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataKey:
     """Type 2: a classic group."""
@@ -32,6 +35,7 @@ class GroupMetadataKey:
         return self.group
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey:
     """The key of a record there is one of per group; upstream has one identical schema per record type."""
@@ -39,6 +43,7 @@ class GroupKey:
     group_id: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberKey:
     """The key of a record there is one of per member; upstream has one identical schema per record type."""
@@ -47,6 +52,7 @@ class MemberKey:
     member_id: str
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularExpressionKey:
     """Type 16."""

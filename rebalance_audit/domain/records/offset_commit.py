@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import Reader, UnknownTags, none_if_minus_one
 
 VERSIONS = range(5)
@@ -12,6 +13,7 @@ FLEXIBLE_FROM = 4
 _ZERO_UUID = "A" * 22
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValue:
     offset: int

@@ -8,6 +8,7 @@ from functools import partial
 from struct import Struct
 from typing import Protocol
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.records import (
     consumer_group,
     group_metadata,
@@ -45,6 +46,7 @@ RecordValue = (
 ReadValue = Callable[[Reader], RecordValue]
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorRecord:
     """One record of `__consumer_offsets`, decoded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.records.structs import (
     TopicMetadata,
     TopicPartitions,
@@ -14,6 +15,7 @@ from rebalance_audit.domain.records.structs import (
 from rebalance_audit.domain.wire import Reader, UnknownTags
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitionsInfo:
     topic_id: str
@@ -22,6 +24,7 @@ class TopicPartitionsInfo:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInfo:
     topic_id: str
@@ -29,6 +32,7 @@ class TopicInfo:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupPartitionMetadataValue:
     """Type 9, layout 4.0: the subscribed topics. Gone in Kafka 4.1."""
@@ -37,6 +41,7 @@ class ShareGroupPartitionMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupMemberMetadataValue:
     """Type 10."""
@@ -48,6 +53,7 @@ class ShareGroupMemberMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupMetadataValue:
     """Type 11: the group epoch."""
@@ -58,6 +64,7 @@ class ShareGroupMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupTargetAssignmentMemberValue:
     """Type 13: what a member is to share in; a partition may have several members."""
@@ -66,6 +73,7 @@ class ShareGroupTargetAssignmentMemberValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupCurrentMemberAssignmentValue:
     """Type 14. There is no revocation phase."""
@@ -82,6 +90,7 @@ class ShareGroupCurrentMemberAssignmentValue:
         return member_state_name(self.state)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupStatePartitionMetadataValue:
     """Type 15, and type 9 as Kafka 3.9 wrote it: whose delivery state exists, is being made, is being deleted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.records.structs import KeyValue, read_epochs_and_tags, read_key_value
 from rebalance_audit.domain.wire import Reader, UnknownTags, none_if_minus_one
 
@@ -18,6 +19,7 @@ class StreamsMemberState(IntEnum):
     UNKNOWN = 127
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupMetadataValue:
     """Type 17: the group epoch."""
@@ -36,6 +38,7 @@ class StreamsGroupMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     host: str
@@ -43,6 +46,7 @@ class Endpoint:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupMemberMetadataValue:
     """Type 19."""
@@ -60,6 +64,7 @@ class StreamsGroupMemberMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskIds:
     subtopology_id: str
@@ -69,6 +74,7 @@ class TaskIds:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupTargetAssignmentMemberValue:
     """Type 21: what a member is to run."""
@@ -79,6 +85,7 @@ class StreamsGroupTargetAssignmentMemberValue:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupCurrentMemberAssignmentValue:
     """Type 22: what a member runs and how far it has come."""
@@ -101,6 +108,7 @@ class StreamsGroupCurrentMemberAssignmentValue:
         return StreamsMemberState(self.state).name if self.state in known else StreamsMemberState.UNKNOWN.name
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
     """Upstream: TopicInfo of a changelog or repartition topic."""
@@ -112,6 +120,7 @@ class InternalTopic:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopartitionGroup:
     """Indexes into the three topic lists of the subtopology."""
@@ -122,6 +131,7 @@ class CopartitionGroup:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subtopology:
     subtopology_id: str
@@ -134,6 +144,7 @@ class Subtopology:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupTopologyValue:
     """Type 23."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import Reader, UnknownTags
 
 
@@ -22,6 +23,7 @@ def member_state_name(state: int) -> str:
     return MemberState(state).name if state in MemberState._value2member_map_ else MemberState.UNKNOWN.name
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions:
     topic_id: str
@@ -31,6 +33,7 @@ class TopicPartitions:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
     partition: int
@@ -38,6 +41,7 @@ class PartitionMetadata:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
     topic_id: str
@@ -48,6 +52,7 @@ class TopicMetadata:
     unknown_tags: UnknownTags = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValue:
     """A pair of texts: a client tag, a topic setting, an assignor setting."""
@@ -109,6 +114,7 @@ def read_key_value(reader: Reader) -> KeyValue:
     return KeyValue(key=reader.string("key"), value=reader.string("value"), unknown_tags=reader.tags({}))
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAssignmentMetadataValue:
     """Types 6, 12 and 20: the epoch the current target assignment was computed for."""

@@ -1,0 +1,278 @@
+"""All evidence of the wanted groups brought together: group by group, each in the order of its instants.
+
+Between the tasks that read and the tasks that fold Spark carries parcels: thousands of rows as Arrow bytes in one row
+(decision 0010). Groups share a bucket, as many as fit; a group that is larger has one of its own and comes in slices of
+time, so that of no group more than a slice is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from rebalance_audit.domain.belonging import routes_of
+from rebalance_audit.domain.evidence import event_of_row
+from rebalance_audit.domain.model import CommitMark
+from rebalance_audit.domain.windows import Piece
+from spark_jobs.group_evidence import Belonging, Clocks, relation
+from spark_jobs.stage import Batch, Run
+from spark_jobs.task_files import ArrowTask, Numbers, batches_of, numbers_of, row_groups
+
+EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
+BUCKET_BYTES = 16 << 20
+"""Of Arrow; as Python objects it is several times as much."""
+PARCEL_BYTES = 4 << 20
+"""Well below what Spark's shuffle takes as one row."""
+_ROWS = 1 << 17
+_REPEATED = ("cluster_id", "group_id", "source_kind", "kind", "topic", "node")
+_HEAD = (*_REPEATED, "ref")
+"""What tells where an event belongs."""
+_GRAINS: Mapping[str, tuple[str, ...]] = {
+    "line": ("group_id", "ref", "source_kind", "kind", "node", "at_ms", "detail"),
+    "record": ("cluster_id", "ref", "source_kind", "topic", "partition", "offset", "at_ms", "key", "value"),
+    "mark": tuple(f.name for f in fields(CommitMark)),
+}
+"""What an event is made of again: a record of its bytes, a line of its detail."""
+_PARCEL = "bucket int, slice int, grain string, rows binary"
+
+Place = tuple[str, str]
+"""Cluster and group that the evidence goes home to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Where each piece of evidence goes."""
+
+    buckets: Mapping[Place, int]
+    """Of each wanted group."""
+    cuts: Mapping[int, Sequence[int]]
+    """Of a bucket that holds one large group: the instants at which its next slices begin."""
+    homes: Belonging
+    clocks: Clocks
+
+    @property
+    def bucket_count(self) -> int:
+        return max(self.buckets.values(), default=-1) + 1
+
+    def homes_of(self, event: Mapping[str, Any]) -> Iterator[str]:
+        """The wanted groups of an event that names none."""
+        cluster_id = event["cluster_id"]
+        groups = self.homes.lines.get(cluster_id, {}).get(event["ref"], ())
+        routes = self.homes.routes.get(cluster_id, {})
+        for route in routes_of(event["source_kind"], event["kind"], event["topic"], event["node"], {}):
+            groups = routes.get(route, ())
+        return (group for group in groups if (cluster_id, group) in self.buckets)
+
+    def slices(self, buckets: Numbers, instants: Numbers) -> Numbers:
+        found = np.zeros(len(buckets), np.int64)
+        for bucket, cuts in self.cuts.items():
+            inside = buckets == bucket
+            found[inside] = np.searchsorted(np.array(cuts, np.int64), instants[inside], side="right")
+        return found
+
+
+def plan_of(context: Run, batch: Batch, wanted: set[Place], homes: Belonging, clocks: Clocks) -> Plan:
+    buckets: dict[Place, int] = {}
+    cuts: dict[int, list[int]] = {}
+    bucket = filled = 0
+    with duckdb.connect() as db:
+        sizes = _sizes(context, batch, db)
+        for place in sorted(wanted):
+            size = sizes.get(place, 0)
+            if filled and filled + size > BUCKET_BYTES:
+                bucket, filled = bucket + 1, 0
+            buckets[place] = bucket
+            filled += size
+            if size > BUCKET_BYTES:
+                cuts[bucket] = _cuts(db, place, size // BUCKET_BYTES)
+    return Plan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks)
+
+
+def _sizes(context: Run, batch: Batch, db: duckdb.DuckDBPyConnection) -> dict[Place, int]:
+    """Bytes of each group's own evidence, roughly."""
+    selects = [
+        f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} WHERE group_id IS NOT NULL"
+        for table, at_ms, size in (
+            (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
+            (MARKS, "first_at_ms", "100"),
+        )
+        if (source := relation(context.warehouse, table, batch.until[table])) is not None
+    ]
+    if not selects:
+        return {}
+    db.execute(f"CREATE VIEW piece AS {' UNION ALL '.join(selects)}")
+    rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
+    return {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
+
+
+def _cuts(db: duckdb.DuckDBPyConnection, place: Place, count: int) -> list[int]:
+    """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
+    shares = [(n + 1) / (count + 1) for n in range(count)]
+    sql = f"SELECT quantile_disc(at_ms, {shares}) FROM piece WHERE cluster_id = ? AND group_id = ?"
+    found = db.execute(sql, list(place)).fetchone()
+    return [] if found is None else sorted(set(found[0]))
+
+
+def parcels(context: Run, batch: Batch, plan: Plan) -> DataFrame:
+    """Parcels of all that is wanted, each bucket in one task, slice by slice."""
+    shared = context.spark.sparkContext.broadcast(plan)
+    files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
+    found = row_groups(context, files).mapInArrow(packing(lambda: shared.value), _PARCEL)
+    return found.repartition(max(plan.bucket_count, 1), "bucket").sortWithinPartitions("bucket", "slice")
+
+
+# ---- in the tasks that read
+
+
+def packing(plan_of_task: Callable[[], Plan]) -> ArrowTask:
+    """Parcels of the wanted rows of some row groups, a parcel in each batch; in no order."""
+
+    def pack(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = plan_of_task()
+        for row in (row for some in named for row in some.to_pylist()):
+            yield from (_packed_events if row["table"] == EVENTS else _packed_marks)(row, plan)
+
+    return pack
+
+
+def _packed_marks(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBatch]:
+    repeated = ("cluster_id", "group_id", "topic", "offsets_topic")
+    for batch in batches_of(named, ("cluster_id", "group_id", *_GRAINS["mark"]), _ROWS, repeated):
+        buckets = numbers_of(batch["cluster_id"], batch["group_id"], plan.buckets)
+        rows = np.flatnonzero(buckets >= 0)
+        if len(rows):
+            instants = batch["first_at_ms"].to_numpy().take(rows)
+            home = batch["group_id"].take(pa.array(rows))
+            yield from _packed("mark", batch, rows, home, buckets[rows], instants, plan)
+
+
+def _packed_events(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBatch]:
+    # Of most files nothing is wanted when little is new: the columns with the bytes are not read then.
+    if not any(len(_placed(heads, plan)[0]) for heads in batches_of(named, _HEAD, _ROWS, _REPEATED)):
+        return
+    columns = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
+    for batch in batches_of(named, columns, _ROWS, _REPEATED):
+        rows, home, buckets = _placed(batch, plan)
+        instants = _instants(batch, plan.clocks)[rows]
+        is_line = pc.equal(batch["source_kind"].cast(pa.string()), "log").to_numpy(zero_copy_only=False)[rows]
+        for grain, of_grain in (("line", is_line), ("record", ~is_line)):
+            if of_grain.any():
+                chosen = home.filter(pa.array(of_grain))
+                yield from _packed(grain, batch, rows[of_grain], chosen, buckets[of_grain], instants[of_grain], plan)
+
+
+def _placed(heads: pa.RecordBatch, plan: Plan) -> tuple[Numbers, pa.Array, Numbers]:
+    """Of the events that are wanted: row, home and bucket. One without a group of its own may have several homes."""
+    buckets = numbers_of(heads["cluster_id"], heads["group_id"], plan.buckets)
+    rows = np.flatnonzero(buckets >= 0)
+    nameless = np.flatnonzero(heads["group_id"].is_null().to_numpy(zero_copy_only=False))
+    events = heads.select(list(_HEAD)).take(pa.array(nameless)).to_pylist()
+    found = [
+        (row, home, plan.buckets[event["cluster_id"], home])
+        for row, event in zip(nameless.tolist(), events, strict=True)
+        for home in plan.homes_of(event)
+    ]
+    homes = heads["group_id"].take(pa.array(rows)).cast(pa.string())
+    if not found:
+        return rows, homes, buckets[rows]
+    more_rows, more_homes, more_buckets = zip(*found, strict=True)
+    return (
+        np.append(rows, more_rows),
+        pa.concat_arrays([homes, pa.array(more_homes, pa.string())]),
+        np.append(buckets[rows], more_buckets),
+    )
+
+
+def _instants(events: pa.RecordBatch, clocks: Clocks) -> Numbers:
+    """Records have their time; that of a line is local, and its node's clock tells the instant."""
+    at_ms: Numbers = events["at_ms"].to_numpy().astype(np.int64)
+    known = {(cluster_id, node): clock for cluster_id, by_node in clocks.items() for node, clock in by_node.items()}
+    of_rows = numbers_of(events["cluster_id"], events["node"], {place: n for n, place in enumerate(known)})
+    for number, clock in enumerate(known.values()):
+        lines = np.flatnonzero(of_rows == number)
+        at_ms[lines] = [clock.to_utc_ms(local_at_ms) for local_at_ms in at_ms[lines].tolist()]
+    return at_ms
+
+
+def _packed(
+    grain: str, batch: pa.RecordBatch, rows: Numbers, home: pa.Array, buckets: Numbers, instants: Numbers, plan: Plan
+) -> Iterator[pa.RecordBatch]:
+    slices = plan.slices(buckets, instants)
+    order = np.lexsort((slices, buckets))
+    taken = batch.select(list(dict.fromkeys(("cluster_id", *_GRAINS[grain])))).take(pa.array(rows[order]))
+    arrays = [c.cast(c.type.value_type) if isinstance(c, pa.DictionaryArray) else c for c in taken.columns]
+    arrays += [home.take(pa.array(order)).cast(pa.string()), pa.array(instants[order])]
+    whole = pa.RecordBatch.from_arrays(arrays, names=[*taken.schema.names, "home", "instant"])
+    buckets, slices = buckets[order], slices[order]
+    edges = np.flatnonzero((np.diff(buckets) != 0) | (np.diff(slices) != 0)) + 1
+    for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(order)], strict=True):
+        for part in _small_enough(whole.slice(begin, end - begin)):
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "bucket": pa.array([buckets[begin]], pa.int32()),
+                    "slice": pa.array([slices[begin]], pa.int32()),
+                    "grain": [grain],
+                    "rows": pa.array([_as_bytes(part)], pa.binary()),
+                }
+            )
+
+
+def _small_enough(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if rows.nbytes <= PARCEL_BYTES or rows.num_rows == 1:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from _small_enough(rows.slice(0, half))
+    yield from _small_enough(rows.slice(half))
+
+
+def _as_bytes(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+# ---- in the tasks that fold
+
+
+def groups_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Place, Iterator[tuple[int, Piece]]]]:
+    """Each group of these parcels with its evidence, as (instant, piece) in the order of the instants."""
+    rows = (row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
+    pieces = (_in_order(list(of_slice)) for _, of_slice in groupby(rows, key=itemgetter(0, 1)))
+    for place, of_group in groupby(chain.from_iterable(pieces), key=itemgetter(0)):
+        yield place, ((instant, piece) for _, instant, piece in of_group)
+
+
+def _in_order(parcels: Sequence[tuple[int, int, str, bytes]]) -> Iterator[tuple[Place, int, Piece]]:
+    """One slice's pieces, group by group, by instant. They are made when they are reached."""
+    by_grain: dict[str, list[pa.Table]] = {}
+    for _, _, grain, rows in parcels:
+        by_grain.setdefault(grain, []).append(pa.ipc.open_stream(rows).read_all())
+    rows_of: list[tuple[Callable[[dict[str, Any]], Piece], list[dict[str, Any]]]] = []
+    places: list[Place] = []
+    instants: list[int] = []
+    for grain, parts in sorted(by_grain.items()):
+        table = pa.concat_tables(parts)
+        places += zip(table["cluster_id"].to_pylist(), table["home"].to_pylist(), strict=True)
+        instants += table["instant"].to_pylist()
+        rows_of.append((_mark if grain == "mark" else event_of_row, table.select(list(_GRAINS[grain])).to_pylist()))
+    ranks = {place: rank for rank, place in enumerate(sorted(set(places)))}
+    order = np.lexsort((instants, [ranks[place] for place in places]))
+    made = [(make, row) for make, rows in rows_of for row in rows]
+    for at in order.tolist():
+        make, row = made[at]
+        yield places[at], instants[at], make(row)
+
+
+def _mark(row: dict[str, Any]) -> CommitMark:
+    return CommitMark(**row)

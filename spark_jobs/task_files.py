@@ -1,0 +1,151 @@
+"""Parquet that the tasks read and write themselves, straight from and into Arrow.
+
+Spark only says who reads what, and is told what was written. On its own way (columns to rows, rows to Arrow, through a
+socket, and back) a row costs more than all that is done with it; decisions 0009 and 0010.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from rebalance_audit.arrow_tables import arrow_schema
+from rebalance_audit.storage import located
+from spark_jobs.stage import Run
+
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Groups = Mapping[tuple[str, str], int]
+"""A number for each (cluster, group) that is wanted."""
+
+WRITTEN = "table string, file string"
+_READ_BYTES = 64 << 20
+_ROW_GROUP_BYTES = 32 << 20
+
+
+# ---- reading
+
+
+def row_groups(context: Run, files: Mapping[str, Sequence[str]]) -> DataFrame:
+    """What there is to read, a row of (table, file, row_group) each, spread over the tasks."""
+    named = [
+        (table, file, number)
+        for table, of_table in files.items()
+        for file in of_table
+        for number in range(_metadata(file).num_row_groups)
+    ]
+    return context.spark.createDataFrame(named, "table string, file string, row_group int")
+
+
+def _metadata(file: str) -> pq.FileMetaData:
+    fs, path = located(file)
+    return pq.read_metadata(path, filesystem=fs)
+
+
+def batches_of(
+    named: Mapping[str, Any], columns: Sequence[str], most_rows: int, repeated: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one row group, with all of these columns in the table's own types: one that a file lacks is null.
+
+    Columns that are `repeated` come as dictionaries.
+    """
+    fs, path = located(named["file"])
+    with pq.ParquetFile(path, filesystem=fs, read_dictionary=list(repeated)) as file:
+        there = [name for name in columns if name in file.schema_arrow.names]
+        group = file.metadata.row_group(named["row_group"])
+        row_count = min(most_rows, max(1, group.num_rows * _READ_BYTES // max(group.total_byte_size, 1)))
+        schema = pa.schema([_field(named["table"], name, name in repeated) for name in columns])
+        for batch in file.iter_batches(row_count, [named["row_group"]], there, use_threads=False):
+            yield _whole(batch, schema)
+
+
+def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
+    field = arrow_schema(table).field(name)
+    return field.with_type(pa.dictionary(pa.int32(), field.type)) if is_repeated else field
+
+
+def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        batch.column(field.name).cast(field.type) if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def flags_of(column: pa.Array, ask: Callable[[pa.Array], pa.BooleanArray]) -> Flags:
+    """The answer for every row, asked once per distinct value; false for null."""
+    encoded = _encoded(column)
+    answers = ask(encoded.dictionary).fill_null(False).to_numpy(zero_copy_only=False)
+    codes = encoded.indices.fill_null(len(answers)).to_numpy(zero_copy_only=False)
+    flags: Flags = np.append(answers, False)[codes]
+    return flags
+
+
+def numbers_of(clusters: pa.Array, groups: pa.Array, known: Groups) -> Numbers:
+    """The number of each row's (cluster, group), looked up once per distinct one; -1 where there is none."""
+    cluster, group = _encoded(clusters), _encoded(groups)
+    width = len(group.dictionary) + 1
+    codes = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64) * width
+    codes += group.indices.fill_null(width - 1).to_numpy(zero_copy_only=False)
+    distinct, places = np.unique(codes, return_inverse=True)
+    cluster_ids, group_ids = cluster.dictionary.to_pylist(), [*group.dictionary.to_pylist(), None]
+    found = [known.get((cluster_ids[code // width], group_ids[code % width]), -1) for code in distinct.tolist()]
+    return np.array(found, np.int64)[places]
+
+
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+
+
+# ---- writing
+
+
+class TaskWriter:
+    """The files one task writes into a folder, one for each table that it has rows of."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._files: dict[str, tuple[str, pq.ParquetWriter]] = {}
+
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        waiting = self._waiting.setdefault(table, [])
+        waiting.append(rows)
+        if sum(batch.nbytes for batch in waiting) >= _ROW_GROUP_BYTES:
+            self._write(table)
+
+    def written(self) -> Iterator[pa.RecordBatch]:
+        """The names of the files, whole now."""
+        for table in list(self._waiting):
+            self._write(table)
+        for _, writer in self._files.values():
+            writer.close()
+        files = [file for file, _ in self._files.values()]
+        yield pa.RecordBatch.from_pydict({"table": list(self._files), "file": files})
+
+    def _write(self, table: str) -> None:
+        rows = self._waiting.pop(table)
+        if table not in self._files:
+            # A name of its own: what a task that fails has written is in no one's way.
+            file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"
+            fs, path = located(file)
+            fs.create_dir(path.rpartition("/")[0], recursive=True)
+            self._files[table] = file, pq.ParquetWriter(path, arrow_schema(table), filesystem=fs, compression="zstd")
+        self._files[table][1].write_table(pa.Table.from_batches(rows))
+
+
+def files_by_table(written: DataFrame) -> dict[str, list[str]]:
+    """Run the tasks; the files they wrote."""
+    found: dict[str, list[str]] = {}
+    for row in written.collect():
+        found.setdefault(row["table"], []).append(row["file"])
+    return {table: sorted(files) for table, files in found.items()}

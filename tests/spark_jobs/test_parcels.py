@@ -1,0 +1,132 @@
+"""Parcels bring each group what it is told from, whatever their size: what `gather` brings it. No JVM."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ingest.evidence import read_evidence
+from rebalance_audit.arrow_tables import rows_to_table
+from rebalance_audit.domain.decode import decode_source
+from rebalance_audit.domain.evidence import group_evidence, line_row, record_row
+from rebalance_audit.domain.log_lines import parse_lines
+from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord
+from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.warehouse import Warehouse
+from spark_jobs import parcels
+from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks
+from tests.captures import GOLDEN, gathered, name_of
+
+CAPTURES = [
+    GOLDEN / "4.3.0" / name
+    for name in ("eager_join_leave_kill", "connect_worker_lost", "kip848_join_leave", "hostile_names")
+]
+SIZES = {"as they are": (parcels.BUCKET_BYTES, parcels.PARCEL_BYTES), "tiny": (4_000, 1_000)}
+
+
+class Stored:
+    """A capture's events and marks in a warehouse, in files of several row groups."""
+
+    def __init__(self, capture: Path, folder: Path) -> None:
+        self.groups = {group.group_id: group for group in gathered(capture).groups}
+        self.warehouse = Warehouse.open(folder, create=True)
+        rows = _event_rows(capture)
+        for part in (rows[::2], rows[1::2]):
+            self.warehouse.append(parcels.EVENTS, rows_to_table(parcels.EVENTS, part))
+        self.cluster_id = rows[0]["cluster_id"]
+        marks = [
+            {"cluster_id": self.cluster_id, "group_id": group.group_id} | asdict(mark)
+            for group in self.groups.values()
+            for mark in group.marks
+        ]
+        self.warehouse.append(parcels.MARKS, rows_to_table(parcels.MARKS, marks))
+        self.until = {table: self.warehouse.version(table) for table in (parcels.EVENTS, parcels.MARKS)}
+        self.clocks: Clocks = node_clocks(self.warehouse, self.until[parcels.EVENTS], None)
+        self.homes: Belonging = belonging(self.warehouse, self.until[parcels.EVENTS])
+
+    def plan(self, wanted: set[str]) -> parcels.Plan:
+        places = {(self.cluster_id, group_id) for group_id in wanted}
+        context: Any = SimpleNamespace(warehouse=self.warehouse)
+        batch: Any = SimpleNamespace(until=self.until)
+        return parcels.plan_of(context, batch, places, self.homes, self.clocks)
+
+    def packed(self, plan: parcels.Plan) -> list[pa.RecordBatch]:
+        named = [
+            {"table": table, "file": file, "row_group": 0}
+            for table, version in self.until.items()
+            for file in self.warehouse.files(table, version)
+        ]
+        told = parcels.packing(lambda: plan)(iter([pa.RecordBatch.from_pylist(named)]))
+        return sorted(told, key=lambda parcel: (parcel["bucket"][0].as_py(), parcel["slice"][0].as_py()))
+
+
+def _event_rows(capture: Path) -> list[dict[str, Any]]:
+    evidence = read_evidence(capture)
+    rows = []
+    for source in evidence.records():
+        try:
+            event = decode_source(source)
+        except DecodeError:
+            continue
+        if isinstance(event, GroupRecord | ConnectRecord):
+            rows.append(record_row(source, event))
+    for _, lines in groupby(evidence.lines(), key=lambda line: (line.node, line.file_id)):
+        whole = list(lines)
+        by_ref = {line.ref: line for line in whole}
+        rows += [line_row(by_ref[event.ref], event) for event in parse_lines(whole)]
+    return rows
+
+
+@pytest.fixture(scope="module", params=CAPTURES, ids=name_of)
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    return Stored(request.param, tmp_path_factory.mktemp("warehouse"))
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_each_group_is_brought_all_that_tells_of_it(
+    stored: Stored, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parcels, "BUCKET_BYTES", sizes[0])
+    monkeypatch.setattr(parcels, "PARCEL_BYTES", sizes[1])
+    plan = stored.plan(set(stored.groups))
+    assert bool(plan.cuts) == (sizes == SIZES["tiny"])
+    brought = _brought(stored, plan)
+    assert brought == stored.groups
+
+
+def test_of_a_group_that_nobody_wants_nothing_is_brought(stored: Stored) -> None:
+    wanted = min(stored.groups)
+    assert list(_brought(stored, stored.plan({wanted}))) == [wanted]
+    assert stored.packed(stored.plan(set())) == []
+
+
+def test_a_large_group_comes_in_slices_of_time(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parcels, "BUCKET_BYTES", 4_000)
+    plan = stored.plan(set(stored.groups))
+    assert plan.cuts
+    for bucket, cuts in plan.cuts.items():
+        assert list(cuts) == sorted(set(cuts))
+        assert list(plan.buckets.values()).count(bucket) == 1
+
+
+def _brought(stored: Stored, plan: parcels.Plan) -> dict[str, GroupEvidence]:
+    found: dict[str, GroupEvidence] = {}
+    for (cluster_id, group_id), coming in parcels.groups_in(iter(stored.packed(plan))):
+        pieces = list(coming)
+        assert group_id not in found
+        assert [instant for instant, _ in pieces] == sorted(instant for instant, _ in pieces)
+        found[group_id] = group_evidence(
+            cluster_id,
+            group_id,
+            [piece for _, piece in pieces if not isinstance(piece, CommitMark)],
+            [piece for _, piece in pieces if isinstance(piece, CommitMark)],
+            stored.clocks.get(cluster_id, {}),
+            stored.groups[group_id].topic_names,
+        )
+    return found
