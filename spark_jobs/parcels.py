@@ -86,7 +86,8 @@ def plan_of(context: Run, batch: Batch, wanted: set[Place], homes: Belonging, cl
     bucket = filled = 0
     with duckdb.connect() as db:
         sizes = _sizes(context, batch, db)
-        for place in sorted(wanted):
+        # The large ones first: theirs are the longest tasks.
+        for place in sorted(wanted, key=lambda place: (sizes.get(place, 0) <= BUCKET_BYTES, place)):
             size = sizes.get(place, 0)
             if filled and filled + size > BUCKET_BYTES:
                 bucket, filled = bucket + 1, 0
@@ -127,7 +128,7 @@ def parcels(context: Run, batch: Batch, plan: Plan) -> DataFrame:
     shared = context.spark.sparkContext.broadcast(plan)
     files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
     found = row_groups(context, files).mapInArrow(packing(lambda: shared.value), _PARCEL)
-    return found.repartition(max(plan.bucket_count, 1), "bucket").sortWithinPartitions("bucket", "slice")
+    return found.repartitionById(max(plan.bucket_count, 1), "bucket").sortWithinPartitions("bucket", "slice")
 
 
 # ---- in the tasks that read
@@ -237,7 +238,8 @@ def _small_enough(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _as_bytes(rows: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
+    # A tenth of the bytes, and more quickly than Spark would press them.
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_batch(rows)
     return bytes(sink.getvalue())
 

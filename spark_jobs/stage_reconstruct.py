@@ -136,12 +136,15 @@ def _marked(context: Run, batch: Batch) -> set[tuple[str, str]]:
     of it the fold asks where it begins."""
     marks, warehouse = "silver.commit_mark", context.warehouse
     since, until = batch.since[marks], batch.until[marks]
+    if since < 0:
+        told = warehouse.changed_keys(marks, GROUP.names, None, until)
+        return set(zip(*told.to_pydict().values(), strict=True))
     place = list(tables.SILVER_COMMIT_MARK.key)
     changed = warehouse.changed_keys(marks, place, since, until)
-    told = [*place, "first_at_ms", "topic_id"]
-    now = warehouse.read(marks, told, version=until)
+    columns = [*place, "first_at_ms", "topic_id"]
+    now = warehouse.read(marks, columns, version=until)
     try:
-        before = warehouse.read(marks, told, version=since) if since >= 0 else now.slice(0, 0)
+        before = warehouse.read(marks, columns, version=since)
     except duckdb.IOException:  # cleaned up meanwhile
         before = now.slice(0, 0)
     records = warehouse.read(
