@@ -7,12 +7,11 @@ Kafka prints the JVM's local time and no zone. The zone is configured, or inferr
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 from functools import lru_cache
-from itertools import zip_longest
 from statistics import median_low
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -30,7 +29,6 @@ _EPOCH = datetime(1970, 1, 1)
 _BY_RECORD_TIME = (LogKind.ASSIGNMENT_RECEIVED, LogKind.CLIENT_SYNCED, LogKind.WORKER_JOINED)
 PAIRED_KINDS = (*_BY_RECORD_TIME, LogKind.STABILIZED, LogKind.EMPTIED, LogKind.EPOCH_BUMPED)
 """Lines that belong to a record; see `pairs_by_node`."""
-_FOREVER_MS = 1 << 53
 _NO_OFFSET: tuple[tuple[int, int], ...] = ((0, 0),)
 
 
@@ -64,22 +62,6 @@ class NodeClock:
     def utc_offset_ms(self) -> int:
         """The offset in force at the end; of a configured zone see `to_utc_ms`."""
         return self.offsets[-1][1]
-
-    @property
-    def region(self) -> str | None:
-        """The configured zone, if its offset changes in the course of a year."""
-        return self.zone.strip() if self.zone is not None and isinstance(_zone(self.zone), ZoneInfo) else None
-
-    def local_stretches(self) -> Iterator[tuple[int, int, int]]:
-        """(from, to, local time less UTC) in local times, without gaps; a region's offset is not told here."""
-        if self.zone is not None:
-            yield -_FOREVER_MS, _FOREVER_MS, -self.to_utc_ms(0)
-            return
-        begin = -_FOREVER_MS
-        for (_, offset_ms), following in zip_longest(self.offsets, self.offsets[1:]):
-            end = _FOREVER_MS if following is None else following[0] + offset_ms
-            yield begin, end, offset_ms
-            begin = end
 
     def to_utc_ms(self, local_at_ms: int, *, not_before_ms: int | None = None) -> int:
         """The instant of a local time.

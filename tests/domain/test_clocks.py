@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -215,22 +214,3 @@ def test_lines_are_paired_with_the_instants_they_belong_to() -> None:
 
 def test_a_clock_that_is_not_known_is_utc() -> None:
     assert NodeClock(source=ZoneSource.ASSUMED).to_utc_ms(NOON_MS) == NOON_MS
-
-
-@pytest.mark.parametrize(
-    ("clock", "region"),
-    [
-        (NodeClock(source=ZoneSource.ASSUMED), None),
-        (NodeClock(source=ZoneSource.CONFIGURED, zone="-0330"), None),
-        (NodeClock(source=ZoneSource.CONFIGURED, zone="Europe/Berlin"), "Europe/Berlin"),
-        (NodeClock(source=ZoneSource.INFERRED, offsets=((0, 7_200_000), (NOON_MS, 3_600_000))), None),
-    ],
-    ids=["unknown", "offset", "region", "changed clocks"],
-)
-def test_stretches_of_local_time_say_what_the_clock_says(clock: NodeClock, region: str | None) -> None:
-    assert clock.region == region
-    stretches = list(clock.local_stretches())
-    assert all(end == begin for (_, end, _), (begin, _, _) in pairwise(stretches))
-    for local_at_ms in (0, NOON_MS - 86_400_000, NOON_MS + 7_000_000, NOON_MS + 86_400_000):
-        (offset_ms,) = (offset for begin, end, offset in stretches if begin <= local_at_ms < end)
-        assert region is not None or local_at_ms - offset_ms == clock.to_utc_ms(local_at_ms)
