@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from time import thread_time
@@ -50,6 +51,8 @@ def run(name: str, seeds: list[bytes], executions: int, seed: int = 1) -> Run:
             tracemalloc.stop()
         done.executions += 1
         if not is_weighed:  # being weighed takes time
+            if seconds > MOST_SECONDS:  # once may be the collection of other tests' garbage
+                seconds = min(seconds, _seconds(target, data))
             done.slowest_seconds = max(done.slowest_seconds, seconds)
             if seconds > MOST_SECONDS:
                 raise Broken(f"{name}: {seconds:.3f} s for {data[:3_000].hex()} ({len(data)} bytes)")
@@ -57,3 +60,9 @@ def run(name: str, seeds: list[bytes], executions: int, seed: int = 1) -> Run:
         if peak > MOST_MEMORY_BESIDES + MOST_MEMORY_PER_BYTE * len(data):
             raise Broken(f"{name}: {peak:,} bytes for {data[:3_000].hex()} ({len(data)} bytes)")
     return done
+
+
+def _seconds(target: Callable[[bytes], object], data: bytes) -> float:
+    started = thread_time()
+    target(data)
+    return thread_time() - started
