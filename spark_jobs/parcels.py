@@ -163,7 +163,7 @@ def _packed_events(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBa
     columns = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
     for batch in batches_of(named, columns, _ROWS, _REPEATED):
         rows, home, buckets = _placed(batch, plan)
-        instants = _instants(batch, plan.clocks)[rows]
+        instants = _instants(batch.select(["cluster_id", "node", "at_ms"]).take(pa.array(rows)), plan.clocks)
         is_line = pc.equal(batch["source_kind"].cast(pa.string()), "log").to_numpy(zero_copy_only=False)[rows]
         for grain, of_grain in (("line", is_line), ("record", ~is_line)):
             if of_grain.any():

@@ -223,8 +223,9 @@ def _folding(folder: str, clocks: Clocks, names: Names) -> ArrowTask:
             writer.add(table, pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table])))
             waiting[table] = []
 
+        topics = {cluster_id: [(topic_id, topic) for topic_id, topic in known] for cluster_id, known in names.items()}
         for (cluster_id, group_id), pieces in groups_in(batches):
-            known = clocks.get(cluster_id, {}), [(i, topic) for i, topic in names.get(cluster_id, [])]
+            known = clocks.get(cluster_id, {}), topics.get(cluster_id, [])
             for table, row in _told(cluster_id, group_id, pieces, *known):
                 waiting[table].append(row)
                 if len(waiting[table]) >= _ROWS_AT_ONCE:

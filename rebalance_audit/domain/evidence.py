@@ -155,10 +155,10 @@ def group_evidence(
 ) -> GroupEvidence:
     """All that is known about one group, from its own events and those routed to it, in any order.
 
-    `topic_names`: what other groups' commits and the metadata log tell; a share group has none of its own.
+    `topic_names`: what other groups' commits and the metadata log tell, for records that name topics by id; a share
+    group has no commits of its own.
     """
     marks = list(marks)
-    names = {*topic_names, *((m.topic_id, m.topic) for m in marks if m.topic_id is not None)}
     records: list[GroupRecord] = []
     lines: list[LogEvent] = []
     statuses: list[ConnectRecord] = []
@@ -172,6 +172,9 @@ def group_evidence(
             statuses.append(event)
         elif isinstance(event.record, ConnectConfig):
             configs.append(event)
+    names = {(m.topic_id, m.topic) for m in marks if m.topic_id is not None}
+    if any(r.record.name != "GroupMetadata" for r in records):  # those of a classic group name topics themselves
+        names.update(topic_names)
     return GroupEvidence(
         cluster_id=cluster_id,
         group_id=group_id,
