@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.parquet as pq
 
+from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import Warehouse
 
@@ -53,13 +54,15 @@ class Run:
     def scan(self, table: str, files: Sequence[str] | None = None) -> DataFrame:
         """Rows of these files (default: the whole table) as a Spark DataFrame in the table's own schema."""
         listed = self.warehouse.files(table) if files is None else list(files)
-        ddl = spark_ddl(table)
         if not listed:
-            return self.spark.createDataFrame([], ddl)
-        return self.spark.read.schema(ddl).parquet(*listed)
+            return self.frame(table, arrow_schema(table).empty_table())
+        return self.spark.read.schema(spark_ddl(table)).parquet(*listed)
 
     def frame(self, table: str, data: pa.Table) -> DataFrame:
-        """Rows on the driver as a Spark DataFrame in the table's own schema."""
+        """Rows on the driver as a Spark DataFrame in the table's own schema.
+
+        Arrow, because a list of rows Spark reads in Python workers, which another daemon forks: three seconds to begin.
+        """
         return self.spark.createDataFrame(data, schema=spark_ddl(table))
 
     @contextmanager

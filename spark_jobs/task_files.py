@@ -26,6 +26,7 @@ ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Groups = Mapping[tuple[str, str], int]
 """A number for each (cluster, group) that is wanted."""
 
+_NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
 WRITTEN = "table string, file string"
 _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
@@ -37,12 +38,13 @@ _ROW_GROUP_BYTES = 32 << 20
 def row_groups(context: Run, files: Mapping[str, Sequence[str]]) -> DataFrame:
     """What there is to read, a row of (table, file, row_group) each, spread over the tasks."""
     named = [
-        (table, file, number)
+        {"table": table, "file": file, "row_group": number}
         for table, of_table in files.items()
         for file in of_table
         for number in range(_metadata(file).num_row_groups)
     ]
-    return context.spark.createDataFrame(named, "table string, file string, row_group int")
+    # Not the list as it is: a second daemon would start for it (`Run.frame`).
+    return context.spark.createDataFrame(pa.Table.from_pylist(named, _NAMED))
 
 
 def _metadata(file: str) -> pq.FileMetaData:
