@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -72,27 +73,26 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
     kinds = ", ".join(f"'{kind}'" for kind in PAIRED_KINDS)
     with duckdb.connect() as db:
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
+        # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
         db.execute(
             f"""
-            CREATE TABLE line AS SELECT *, {number} number FROM {events}
+            CREATE TABLE voter AS SELECT cluster_id, group_id, ref, {number} number FROM {events}
             WHERE source_kind = 'log' AND kind IN ({kinds}) AND group_id IS NOT NULL AND number IS NOT NULL
             QUALIFY row_number() OVER (PARTITION BY cluster_id, node, kind, at_ms // {STRETCH_MS} ORDER BY at_ms, ref)
                     <= {PAIRS_PER_STRETCH}
             """
         )
-        lines = db.execute("SELECT * FROM line").to_arrow_table().to_pylist()
-        records = (
-            db.execute(
-                f"""
-            SELECT e.* FROM {events} e SEMI JOIN line l
-            ON e.cluster_id = l.cluster_id AND e.group_id = l.group_id
-               AND {value.replace("detail", "e.detail")} = l.number
-            WHERE e.source_kind = 'record' AND e.value IS NOT NULL
-              AND e.kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')
-            """
-            )
-            .to_arrow_table()
-            .to_pylist()
+        lines = _rows(db, f"SELECT * FROM {events} SEMI JOIN voter USING (cluster_id, ref)")
+        records = _rows(
+            db,
+            f"""
+            FROM (
+                SELECT * FROM {events} SEMI JOIN voter USING (cluster_id, group_id)
+                WHERE source_kind = 'record' AND value IS NOT NULL
+                  AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')
+            ) record SEMI JOIN voter
+            ON record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {value} = voter.number
+            """,
         )
     by_cluster: dict[str, set[str]] = defaultdict(set)
     for cluster_id, node in nodes:
@@ -146,11 +146,7 @@ def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
         return Belonging({}, {})
     facts: dict[str, ClusterFacts] = defaultdict(ClusterFacts)
     with duckdb.connect() as db:
-
-        def rows(sql: str) -> list[dict[str, Any]]:
-            found: pa.Table = db.execute(sql).to_arrow_table()
-            return list(found.to_pylist())
-
+        rows = partial(_rows, db)
         homeless = rows(
             f"SELECT cluster_id, ref, kind, node, detail FROM {events} "
             "WHERE source_kind = 'log' AND group_id IS NULL AND NOT starts_with(kind, 'worker_')"
@@ -235,3 +231,8 @@ def relation(warehouse: Warehouse, table: str, version: int | None) -> str | Non
         return None
     listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"
+
+
+def _rows(db: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    found: pa.Table = db.execute(sql).to_arrow_table()
+    return list(found.to_pylist())

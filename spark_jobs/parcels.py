@@ -28,8 +28,10 @@ from spark_jobs.stage import Batch, Run
 from spark_jobs.task_files import ArrowTask, Numbers, batches_of, numbers_of, row_groups
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
-BUCKET_BYTES = 16 << 20
-"""Of Arrow; as Python objects it is several times as much."""
+BUCKET_BYTES = 8 << 20
+"""Of Arrow, at most; as Python objects it is several times as much."""
+_LEAST_BYTES = 256 << 10
+"""Less is not worth a task."""
 PARCEL_BYTES = 4 << 20
 """Well below what Spark's shuffle takes as one row."""
 _ROWS = 1 << 17
@@ -80,16 +82,20 @@ class Plan:
         return found
 
 
-def plan_of(context: Run, batch: Batch, wanted: set[Place], homes: Belonging, clocks: Clocks) -> Plan:
+def plan_of(
+    context: Run, batch: Batch, wanted: set[Place], homes: Belonging, clocks: Clocks, tasks_at_once: int
+) -> Plan:
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0
     with duckdb.connect() as db:
         sizes = _sizes(context, batch, db)
+        share = sum(sizes.get(place, 0) for place in wanted) // tasks_at_once
+        full = min(max(share, _LEAST_BYTES), BUCKET_BYTES)
         # The large ones first: theirs are the longest tasks.
         for place in sorted(wanted, key=lambda place: (sizes.get(place, 0) <= BUCKET_BYTES, place)):
             size = sizes.get(place, 0)
-            if filled and filled + size > BUCKET_BYTES:
+            if filled and filled + size > full:
                 bucket, filled = bucket + 1, 0
             buckets[place] = bucket
             filled += size

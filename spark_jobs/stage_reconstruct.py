@@ -27,7 +27,7 @@ from rebalance_audit.domain.windows import Piece, reconstruct_in_windows
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
 from spark_jobs.grouped import struct_of
 from spark_jobs.metadata_log import logged_topic_names
-from spark_jobs.parcels import Plan, groups_in, parcels, plan_of
+from spark_jobs.parcels import Place, Plan, groups_in, parcels, plan_of
 from spark_jobs.stage import Batch, Run, next_batch, row_count
 from spark_jobs.structs import struct_array
 from spark_jobs.task_files import WRITTEN, ArrowTask, TaskWriter, files_by_table
@@ -49,7 +49,8 @@ def run(context: Run) -> bool:
     names = _topic_names(context, batch)
     dirty = _dirty(context, batch, clocks, homes) | _newly_named(context, batch, names)
     if dirty:
-        _fold(context, batch, plan_of(context, batch, dirty, homes, clocks), names)
+        tasks_at_once = context.spark.sparkContext.defaultParallelism
+        _fold(context, batch, plan_of(context, batch, dirty, homes, clocks, tasks_at_once), names)
     else:
         empty = GROUP.empty_table()
         for table in OUTPUTS:
@@ -83,7 +84,7 @@ def _topic_names(context: Run, batch: Batch) -> Names:
     return {cluster_id: sorted(names) for cluster_id, names in sorted(found.items())}
 
 
-def _newly_named(context: Run, batch: Batch, names: Names) -> set[tuple[str, str]]:
+def _newly_named(context: Run, batch: Batch, names: Names) -> set[Place]:
     """Groups whose records give topics by id, where an id has a name now that it had not before."""
     before = context.warehouse.recall(NAME).get("names", {})
     clusters = [cluster_id for cluster_id, known in names.items() if known != before.get(cluster_id, [])]
@@ -97,7 +98,7 @@ def _newly_named(context: Run, batch: Batch, names: Names) -> set[tuple[str, str
         clusters,
         version=batch.until["silver.group_event"],
     )
-    return {(row["cluster_id"], row["group_id"]) for row in rows.group_by(GROUP.names).aggregate([]).to_pylist()}
+    return _places(rows)
 
 
 def _topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
@@ -107,18 +108,17 @@ def _topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _dirty(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[tuple[str, str]]:
+def _dirty(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
     """(cluster, group) of every group whose evidence, clocks or Connect topics changed."""
     warehouse = context.warehouse
     events = "silver.group_event"
     since, until = batch.since, batch.until
-    dirty: set[tuple[str, str]] = set()
-    columns = ["cluster_id", "group_id", "source_kind", "kind", "topic", "node"]
-    for row in warehouse.changed_keys(events, columns, since[events], until[events]).to_pylist():
+    named = warehouse.changed_keys(events, GROUP.names, since[events], until[events], "group_id IS NOT NULL")
+    dirty = _places(named)
+    columns = ["cluster_id", "source_kind", "kind", "topic", "node"]
+    for row in warehouse.changed_keys(events, columns, since[events], until[events], "group_id IS NULL").to_pylist():
         routes = homes.routes.get(row["cluster_id"], {})
-        if row["group_id"] is not None:
-            dirty.add((row["cluster_id"], row["group_id"]))
-        elif row["source_kind"] in ("status", "config"):
+        if row["source_kind"] in ("status", "config"):
             dirty |= {(row["cluster_id"], group) for group in routes.get(f"topic:{row['topic']}", ())}
         elif row["kind"].startswith("worker_"):
             dirty |= {(row["cluster_id"], group) for group in routes.get(f"node:{row['node']}", ())}
@@ -131,14 +131,13 @@ def _dirty(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[
     return dirty | _marked(context, batch) | _moved(context, batch, clocks, homes)
 
 
-def _marked(context: Run, batch: Batch) -> set[tuple[str, str]]:
+def _marked(context: Run, batch: Batch) -> set[Place]:
     """Groups whose commits say something new. A mark behind the group's last record that only grew longer does not:
     of it the fold asks where it begins."""
     marks, warehouse = "silver.commit_mark", context.warehouse
     since, until = batch.since[marks], batch.until[marks]
     if since < 0:
-        told = warehouse.changed_keys(marks, GROUP.names, None, until)
-        return set(zip(*told.to_pydict().values(), strict=True))
+        return _places(warehouse.changed_keys(marks, GROUP.names, None, until))
     place = list(tables.SILVER_COMMIT_MARK.key)
     changed = warehouse.changed_keys(marks, place, since, until)
     columns = [*place, "first_at_ms", "topic_id"]
@@ -170,13 +169,13 @@ def _marked(context: Run, batch: Batch) -> set[tuple[str, str]]:
     return set(rows)
 
 
-def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[tuple[str, str]]:
+def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
     """Groups that a changed clock or a Connect topic's new home touches, although they have no new evidence."""
     before = context.warehouse.recall(NAME)
-    found: set[tuple[str, str]] = set()
+    found: set[Place] = set()
     if not before and batch.since["silver.group_event"] >= 0:  # the note was lost: fold everything again
         rows = context.warehouse.changed_keys("silver.group_event", GROUP.names, None, where="group_id IS NOT NULL")
-        return {(row["cluster_id"], row["group_id"]) for row in rows.to_pylist()}
+        return _places(rows)
     topics_before: dict[str, Any] = before.get("topics", {})
     for cluster_id, routes in (_topics(homes) | {c: {} for c in topics_before if c not in homes.routes}).items():
         known = topics_before.get(cluster_id, {})
@@ -200,6 +199,10 @@ def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[
                 found.add((cluster_id, row["group_id"]))
             found |= {(cluster_id, g) for g in homes.lines.get(cluster_id, {}).get(row["ref"], ())}
     return found
+
+
+def _places(groups: pa.Table) -> set[Place]:
+    return set(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
 
 
 def _fold(context: Run, batch: Batch, plan: Plan, names: Names) -> None:
