@@ -90,10 +90,9 @@ def rebalance_numbers(
     """Of a rebalance's movements: each one's kind, whether it was avoidable, and its numbers. `is_known`: whether what
     was handed out is."""
     estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
-    pausing = [n for n in numbers if n.pause_estimate_ms is not None]
-    lowers = [n.pause_lower_ms for n in pausing if n.pause_lower_ms is not None]
-    uppers = [n.pause_upper_ms for n in pausing if n.pause_upper_ms is not None]
-    is_bounded = len(uppers) == len(pausing)
+    lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
+    uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
+    is_bounded = len(uppers) == len(estimates)  # what has no estimate has no bounds
     spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == "moved"]
     return RebalanceNumbers(
         moved_count=len(spared) if is_known else None,
@@ -105,7 +104,7 @@ def rebalance_numbers(
         pause_lower_ms=max(lowers, default=None),
         pause_estimate_ms=max(estimates, default=None),
         pause_upper_ms=max(uppers, default=None) if is_bounded else None,
-        pause_tier=_worst({n.pause_tier for n in pausing}),
+        pause_tier=_worst({n.pause_tier for n in numbers}),
         resource_seconds_lower=_seconds(lowers) if is_known else None,
         resource_seconds_estimate=_seconds(estimates) if is_known else None,
         resource_seconds_upper=_seconds(uppers) if is_known and is_bounded else None,
