@@ -7,7 +7,7 @@ Law:      one row per rebalance; what cannot be known is null with a reason, nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from rebalance_audit.domain.measure import (
     rebalance_numbers,
 )
 from spark_jobs.stage import Run, next_batch, row_count
-from spark_jobs.structs import lists_of
+from spark_jobs.structs import distinct, lists_of
 from spark_jobs.task_files import (
     WRITTEN,
     ArrowTask,
@@ -88,25 +88,30 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rebalances = dict(zip(batch.schema.names, batch.columns, strict=True))
         movements = lists_of(rebalances["movements"])
-        facts = dict(zip(movements.items.type.names, movements.items.flatten(), strict=True))
+        type_ = movements.items.type
+        facts = dict(zip(type_.names, movements.items.flatten(), strict=True))
         kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
-        numbers = list(
-            map(
-                movement_numbers,
-                kinds,
-                _instants(facts["stop_marks"]),
-                _instants(facts["resume_marks"]),
-                facts["first_commit_at_ms"].to_pylist(),
-            )
-        )
+        told, places = _numbers(kinds, facts)
+        numbers = [told[place] for place in places]
         is_known = rebalances["resource_count"].is_valid().to_pylist()
         totals = [
             rebalance_numbers(kinds[a:b], avoidable[a:b], numbers[a:b], is_known=known)
             for (a, b), known in zip(pairwise(movements.offsets), is_known, strict=True)
         ]
-        rebalances["movements"] = movements.around(_with(facts, movements.items.type, MovementNumbers, numbers))
-        measured = _with(rebalances, pa.struct(list(batch.schema)), RebalanceNumbers, totals)
-        yield pa.RecordBatch.from_struct_array(measured)
+        taken = pa.array(places, pa.int64())
+        facts |= {name: column.take(taken) for name, column in _columns(told, type_).items()}
+        rebalances["movements"] = movements.around(pa.StructArray.from_arrays(list(facts.values()), fields=list(type_)))
+        rebalances |= _columns(totals, batch.schema)
+        yield pa.RecordBatch.from_arrays(list(rebalances.values()), schema=batch.schema)
+
+
+def _numbers(kinds: list[str], facts: Mapping[str, pa.Array]) -> tuple[list[MovementNumbers], list[int]]:
+    """What movements tell, and the place of every movement's among these: resources that go together tell the same."""
+    stops, stop_places = _instants(facts["stop_marks"])
+    resumes, resume_places = _instants(facts["resume_marks"])
+    first_commits = facts["first_commit_at_ms"].to_pylist()
+    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, strict=True))
+    return [movement_numbers(kind, stops[stop], resumes[resume], at_ms) for kind, stop, resume, at_ms in asked], places
 
 
 class _Told(NamedTuple):
@@ -119,19 +124,17 @@ class _Told(NamedTuple):
     detail: str
 
 
-def _instants(column: pa.ListArray) -> Iterator[Instant]:
-    """What each list of marks tells together. Resources that go together have equal marks and mostly follow each
-    other: what the list before has told is not worked out anew."""
-    marks, places = lists_of(column).of_fields(_Told._fields).without_repeats()
+def _instants(column: pa.ListArray) -> tuple[list[Instant], list[int]]:
+    """What lists of marks tell together, and the place of every list's among these."""
+    marks, places = lists_of(column).of_fields(_Told._fields).distinct()
     made = list(map(_Told._make, zip(*(told.to_pylist() for told in marks.items.flatten()), strict=True)))
-    instants = [instant(made[a:b]) for a, b in pairwise(marks.offsets)]
-    return map(instants.__getitem__, places)
+    return [instant(made[a:b]) for a, b in pairwise(marks.offsets)], places
 
 
-def _with(
-    columns: dict[str, pa.Array], type_: pa.StructType, kind: type[MovementNumbers | RebalanceNumbers], rows: list[Any]
-) -> pa.StructArray:
-    """The columns as structs, those of `kind` from `rows`."""
-    told = dict(zip(kind._fields, zip(*rows, strict=True), strict=False))
-    arrays = [pa.array(told[f.name], f.type) if f.name in told else columns[f.name] for f in type_]
-    return pa.StructArray.from_arrays(arrays, fields=list(type_))
+def _columns(
+    rows: Sequence[MovementNumbers | RebalanceNumbers], types: pa.StructType | pa.Schema
+) -> dict[str, pa.Array]:
+    if not rows:
+        return {}
+    values = zip(rows[0]._fields, zip(*rows, strict=True), strict=True)
+    return {name: pa.array(of_name, types.field(name).type) for name, of_name in values}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+T = TypeVar("T", bound=Hashable)
 
 
 def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
@@ -62,23 +65,31 @@ class Lists:
         told = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
         return Lists(pa.StructArray.from_arrays([told[name] for name in names], names), self.offsets)
 
-    def without_repeats(self) -> tuple[Lists, list[int]]:
-        """Each list that is not equal to the one before it, and the place of every list among these."""
-        begins = np.array(self.offsets)
-        sizes = np.diff(begins)
-        before = pa.array(np.maximum(np.arange(begins[-1]) - np.repeat(sizes, sizes), 0))
-        is_other = np.zeros(begins[-1], bool)
-        for column in self.items.flatten():
-            is_same = pc.equal(column, column.take(before)).fill_null(False)
-            is_other |= ~is_same.to_numpy(zero_copy_only=False)
-        others = np.concatenate([[0], np.cumsum(is_other)])[begins]
-        is_new = (np.diff(others) > 0) | (np.diff(sizes, prepend=-1) != 0)
-        kept = self.items.filter(pa.array(np.repeat(is_new, sizes)))
-        offsets: list[int] = [0, *np.cumsum(sizes[is_new]).tolist()]
-        places: list[int] = (np.cumsum(is_new) - 1).tolist()
-        return Lists(kept, offsets), places
+    def distinct(self) -> tuple[Lists, list[int]]:
+        """Each list once, in order, and the place of every list among these; unknown values are equal."""
+        codes = np.column_stack([_codes(column) for column in self.items.flatten()])
+        written, width = codes.tobytes(), codes.itemsize * codes.shape[1]
+        _, places = distinct(written[a * width : b * width] for a, b in pairwise(self.offsets))
+        is_first = np.diff(np.maximum.accumulate(np.array(places, np.int64)), prepend=-1) > 0
+        sizes = np.diff(self.offsets)
+        kept = self.items.filter(pa.array(np.repeat(is_first, sizes)))
+        return Lists(kept, [0, *np.cumsum(sizes[is_first]).tolist()]), places
+
+
+def distinct(things: Iterable[T]) -> tuple[list[T], list[int]]:
+    """Each thing once, in order, and the place of every one among these."""
+    found: dict[T, int] = {}
+    places = [found.setdefault(thing, len(found)) for thing in things]
+    return list(found), places
+
+
+def _codes(column: pa.Array) -> npt.NDArray[np.int32]:
+    """A number for each value, the same for equal ones."""
+    codes: npt.NDArray[np.int32] = column.dictionary_encode().indices.fill_null(-1).to_numpy()
+    return codes
 
 
 def lists_of(column: pa.ListArray) -> Lists:
     """Null lists are empty ones."""
-    return Lists(column.flatten(), [0, *accumulate(n or 0 for n in pc.list_value_length(column).to_pylist())])
+    sizes = pc.list_value_length(column).fill_null(0).to_numpy()
+    return Lists(column.flatten(), [0, *np.cumsum(sizes).tolist()])

@@ -130,12 +130,12 @@ def settled(lines: Iterable[LogEvent], clocks: Mapping[str, NodeClock]) -> list[
     found = []
     latest: dict[str, int] = {}
     for (file, _), line in sorted([(_place_in_file(line), line) for line in lines], key=itemgetter(0)):
-        if line.at_ms is None:
+        at_ms = line.at_ms
+        if at_ms is None:
             clock = clocks.get(line.node, _UTC)
             at_ms = clock.to_utc_ms(line.local_at_ms, not_before_ms=latest.get(file))
             line = changed(line, at_ms=at_ms)
-        if line.at_ms is not None:
-            latest[file] = line.at_ms
+        latest[file] = at_ms
         found.append(line)
     return found
 

@@ -89,11 +89,10 @@ def rebalance_numbers(
 ) -> RebalanceNumbers:
     """Of a rebalance's movements: each one's kind, whether it was avoidable, and its numbers. `is_known`: whether what
     was handed out is."""
-    pausing = [n for n in numbers if n.pause_estimate_ms is not None]
-    lowers = [n.pause_lower_ms for n in pausing]
-    estimates = [n.pause_estimate_ms for n in pausing]
-    uppers = [n.pause_upper_ms for n in pausing]
-    is_bounded = None not in uppers
+    estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
+    lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
+    uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
+    is_bounded = len(uppers) == len(estimates)  # what has no estimate has no bounds
     spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == "moved"]
     return RebalanceNumbers(
         moved_count=len(spared) if is_known else None,
@@ -102,10 +101,10 @@ def rebalance_numbers(
         assigned_count=kinds.count("assigned") if is_known else None,
         restarted_count=kinds.count("restarted") if is_known else None,
         avoidable_moved_count=spared.count(True) if is_known and None not in spared else None,
-        pause_lower_ms=_longest(lowers),
-        pause_estimate_ms=_longest(estimates),
-        pause_upper_ms=_longest(uppers) if is_bounded else None,
-        pause_tier=_worst({n.pause_tier for n in pausing}),
+        pause_lower_ms=max(lowers, default=None),
+        pause_estimate_ms=max(estimates, default=None),
+        pause_upper_ms=max(uppers, default=None) if is_bounded else None,
+        pause_tier=_worst({n.pause_tier for n in numbers}),
         resource_seconds_lower=_seconds(lowers) if is_known else None,
         resource_seconds_estimate=_seconds(estimates) if is_known else None,
         resource_seconds_upper=_seconds(uppers) if is_known and is_bounded else None,
@@ -159,13 +158,9 @@ def instant(marks: Sequence[Told]) -> Instant:
 _NO_INSTANT = Instant(None, None, None, None, "")
 
 
-def _longest(values: Iterable[int | None]) -> int | None:
-    return max([v for v in values if v is not None], default=None)
-
-
 def _worst(tiers: Iterable[str | None]) -> str | None:
     return max(tiers, key=_BADNESS, default=None)
 
 
-def _seconds(values: Iterable[int | None]) -> float:
-    return sum([v for v in values if v is not None and v > 0]) / 1000
+def _seconds(values: Iterable[int]) -> float:
+    return sum([v for v in values if v > 0]) / 1000

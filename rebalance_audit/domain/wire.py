@@ -8,16 +8,13 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
 
-_INT8 = Struct(">b").unpack_from
 _INT16 = Struct(">h").unpack_from
-_UINT16 = Struct(">H").unpack_from
 _INT32 = Struct(">i").unpack_from
-_INT64 = Struct(">q").unpack_from
 
 _MAX_UVARINT_BYTES = 5
 MAX_INT32 = 0x7FFFFFFF
@@ -59,6 +56,23 @@ class DecodeError(Exception):
         return f"{self.reason.value} at byte {self.at} of the {self.part}{where}"
 
 
+def _number(format_: str) -> Callable[[Reader, str], int]:
+    """A method that reads one number of fixed size."""
+    layout = Struct(format_)
+    size, read = layout.size, layout.unpack_from
+
+    def number(self: Reader, field: str) -> int:
+        at = self.at
+        end = at + size
+        if end > self.end:
+            raise self.error(DecodeReason.SHORT_BUFFER, at, field)
+        self.at = end
+        value: int = read(self.buf, at)[0]
+        return value
+
+    return number
+
+
 class Reader:
     """A place in a buffer. Every method reads one thing there and moves past it, or raises DecodeError.
 
@@ -97,41 +111,22 @@ class Reader:
         self.at = end
         return self.buf[at:end]
 
-    def _advance(self, size: int, field: str) -> int:
-        at = self.at
-        if at + size > self.end:
-            raise self.error(DecodeReason.SHORT_BUFFER, at, field)
-        self.at = at + size
-        return at
-
-    def int8(self, field: str) -> int:
-        value: int = _INT8(self.buf, self._advance(1, field))[0]
-        return value
-
-    def int16(self, field: str) -> int:
-        value: int = _INT16(self.buf, self._advance(2, field))[0]
-        return value
-
-    def uint16(self, field: str) -> int:
-        value: int = _UINT16(self.buf, self._advance(2, field))[0]
-        return value
-
-    def int32(self, field: str) -> int:
-        value: int = _INT32(self.buf, self._advance(4, field))[0]
-        return value
-
-    def int64(self, field: str) -> int:
-        value: int = _INT64(self.buf, self._advance(8, field))[0]
-        return value
+    int8 = _number(">b")
+    int16 = _number(">h")
+    uint16 = _number(">H")
+    int32 = _number(">i")
+    int64 = _number(">q")
 
     def uuid(self, field: str) -> str:
         """As Kafka prints it: 22 characters of URL-safe base64."""
-        at = self._advance(16, field)
-        return urlsafe_b64encode(self.buf[at : at + 16])[:22].decode("ascii")
+        return urlsafe_b64encode(self.take(16, field))[:22].decode("ascii")
 
     def uvarint(self, field: str) -> int:
         """Unsigned LEB128 of at most five bytes; bits beyond the 32nd are dropped, as Kafka does it."""
         start = at = self.at
+        if at < self.end and (byte := self.buf[at]) < 0x80:  # as nearly all are
+            self.at = at + 1
+            return byte
         value = shift = 0
         while True:
             if at >= self.end:
@@ -152,7 +147,15 @@ class Reader:
 
         Null is -1, but Kafka takes any negative number for it, and a compact length that is negative as a Java int.
         """
-        length = self.uvarint(field) - 1 if self.flexible else read(self.buf, self._advance(size, field))[0]
+        if self.flexible:
+            length = self.uvarint(field) - 1
+        else:
+            at = self.at
+            end = at + size
+            if end > self.end:
+                raise self.error(DecodeReason.SHORT_BUFFER, at, field)
+            self.at = end
+            length = read(self.buf, at)[0]
         return None if length < 0 or length > MAX_INT32 else length
 
     def _no_null(self, start: int, field: str) -> DecodeError:
@@ -160,7 +163,10 @@ class Reader:
         is_minus_one = self.flexible or self.buf[start] == self.buf[self.at - 1] == 0xFF
         return self.error(DecodeReason.NULL_NOT_ALLOWED if is_minus_one else DecodeReason.NEGATIVE_LENGTH, start, field)
 
-    def _text(self, size: int, field: str) -> str:
+    def nullable_string(self, field: str) -> str | None:
+        size = self._length(field, 2, _INT16)
+        if size is None:
+            return None
         start = self.at
         end = start + size
         if size > _MAX_STRING_BYTES:
@@ -173,16 +179,12 @@ class Reader:
         except UnicodeDecodeError as refused:
             raise self.error(DecodeReason.BAD_UTF8, start + refused.start, field) from None
 
-    def nullable_string(self, field: str) -> str | None:
-        size = self._length(field, 2, _INT16)
-        return None if size is None else self._text(size, field)
-
     def string(self, field: str) -> str:
         start = self.at
-        size = self._length(field, 2, _INT16)
-        if size is None:
+        text = self.nullable_string(field)
+        if text is None:
             raise self._no_null(start, field)
-        return self._text(size, field)
+        return text
 
     def nullable_bytes(self, field: str) -> bytes | None:
         size = self._length(field, 4, _INT32)
@@ -225,10 +227,20 @@ class Reader:
         return self.array(field, _read_string)
 
     def int16s(self, field: str) -> tuple[int, ...]:
-        return self.array(field, _read_int16)
+        return self._numbers(field, 2, "h", Reader.int16)
 
     def int32s(self, field: str) -> tuple[int, ...]:
-        return self.array(field, _read_int32)
+        return self._numbers(field, 4, "i", Reader.int32)
+
+    def _numbers(self, field: str, size: int, code: str, read: Callable[[Reader, str], int]) -> tuple[int, ...]:
+        start = self.at
+        count = self._length(field, 4, _INT32)
+        if count is None or count * size > self.end - self.at:
+            self.at = start
+            return self.array(field, lambda reader: read(reader, ""))  # which says what of it is wrong
+        at = self.at
+        self.at = at + count * size
+        return unpack_from(f">{count}{code}", self.buf, at)
 
     def nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
         """A struct after the byte that says whether it is there: -1 null, 1 present. Kafka asks for the sign alone."""
@@ -276,14 +288,6 @@ class Reader:
 
 def _read_string(reader: Reader) -> str:
     return reader.string("")
-
-
-def _read_int16(reader: Reader) -> int:
-    return reader.int16("")
-
-
-def _read_int32(reader: Reader) -> int:
-    return reader.int32("")
 
 
 def none_if_minus_one(number: int) -> int | None:

@@ -90,17 +90,17 @@ def test_a_null_list_is_an_empty_one_also_in_a_slice() -> None:
     assert lists.around(lists.items).to_pylist() == [[1, 2], [], [3]]
 
 
-def test_lists_equal_to_the_one_before_are_kept_once() -> None:
+def test_equal_lists_are_kept_once() -> None:
     a, b, unknown = {"n": 1, "s": "a"}, {"n": 1, "s": "b"}, {"n": 1, "s": None}
-    lists = [[a, b], [a, b], [a], [], None, [b], [a, b], [unknown], [unknown]]
+    lists = [[a, b], [a, b], [a], [], None, [b], [a, b], [unknown], [unknown], [b, a]]
     column = pa.array([[b], *lists], pa.list_(pa.struct({"n": pa.int64(), "s": pa.string()}))).slice(1)
-    kept, places = lists_of(column).without_repeats()
+    kept, places = lists_of(column).distinct()
     rows = kept.items.to_pylist()
-    distinct = [rows[start:end] for start, end in pairwise(kept.offsets)]
-    assert distinct == [[a, b], [a], [], [b], [a, b], [unknown], [unknown]], "an unknown value is equal to none"
-    assert [distinct[place] for place in places] == [one or [] for one in lists]
+    once = [rows[start:end] for start, end in pairwise(kept.offsets)]
+    assert once == [[a, b], [a], [], [b], [unknown], [b, a]]
+    assert [once[place] for place in places] == [one or [] for one in lists]
 
 
-def test_no_lists_have_no_repeats() -> None:
-    kept, places = lists_of(pa.array([], pa.list_(pa.struct({"n": pa.int64()})))).without_repeats()
+def test_of_no_lists_none_is_distinct() -> None:
+    kept, places = lists_of(pa.array([], pa.list_(pa.struct({"n": pa.int64()})))).distinct()
     assert (kept.items.to_pylist(), kept.offsets, places) == ([], [0], [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.wire import DecodeReason, Reader
@@ -91,4 +92,4 @@ def _read_topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
 
 
 def _flat(topics: Iterable[tuple[str, tuple[int, ...]]]) -> tuple[TopicPartition, ...]:
-    return tuple(dict.fromkeys((topic, partition) for topic, partitions in topics for partition in partitions))
+    return tuple(dict.fromkeys(chain.from_iterable(zip(repeat(topic), partitions) for topic, partitions in topics)))

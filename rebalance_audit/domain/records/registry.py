@@ -271,13 +271,14 @@ def decode_record(key: bytes | None, value: bytes | None, *, layout: str | None 
         return CoordinatorRecord(
             record_type=number, name=record_type.name, value_version=None, key=typed_key, value=None
         )
-    version = Reader(value).int16("version")
+    reader = Reader(value)
+    version = reader.int16("version")
     layouts = record_type.layouts.get(version)
     if layouts is None:
         raise DecodeError(DecodeReason.UNKNOWN_VALUE_VERSION, 0, "version")
     if layout is not None:
         layouts = tuple(each for each in layouts if each.since == layout) or layouts
-    typed_value, since = _read_value(value, layouts)
+    typed_value, since = _read_value(reader, layouts)
     return CoordinatorRecord(
         record_type=number,
         name=record_type.name,
@@ -288,10 +289,12 @@ def decode_record(key: bytes | None, value: bytes | None, *, layout: str | None 
     )
 
 
-def _read_value(value: bytes, layouts: tuple[Layout, ...]) -> tuple[RecordValue, str | None]:
+def _read_value(reader: Reader, layouts: tuple[Layout, ...]) -> tuple[RecordValue, str | None]:
+    """What follows the version, where the reader is."""
+    start = reader.at
     furthest: DecodeError | None = None
     for candidate in layouts:
-        reader = Reader(value, 2, flexible=candidate.flexible)
+        reader.at, reader.flexible = start, candidate.flexible
         try:
             typed_value = candidate.read(reader)
             reader.expect_end()
