@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import (
     EvidenceTier,
     GroupEvidence,
@@ -35,6 +36,9 @@ from .pauses import LINE_SLACK_MS
 from .reconstruction import Contradiction
 from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from .triggers import STATIC_RETURN
+
+
+_member = maker(Member)
 
 
 def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
@@ -123,17 +127,18 @@ class _Fold:
             members.append(self._member(p, rebalance, "replaced" if old else "stayed", held))
             if old is None:
                 continue
+            holding, fenced = Holding(old, self._state.delivered_index), self._fenced(old, self._state.attempts[index])
             for resource in sorted(assigned):
                 movements.append(
                     self._hand_overs.movement(
                         "returned",
                         resource,
                         index,
-                        holding=Holding(old, self._state.delivered_index),
+                        holding=holding,
                         new=p.member,
                         held=held,
                         assigned=assigned,
-                        fenced=self._fenced(old, self._state.attempts[index]),
+                        fenced=fenced,
                     )
                 )
         rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
@@ -260,7 +265,7 @@ class _Fold:
 
     def _member(self, p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
         assigned = p.assigned
-        return Member(
+        return _member(
             member_id=p.member.member_id,
             group_instance_id=p.member.group_instance_id,
             client_id=p.member.client_id,

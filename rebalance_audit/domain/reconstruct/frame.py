@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import EvidenceTier, Rebalance
 
 from .attempts import Attempt
+
+
+_rebalance = maker(Rebalance)
 
 
 def rebalance_id(
@@ -60,7 +64,7 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
     gap_before = index > 0 and attempts[index - 1].missing_to is not None
     has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
 
-    return Rebalance(
+    return _rebalance(
         cluster_id=cluster_id,
         rebalance_id=rebalance_id(
             cluster_id, group_id, attempt.number, rewrite_seq=attempt.rewrite_seq, use=attempt.use

@@ -14,9 +14,9 @@ from .conversions import Downgrade
 
 
 @quick
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """Who held a partition last, and since which attempt."""
+    """Who held partitions last, and since which attempt: one for all that it was given together, compared as such."""
 
     member: MemberMetadata
     attempt_index: int
