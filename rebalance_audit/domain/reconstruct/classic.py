@@ -28,7 +28,7 @@ from .classic_causes import Causes
 from .clients import ClientLines
 from .commits import Commits, Resource
 from .conversions import Downgrade, downgrades
-from .frame import frame
+from .frame import frames
 from .group_state import GroupState, Holding, is_same
 from .hand_overs import HandOvers
 from .members import Parsed, mode_of, names, parse, settle_modes
@@ -36,7 +36,6 @@ from .pauses import LINE_SLACK_MS
 from .reconstruction import Contradiction
 from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from .triggers import STATIC_RETURN
-
 
 _member = maker(Member)
 
@@ -46,7 +45,8 @@ def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[
     classic = [r for r in evidence.records if r.record.name == "GroupMetadata"]
     attempts, contradictions = classic_attempts(classic, evidence.lines)
     fold = _Fold(evidence, attempts)
-    rebalances = [fold.step(i) for i in range(len(attempts))]
+    framed = frames(evidence.cluster_id, evidence.group_id, attempts)
+    rebalances = [fold.step(index, rebalance) for index, rebalance in enumerate(framed)]
     return settle_modes(rebalances), contradictions
 
 
@@ -70,9 +70,9 @@ class _Fold:
         self._downgrades = downgrades(evidence)
         self._task_of: dict[Resource, str] = {}
 
-    def step(self, index: int) -> Rebalance:
+    def step(self, index: int, rebalance: Rebalance) -> Rebalance:
+        """The next attempt, given as a rebalance of its own, beside what was before."""
         attempt = self._state.attempts[index]
-        rebalance = frame(self._evidence.cluster_id, self._evidence.group_id, self._state.attempts, index)
         value = attempt.value
         if self._starts_fresh(index):
             self._state.holdings, self._state.before, self._state.held_before, self._state.is_history_known = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
@@ -66,10 +67,7 @@ class Causes:
                 first = triggers[0]
                 refs = tuple(dict.fromkeys((*first.evidence, *shown[0].evidence)))
                 triggers[0] = changed(shown[0], members=first.members or shown[0].members, evidence=refs)
-        inferred = {}
-        if self._state.before is not None and after is not None:
-            inferred = {m: self.silence.inferred(index, m) for m in self._state.before.keys() - after.keys()}
-        recorded = recorded_triggers(self._state.before, after, triggers, inferred)
+        recorded = recorded_triggers(self._state.before, after, triggers, partial(self.silence.inferred, index))
         if index:
             triggers = taken_over(attempt, self._state.attempts[index - 1]) + triggers
         if not triggers:

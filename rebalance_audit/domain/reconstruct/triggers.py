@@ -6,7 +6,7 @@ no line tells, the difference between two records does, as far as it can: `unkno
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
@@ -137,11 +137,11 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
 
 
 def recorded_triggers(
-    before: Members | None, after: Members | None, known: list[Trigger], departures: Mapping[str, str]
+    before: Members | None, after: Members | None, known: list[Trigger], departed: Callable[[str], str]
 ) -> list[Trigger]:
     """Members that came or went between two records and that no line speaks of.
 
-    `departures` says how each member went, as far as commits tell (see departures.infer).
+    `departed` says how a member went, as far as commits tell (see departures.infer_departure).
     """
     if before is None or after is None or before.keys() == after.keys():
         return []
@@ -155,7 +155,7 @@ def recorded_triggers(
         )
         if member_id in told or returned:
             continue
-        trigger = _static(departures.get(member_id, "unknown"), (member_id,), before)
+        trigger = _static(departed(member_id), (member_id,), before)
         tier = EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.INFERRED
         found.append(
             Trigger(
