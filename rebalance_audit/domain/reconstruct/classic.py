@@ -187,14 +187,13 @@ class _Fold:
         assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
         members, movements, kept = [], [], 0
         for p in parsed.values():
-            held = self._state.held_of(p.member) if self._state.is_history_known or self._state.before else None
-            if held is None and mode == "cooperative":
+            old, held = self._state.known(p.member), None
+            if self._state.is_history_known or self._state.before:
+                held = frozenset() if old is None else self._state.held_before[old.member_id]
+            elif mode == "cooperative":
                 held = p.owned
-            if self._state.before is None:
-                change = "stayed" if held else "joined"
-            else:
-                change = "stayed" if self._state.knows(p.member) else "joined"
-            members.append(self._member(p, rebalance, change, held))
+            is_known = bool(held) if self._state.before is None else old is not None
+            members.append(self._member(p, rebalance, "stayed" if is_known else "joined", held))
         returned = {p.member.group_instance_id for p in parsed.values()} - {None}
         for member_id, member in (self._state.before or {}).items():
             if member_id not in parsed and member.group_instance_id not in returned:

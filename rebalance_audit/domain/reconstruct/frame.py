@@ -111,7 +111,7 @@ def _frame(
             (line.coordinator_broker_id for line in lines if line.coordinator_broker_id is not None), None
         ),
         member_count=member_count,
-        static_member_count=None if members is None else sum(m.group_instance_id is not None for m in members),
+        static_member_count=None if members is None else len([m for m in members if m.group_instance_id is not None]),
         started_at_ms=started_at_ms,
         started_lower_ms=before_ms,
         started_tier=EvidenceTier.LOGGED if started_at_ms is not None else EvidenceTier.UNKNOWN,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
@@ -28,12 +27,8 @@ _NO_END = 1 << 62
 _movement = maker(Movement)
 
 
-class _Shown(NamedTuple):
-    """When something stopped and resumed, by all evidence of it."""
-
-    stops: tuple[Mark, ...]
-    resumes: tuple[Mark, ...]
-    refs: tuple[str, ...]
+_Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
+"""When something stopped and when it resumed, and all evidence of it."""
 
 
 class HandOvers:
@@ -92,14 +87,14 @@ class HandOvers:
         pair = holding, alone, None if new is None else new.member_id
         shown = self._shown.get(pair)
         if shown is None:
-            stops: tuple[Mark, ...] = ()
-            resumes: tuple[Mark, ...] = ()
+            shown = (), (), (record.ref,)
             if holding is not None and new is not None:
                 stops = self._stops(holding, alone, resource, held, fenced)
-                resumes = self._resumed(new, assigned)
-            shown = self._shown[pair] = _shown(record, stops, resumes)
+                shown = _shown(record, stops, self._resumed(new, assigned))
+            self._shown[pair] = shown
         if holding is not None and new is not None and not self._clients.is_empty:
             shown = self._with_own_lines(shown, holding, alone, resource, new)
+        stops, resumes, refs = shown
         old = None if holding is None else holding.member
         return _movement(
             resource_type="partition",
@@ -112,10 +107,10 @@ class HandOvers:
             from_client_id=old.client_id if old else None,
             to_client_id=new.client_id if new else None,
             revoked_in_rebalance_id=None if holding is None else holding.revoked_in,
-            stop_marks=shown.stops,
-            resume_marks=shown.resumes,
+            stop_marks=stops,
+            resume_marks=resumes,
             first_commit_at_ms=None if new is None else self._commits.first_of(resource, record.offset, self._until),
-            evidence=shown.refs,
+            evidence=refs,
         )
 
     def _turn_to(self, index: int, record: GroupRecord) -> None:
@@ -159,7 +154,8 @@ class HandOvers:
         resume = resume_line(new, resource, attempt, self._following, self._clients)
         if attempt.record is None or not (stop or resume):
             return shown
-        return _shown(attempt.record, shown.stops + tuple(stop), shown.resumes + tuple(resume))
+        stops, resumes, _ = shown
+        return _shown(attempt.record, stops + tuple(stop), resumes + tuple(resume))
 
     def _stretch(
         self, holding: Holding, resource: Resource, held: frozenset[Resource], fenced: LogEvent | None
@@ -199,4 +195,4 @@ class HandOvers:
 
 def _shown(record: GroupRecord, stops: tuple[Mark, ...], resumes: tuple[Mark, ...]) -> _Shown:
     refs = [record.ref, *[m.ref for m in (*stops, *resumes) if m.ref is not None]]
-    return _Shown(stops, resumes, tuple(dict.fromkeys(refs)))
+    return stops, resumes, tuple(dict.fromkeys(refs))
