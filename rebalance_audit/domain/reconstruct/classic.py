@@ -37,7 +37,7 @@ from .reconstruction import Contradiction
 from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from .triggers import STATIC_RETURN
 
-_member = maker(Member)
+_member, _holding = maker(Member), maker(Holding)
 
 
 def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
@@ -242,7 +242,7 @@ class _Fold:
         mode: str,
     ) -> Rebalance:
         for p in parsed.values():
-            self._state.holdings.update(dict.fromkeys(p.assigned or (), Holding(p.member, index)))
+            self._state.holdings.update(dict.fromkeys(p.assigned or (), _holding(p.member, index)))
         if parsed and not self._state.is_history_known:
             # From the first full record on, what is not assigned is known to be nobody's.
             self._state.is_history_known = True

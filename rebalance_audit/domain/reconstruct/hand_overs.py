@@ -24,7 +24,7 @@ REJOIN_WITHIN = 3
 _NO_END = 1 << 62
 
 
-_movement = maker(Movement)
+_movement, _stretch = maker(Movement), maker(Stretch)
 
 
 _Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
@@ -169,7 +169,7 @@ class HandOvers:
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger="member_poll_timeout")
-        return Stretch(
+        return _stretch(
             owner=owner,
             resource=resource,
             held=held,
