@@ -183,36 +183,37 @@ class _Fold:
         return closed
 
     def _delivered(self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed]) -> Rebalance:
-        mode = mode_of(rebalance, parsed, self._state.before)
+        state, movement = self._state, self._hand_overs.movement
+        mode = mode_of(rebalance, parsed, state.before)
         assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
         members, movements, kept = [], [], 0
         for p in parsed.values():
-            old, held = self._state.known(p.member), None
-            if self._state.is_history_known or self._state.before:
-                held = frozenset() if old is None else self._state.held_before[old.member_id]
+            old, held = state.known(p.member), None
+            if state.is_history_known or state.before:
+                held = frozenset() if old is None else state.held_before[old.member_id]
             elif mode == "cooperative":
                 held = p.owned
-            is_known = bool(held) if self._state.before is None else old is not None
+            is_known = bool(held) if state.before is None else old is not None
             members.append(self._member(p, rebalance, "stayed" if is_known else "joined", held))
         returned = {p.member.group_instance_id for p in parsed.values()} - {None}
-        for member_id, member in (self._state.before or {}).items():
+        for member_id, member in (state.before or {}).items():
             if member_id not in parsed and member.group_instance_id not in returned:
-                held = self._state.held_before.get(member_id, frozenset())
+                held = state.held_before.get(member_id, frozenset())
                 gone = Parsed(member, None, frozenset(), frozenset())
                 members.append(self._member(gone, rebalance, "left", held))
         for resource in sorted(assigned_to):
-            p, holding = assigned_to[resource], self._state.holdings.get(resource)
+            p, holding = assigned_to[resource], state.holdings.get(resource)
             if holding is None:
-                if self._state.is_history_known:
-                    movements.append(self._hand_overs.movement("assigned", resource, index, new=p.member))
+                if state.is_history_known:
+                    movements.append(movement("assigned", resource, index, new=p.member))
                 continue
             same = is_same(holding.member, p.member)
             if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
                 kept += 1
                 continue
-            held = None if holding.revoked_in is not None else self._state.held_before.get(holding.member.member_id)
+            held = None if holding.revoked_in is not None else state.held_before.get(holding.member.member_id)
             movements.append(
-                self._hand_overs.movement(
+                movement(
                     "returned" if same else "moved",
                     resource,
                     index,
@@ -222,13 +223,11 @@ class _Fold:
                     assigned=p.assigned or frozenset(),
                 )
             )
-        for resource in sorted(self._state.holdings.keys() - assigned_to.keys()):
-            holding = self._state.holdings[resource]
+        for resource in sorted(state.holdings.keys() - assigned_to.keys()):
+            holding = state.holdings[resource]
             if holding.revoked_in is None:
-                movements.append(self._hand_overs.movement("revoked", resource, index, holding=holding))
-                self._state.holdings[resource] = changed(
-                    holding, revoked_in=rebalance.rebalance_id, revoked_index=index
-                )
+                movements.append(movement("revoked", resource, index, holding=holding))
+                state.holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=index)
         return self._close(rebalance, index, parsed, members, movements, kept, mode)
 
     def _close(
