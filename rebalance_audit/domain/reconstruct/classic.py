@@ -240,17 +240,20 @@ class _Fold:
         kept: int | None,
         mode: str,
     ) -> Rebalance:
+        state = self._state
         for p in parsed.values():
-            self._state.holdings.update(dict.fromkeys(p.assigned or (), _holding(p.member, index)))
-        if parsed and not self._state.is_history_known:
+            state.holdings.update(dict.fromkeys(p.assigned or (), _holding(p.member, index)))
+        if parsed:
             # From the first full record on, what is not assigned is known to be nobody's.
-            self._state.is_history_known = True
-        self._state.before = {m: p.member for m, p in parsed.items()}
-        self._state.held_before = {m: p.assigned or frozenset() for m, p in parsed.items()}
-        self._state.delivered_index = index
-        held = set().union(*self._state.held_before.values())
-        subscribed = set().union(*(p.topics or () for p in parsed.values()))
-        without_owner = [r for r in self._state.holdings.keys() - held if r[0] in subscribed]
+            state.is_history_known = True
+        state.before = {m: p.member for m, p in parsed.items()}
+        state.held_before = {m: p.assigned or frozenset() for m, p in parsed.items()}
+        state.delivered_index = index
+        held = set().union(*state.held_before.values())
+        without_owner = state.holdings.keys() - held
+        if without_owner:
+            subscribed = set().union(*(p.topics or () for p in parsed.values()))
+            without_owner = {r for r in without_owner if r[0] in subscribed}
         return changed(
             rebalance,
             mode=mode,
