@@ -37,7 +37,7 @@ from .reconstruction import Contradiction
 from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from .triggers import STATIC_RETURN
 
-_member, _holding = maker(Member), maker(Holding)
+_make_member, _make_holding = maker(Member), maker(Holding)
 
 
 def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
@@ -242,7 +242,7 @@ class _Fold:
     ) -> Rebalance:
         state = self._state
         for p in parsed.values():
-            state.holdings.update(dict.fromkeys(p.assigned or (), _holding(p.member, index)))
+            state.holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, index)))
         if parsed:
             # From the first full record on, what is not assigned is known to be nobody's.
             state.is_history_known = True
@@ -266,7 +266,7 @@ class _Fold:
 
     def _member(self, p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
         assigned = p.assigned
-        return _member(
+        return _make_member(
             member_id=p.member.member_id,
             group_instance_id=p.member.group_instance_id,
             client_id=p.member.client_id,

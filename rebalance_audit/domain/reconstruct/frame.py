@@ -9,7 +9,7 @@ from rebalance_audit.domain.model import EvidenceTier, Rebalance
 
 from .attempts import Attempt
 
-_rebalance = maker(Rebalance)
+_make_rebalance = maker(Rebalance)
 
 
 def rebalance_id(
@@ -93,7 +93,7 @@ def _frame(
     evidence += [line.ref for line in lines]
     has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
 
-    return _rebalance(
+    return _make_rebalance(
         cluster_id=cluster_id,
         rebalance_id=rebalance_id(
             cluster_id, group_id, attempt.number, rewrite_seq=attempt.rewrite_seq, use=attempt.use

@@ -24,7 +24,7 @@ REJOIN_WITHIN = 3
 _NO_END = 1 << 62
 
 
-_movement, _stretch = maker(Movement), maker(Stretch)
+_make_movement, _make_stretch = maker(Movement), maker(Stretch)
 
 
 _Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
@@ -96,7 +96,7 @@ class HandOvers:
             shown = self._with_own_lines(shown, holding, alone, resource, new)
         stops, resumes, refs = shown
         old = None if holding is None else holding.member
-        return _movement(
+        return _make_movement(
             resource_type="partition",
             resource=resource_name(resource),
             topic=resource[0],
@@ -169,7 +169,7 @@ class HandOvers:
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger="member_poll_timeout")
-        return _stretch(
+        return _make_stretch(
             owner=owner,
             resource=resource,
             held=held,

@@ -33,7 +33,7 @@ class Parsed:
     assigned: frozenset[Resource] | None
 
 
-_parsed = maker(Parsed)
+_make_parsed = maker(Parsed)
 
 
 def resource_name(resource: Resource) -> str:
@@ -54,7 +54,7 @@ def parse(member: MemberMetadata) -> Parsed:
     read = _subscribed if len(member.subscription) <= _CACHED_BYTES else _subscribed.__wrapped__
     topics, owned = read(member.subscription)
     given = _given if len(member.assignment) <= _CACHED_BYTES else _given.__wrapped__
-    return _parsed(member, topics, owned, given(member.assignment))
+    return _make_parsed(member, topics, owned, given(member.assignment))
 
 
 @lru_cache(maxsize=_CACHED)

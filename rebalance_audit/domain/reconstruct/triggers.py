@@ -43,7 +43,7 @@ _UUID_SUFFIX = 37
 _ONE_BATCH_MS = 1_000
 """Lines of one operation of the coordinator are no further apart, load included."""
 
-_trigger = maker(Trigger)
+_make_trigger = maker(Trigger)
 
 Members = Mapping[str, MemberMetadata]
 
@@ -73,7 +73,7 @@ def logged_triggers(
                 detail = told[0].fields.get("client_reason") or detail
                 evidence += [x.ref for x in told]
         found.append(
-            _trigger(
+            _make_trigger(
                 trigger=trigger, tier=EvidenceTier.LOGGED, members=members, detail=detail, evidence=tuple(evidence)
             )
         )
@@ -83,7 +83,7 @@ def logged_triggers(
             continue
         trigger, detail = trigger_of_line
         found.append(
-            _trigger(
+            _make_trigger(
                 trigger=trigger,
                 tier=EvidenceTier.LOGGED,
                 members=_member_ids(line),
@@ -107,7 +107,7 @@ def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
     if before.record is not None or None in brokers or brokers[0] == brokers[1]:
         return []
     return [
-        _trigger(
+        _make_trigger(
             trigger="coordinator_failover",
             tier=EvidenceTier.LOGGED,
             detail=f"broker {brokers[0]} had begun to prepare it when broker {brokers[1]} took the group over",
@@ -130,7 +130,7 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
         else:
             continue
         found.append(
-            _trigger(
+            _make_trigger(
                 trigger=told.trigger,
                 tier=EvidenceTier.LOGGED,
                 members=_member_ids(line),
@@ -163,7 +163,7 @@ def recorded_triggers(
         trigger = _static(departed(member_id), (member_id,), before)
         tier = EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.INFERRED
         found.append(
-            _trigger(
+            _make_trigger(
                 trigger=trigger, tier=tier, members=(member_id,), detail=f"{member.client_id} is gone from the record"
             )
         )
@@ -176,7 +176,7 @@ def recorded_triggers(
         else:
             trigger = "member_joined"
         found.append(
-            _trigger(
+            _make_trigger(
                 trigger=trigger,
                 tier=EvidenceTier.INFERRED,
                 members=(member_id,),
