@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rebalance_audit.domain.frozen import changed, quick
+from rebalance_audit.domain.frozen import changed, maker, quick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,23 @@ def test_it_is_frozen_and_has_no_other_attributes() -> None:
 
 def test_default_factories_are_called_for_each() -> None:
     assert Quick(kind="a").values is not Quick(kind="a").values
+
+
+def test_a_maker_makes_what_the_class_does() -> None:
+    make_quick, make_placed = maker(Quick), maker(Placed)
+    made = make_quick(kind="a", number=0)
+    assert made == Quick(kind="a", number=0)
+    assert type(made) is Quick
+    assert make_quick(kind="a").values is not make_quick(kind="a").values
+    assert make_placed(1) == Placed(1) == make_placed(one=1, other=2)
+    assert hash(make_placed(1)) == hash(Placed(1))
+    with pytest.raises(FrozenInstanceError):
+        made.kind = "b"  # type: ignore[misc]
+    for wrong in ({}, {"kind": "a", "unknown": 1}):
+        with pytest.raises(TypeError):
+            make_quick(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        make_quick("a")  # type: ignore[call-arg]
 
 
 def test_fields_are_given_as_the_dataclass_wants_them() -> None:

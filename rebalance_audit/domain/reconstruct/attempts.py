@@ -284,7 +284,7 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
         best.failure, best.during = line_attempt.failure, line_attempt.during
         best.converted = line_attempt.converted
         line_attempt.record = best.record
-    if not spine:
+    if not spine or all(a.record is not None for a in told):
         return []
     contradicting: list[Contradiction] = []
     times = [a.known_at_ms or 0 for a in spine]
@@ -352,8 +352,9 @@ def _with_missing(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Numbers that were skipped, as rows of their own. What came before the first record is coverage, not missing."""
     result: list[Attempt] = []
     for attempt in attempts:
-        if result and result[-1].incarnation == attempt.incarnation:
-            first, last = result[-1].number + 1, attempt.number - 1
+        before = result[-1] if result else attempt
+        if before.number + 1 < attempt.number and before.incarnation == attempt.incarnation:
+            first, last = before.number + 1, attempt.number - 1
             if last - first < MISSING_ROWS_PER_GAP:
                 gaps = [(n, n) for n in range(first, last + 1)]
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import (
     EvidenceTier,
     GroupEvidence,
@@ -27,7 +28,7 @@ from .classic_causes import Causes
 from .clients import ClientLines
 from .commits import Commits, Resource
 from .conversions import Downgrade, downgrades
-from .frame import frame
+from .frame import frames
 from .group_state import GroupState, Holding, is_same
 from .hand_overs import HandOvers
 from .members import Parsed, mode_of, names, parse, settle_modes
@@ -36,13 +37,16 @@ from .reconstruction import Contradiction
 from .stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from .triggers import STATIC_RETURN
 
+_make_member, _make_holding = maker(Member), maker(Holding)
+
 
 def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
     """All rebalances of the group, in order, and what was not believed."""
     classic = [r for r in evidence.records if r.record.name == "GroupMetadata"]
     attempts, contradictions = classic_attempts(classic, evidence.lines)
     fold = _Fold(evidence, attempts)
-    rebalances = [fold.step(i) for i in range(len(attempts))]
+    framed = frames(evidence.cluster_id, evidence.group_id, attempts)
+    rebalances = [fold.step(index, rebalance) for index, rebalance in enumerate(framed)]
     return settle_modes(rebalances), contradictions
 
 
@@ -66,9 +70,9 @@ class _Fold:
         self._downgrades = downgrades(evidence)
         self._task_of: dict[Resource, str] = {}
 
-    def step(self, index: int) -> Rebalance:
+    def step(self, index: int, rebalance: Rebalance) -> Rebalance:
+        """The next attempt, given as a rebalance of its own, beside what was before."""
         attempt = self._state.attempts[index]
-        rebalance = frame(self._evidence.cluster_id, self._evidence.group_id, self._state.attempts, index)
         value = attempt.value
         if self._starts_fresh(index):
             self._state.holdings, self._state.before, self._state.held_before, self._state.is_history_known = (
@@ -123,17 +127,18 @@ class _Fold:
             members.append(self._member(p, rebalance, "replaced" if old else "stayed", held))
             if old is None:
                 continue
+            holding, fenced = Holding(old, self._state.delivered_index), self._fenced(old, self._state.attempts[index])
             for resource in sorted(assigned):
                 movements.append(
                     self._hand_overs.movement(
                         "returned",
                         resource,
                         index,
-                        holding=Holding(old, self._state.delivered_index),
+                        holding=holding,
                         new=p.member,
                         held=held,
                         assigned=assigned,
-                        fenced=self._fenced(old, self._state.attempts[index]),
+                        fenced=fenced,
                     )
                 )
         rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
@@ -178,37 +183,37 @@ class _Fold:
         return closed
 
     def _delivered(self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed]) -> Rebalance:
-        mode = mode_of(rebalance, parsed, self._state.before)
+        state, movement = self._state, self._hand_overs.movement
+        mode = mode_of(rebalance, parsed, state.before)
         assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
         members, movements, kept = [], [], 0
         for p in parsed.values():
-            held = self._state.held_of(p.member) if self._state.is_history_known or self._state.before else None
-            if held is None and mode == "cooperative":
+            old, held = state.known(p.member), None
+            if state.is_history_known or state.before:
+                held = frozenset() if old is None else state.held_before[old.member_id]
+            elif mode == "cooperative":
                 held = p.owned
-            if self._state.before is None:
-                change = "stayed" if held else "joined"
-            else:
-                change = "stayed" if self._state.knows(p.member) else "joined"
-            members.append(self._member(p, rebalance, change, held))
+            is_known = bool(held) if state.before is None else old is not None
+            members.append(self._member(p, rebalance, "stayed" if is_known else "joined", held))
         returned = {p.member.group_instance_id for p in parsed.values()} - {None}
-        for member_id, member in (self._state.before or {}).items():
+        for member_id, member in (state.before or {}).items():
             if member_id not in parsed and member.group_instance_id not in returned:
-                held = self._state.held_before.get(member_id, frozenset())
+                held = state.held_before.get(member_id, frozenset())
                 gone = Parsed(member, None, frozenset(), frozenset())
                 members.append(self._member(gone, rebalance, "left", held))
         for resource in sorted(assigned_to):
-            p, holding = assigned_to[resource], self._state.holdings.get(resource)
+            p, holding = assigned_to[resource], state.holdings.get(resource)
             if holding is None:
-                if self._state.is_history_known:
-                    movements.append(self._hand_overs.movement("assigned", resource, index, new=p.member))
+                if state.is_history_known:
+                    movements.append(movement("assigned", resource, index, new=p.member))
                 continue
             same = is_same(holding.member, p.member)
             if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
                 kept += 1
                 continue
-            held = None if holding.revoked_in is not None else self._state.held_before.get(holding.member.member_id)
+            held = None if holding.revoked_in is not None else state.held_before.get(holding.member.member_id)
             movements.append(
-                self._hand_overs.movement(
+                movement(
                     "returned" if same else "moved",
                     resource,
                     index,
@@ -218,13 +223,11 @@ class _Fold:
                     assigned=p.assigned or frozenset(),
                 )
             )
-        for resource in sorted(self._state.holdings.keys() - assigned_to.keys()):
-            holding = self._state.holdings[resource]
+        for resource in sorted(state.holdings.keys() - assigned_to.keys()):
+            holding = state.holdings[resource]
             if holding.revoked_in is None:
-                movements.append(self._hand_overs.movement("revoked", resource, index, holding=holding))
-                self._state.holdings[resource] = changed(
-                    holding, revoked_in=rebalance.rebalance_id, revoked_index=index
-                )
+                movements.append(movement("revoked", resource, index, holding=holding))
+                state.holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=index)
         return self._close(rebalance, index, parsed, members, movements, kept, mode)
 
     def _close(
@@ -237,17 +240,20 @@ class _Fold:
         kept: int | None,
         mode: str,
     ) -> Rebalance:
+        state = self._state
         for p in parsed.values():
-            self._state.holdings.update(dict.fromkeys(p.assigned or (), Holding(p.member, index)))
-        if parsed and not self._state.is_history_known:
+            state.holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, index)))
+        if parsed:
             # From the first full record on, what is not assigned is known to be nobody's.
-            self._state.is_history_known = True
-        self._state.before = {m: p.member for m, p in parsed.items()}
-        self._state.held_before = {m: p.assigned or frozenset() for m, p in parsed.items()}
-        self._state.delivered_index = index
-        held = set().union(*self._state.held_before.values())
-        subscribed = set().union(*(p.topics or () for p in parsed.values()))
-        without_owner = [r for r in self._state.holdings.keys() - held if r[0] in subscribed]
+            state.is_history_known = True
+        state.before = {m: p.member for m, p in parsed.items()}
+        state.held_before = {m: p.assigned or frozenset() for m, p in parsed.items()}
+        state.delivered_index = index
+        held = set().union(*state.held_before.values())
+        without_owner = state.holdings.keys() - held
+        if without_owner:
+            subscribed = set().union(*(p.topics or () for p in parsed.values()))
+            without_owner = {r for r in without_owner if r[0] in subscribed}
         return changed(
             rebalance,
             mode=mode,
@@ -260,7 +266,7 @@ class _Fold:
 
     def _member(self, p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
         assigned = p.assigned
-        return Member(
+        return _make_member(
             member_id=p.member.member_id,
             group_instance_id=p.member.group_instance_id,
             client_id=p.member.client_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
@@ -40,15 +41,14 @@ class Causes:
         """Of static members, as lines name them; records say so themselves."""
 
     def with_triggers(self, rebalance: Rebalance, index: int, after: Mapping[str, MemberMetadata] | None) -> Rebalance:
-        attempt = self._state.attempts[index]
+        state = self._state
+        attempt = state.attempts[index]
         if attempt.missing_to is not None:
             detail = (
                 f"generations {attempt.number} to {attempt.missing_to}" if attempt.missing_to > attempt.number else None
             )
             return changed(rebalance, trigger_detail=detail)
-        triggers = (
-            [] if attempt.rewrite_seq else logged_triggers(attempt, self._state.before, after, self._instance_ids)
-        )
+        triggers = [] if attempt.rewrite_seq else logged_triggers(attempt, state.before, after, self._instance_ids)
         if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is None:
             # A re-join without a reason is how a rebalance began, not why; only records could tell.
             first = triggers[0]
@@ -57,8 +57,8 @@ class Causes:
             )
         triggers = [self._reasonless(t, index) for t in triggers]
         triggers[:1] = [self._interrupted(t, attempt) for t in triggers[:1]]
-        if self._state.converted is not None and after is not None and not attempt.rewrite_seq:
-            triggers = self._departed_before_conversion(attempt, self._state.converted, after, triggers) + triggers
+        if state.converted is not None and after is not None and not attempt.rewrite_seq:
+            triggers = self._departed_before_conversion(attempt, state.converted, after, triggers) + triggers
         if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is not None:
             # Clients before 3.2 and librdkafka send no reason: what the records show says more than the re-join.
             shown = self._without_member_change(rebalance, after)
@@ -66,12 +66,9 @@ class Causes:
                 first = triggers[0]
                 refs = tuple(dict.fromkeys((*first.evidence, *shown[0].evidence)))
                 triggers[0] = changed(shown[0], members=first.members or shown[0].members, evidence=refs)
-        inferred = {}
-        if self._state.before is not None and after is not None:
-            inferred = {m: self.silence.inferred(index, m) for m in self._state.before.keys() - after.keys()}
-        recorded = recorded_triggers(self._state.before, after, triggers, inferred)
+        recorded = recorded_triggers(state.before, after, triggers, partial(self.silence.inferred, index))
         if index:
-            triggers = taken_over(attempt, self._state.attempts[index - 1]) + triggers
+            triggers = taken_over(attempt, state.attempts[index - 1]) + triggers
         if not triggers:
             # A departure starts a rebalance before an arrival can join it.
             recorded.sort(key=lambda t: t.trigger not in DEPARTURES)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
-from operator import attrgetter
 
 from rebalance_audit.domain.model import CommitMark
 
@@ -27,11 +26,11 @@ class _Track:
 
 
 class Commits:
-    """Commit marks of one group, by committed partition, in offset order."""
+    """Commit marks of one group, by committed partition. Those of a partition come in offset order."""
 
     def __init__(self, marks: Iterable[CommitMark]) -> None:
         by_resource: dict[Resource, list[CommitMark]] = {}
-        for mark in sorted(marks, key=attrgetter("first_offset")):
+        for mark in marks:
             by_resource.setdefault((mark.topic, mark.partition), []).append(mark)
         self._tracks = {resource: _Track(found) for resource, found in by_resource.items()}
 

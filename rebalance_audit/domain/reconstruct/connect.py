@@ -24,7 +24,7 @@ from .connect_rounds import Resource, Round, Worker, names
 from .connect_runs import Ownership, attach_statuses
 from .connect_tasks import TaskHistory
 from .connect_triggers import Causes
-from .frame import frame
+from .frame import frames
 from .reconstruction import Reconstruction, in_time
 from .triggers import with_triggers
 
@@ -53,15 +53,15 @@ def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
     departures = Departures(attempts, lines, evidence.statuses)
     sources = Sources(rounds=rounds, lines=lines, departures=departures, configs=configs)
     existence = Existence(rounds, ownership, configs, tombstones, has_statuses=bool(evidence.statuses))
-    frames = [frame(evidence.cluster_id, evidence.group_id, attempts, i) for i in range(len(attempts))]
+    framed = list(frames(evidence.cluster_id, evidence.group_id, attempts))
     is_fresh = bool(rounds.all) and rounds.all[0].index == 0 and rounds.all[0].number == 1
     movements = Movements(
-        ownership, existence, sources, {i: f.rebalance_id for i, f in enumerate(frames)}, is_fresh=is_fresh
+        ownership, existence, sources, {i: f.rebalance_id for i, f in enumerate(framed)}, is_fresh=is_fresh
     )
     causes = Causes(rounds, ownership, configs, departures, lines)
     eager_cost = EagerCost(ownership, existence, sources)
     rebalances = []
-    for index, (attempt, rebalance) in enumerate(zip(attempts, frames, strict=True)):
+    for index, (attempt, rebalance) in enumerate(zip(attempts, framed, strict=True)):
         rebalance = _with_triggers(rebalance, attempt, causes.of(attempt, index))
         round_ = rounds.at(index)
         if round_ is not None:

@@ -60,7 +60,10 @@ class Causes:
         told = logged_triggers(attempt, _metadata(before), _metadata(round_))
         rejoined = [t for t in told if t.trigger in _REJOINS]
         told = [t for t in told if t.trigger not in _REJOINS]
-        recorded = recorded_triggers(_metadata(before), _metadata(round_), told, self._inferred(before, round_))
+        inferred = self._inferred(before, round_)
+        recorded = recorded_triggers(
+            _metadata(before), _metadata(round_), told, lambda member_id: inferred.get(member_id, "unknown")
+        )
         if not told:
             # A departure starts a rebalance before an arrival can join it.
             recorded.sort(key=lambda t: t.trigger not in DEPARTURES)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import EvidenceTier, Rebalance
 
 from .attempts import Attempt
+
+_make_rebalance = maker(Rebalance)
 
 
 def rebalance_id(
@@ -28,12 +31,49 @@ def _leader(attempt: Attempt) -> str | None:
     return leader if isinstance(leader, str) else None
 
 
-def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: int) -> Rebalance:
-    """The attempt as a rebalance without members, movements and triggers."""
-    attempt = attempts[index]
+def _counted(attempt: Attempt) -> int | None:
+    """How many members there were, as a line tells it."""
+    return next((line.fields.get("member_count") for line in (attempt.received, attempt.stabilized) if line), None)
+
+
+def frames(cluster_id: str, group_id: str, attempts: Sequence[Attempt]) -> Iterator[Rebalance]:
+    """Each attempt as a rebalance without members, movements and triggers."""
+    last = next((i for i in range(len(attempts) - 1, -1, -1) if not attempts[i].rewrite_seq), -1)
+    before_ms, leader_before, led, is_gap = None, None, 0, False
+    for index, attempt in enumerate(attempts):
+        leader = _leader(attempt)
+        is_new_leader = None
+        if leader is not None and leader_before is not None and index - led <= _LOOK_BACK and not attempt.rewrite_seq:
+            is_new_leader = leader != leader_before
+        yield _frame(
+            cluster_id,
+            group_id,
+            attempt,
+            leader=leader,
+            leader_changed=is_new_leader,
+            before_ms=before_ms,
+            gap_before=is_gap,
+            followed=index < last,
+        )
+        if leader is not None:
+            leader_before, led = leader, index
+        if (at_ms := attempt.known_at_ms) is not None:
+            before_ms = at_ms
+        is_gap = attempt.missing_to is not None
+
+
+def _frame(
+    cluster_id: str,
+    group_id: str,
+    attempt: Attempt,
+    *,
+    leader: str | None,
+    leader_changed: bool | None,
+    before_ms: int | None,
+    gap_before: bool,
+    followed: bool,
+) -> Rebalance:
     value = attempt.value
-    # Indices, not slices: a group may have a hundred thousand attempts.
-    followed = any(attempts[i].rewrite_seq == 0 for i in range(index + 1, len(attempts)))
     outcome = attempt.outcome
     if outcome == "open" and followed:
         outcome = "superseded" if attempt.stabilized is not None else "failed"
@@ -46,21 +86,14 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
     assigned_at_ms = delivered_at_ms if outcome == "completed" else None
     times = [t for t in (started_at_ms, joined_at_ms, delivered_at_ms, attempt.known_at_ms) if t is not None]
 
-    earlier = range(index - 1, -1, -1)
-    before_ms = next((at_ms for i in earlier if (at_ms := attempts[i].known_at_ms) is not None), None)
-    leader_before = next((led for i in earlier[:_LOOK_BACK] if (led := _leader(attempts[i])) is not None), None)
-    leader = _leader(attempt)
-    if attempt.rewrite_seq:
-        leader_before = None
     members = value.members if value is not None else None
-    counted = next((line.fields.get("member_count") for line in (attempt.received, attempt.stabilized) if line), None)
+    member_count = len(members) if members is not None else _counted(attempt)
     lines = attempt.lines
     evidence = [attempt.record.ref] if attempt.record else []
     evidence += [line.ref for line in lines]
-    gap_before = index > 0 and attempts[index - 1].missing_to is not None
     has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
 
-    return Rebalance(
+    return _make_rebalance(
         cluster_id=cluster_id,
         rebalance_id=rebalance_id(
             cluster_id, group_id, attempt.number, rewrite_seq=attempt.rewrite_seq, use=attempt.use
@@ -73,12 +106,12 @@ def frame(cluster_id: str, group_id: str, attempts: Sequence[Attempt], index: in
         outcome=outcome,
         assignor=value.protocol if value is not None else None,
         leader_member_id=leader,
-        leader_changed=None if leader_before is None or leader is None else leader != leader_before,
+        leader_changed=leader_changed,
         coordinator_broker_id=next(
             (line.coordinator_broker_id for line in lines if line.coordinator_broker_id is not None), None
         ),
-        member_count=len(members) if members is not None else counted,
-        static_member_count=None if members is None else sum(m.group_instance_id is not None for m in members),
+        member_count=member_count,
+        static_member_count=None if members is None else len([m for m in members if m.group_instance_id is not None]),
         started_at_ms=started_at_ms,
         started_lower_ms=before_ms,
         started_tier=EvidenceTier.LOGGED if started_at_ms is not None else EvidenceTier.UNKNOWN,

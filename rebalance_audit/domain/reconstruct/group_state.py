@@ -14,9 +14,9 @@ from .conversions import Downgrade
 
 
 @quick
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """Who held a partition last, and since which attempt."""
+    """Who held partitions last, and since which attempt: one for all that it was given together, compared as such."""
 
     member: MemberMetadata
     attempt_index: int
@@ -53,20 +53,13 @@ class GroupState:
         self.holdings, self.held_before = {}, {}
         self.before, self.is_history_known = before, is_history_known
 
-    def held_of(self, member: MemberMetadata) -> frozenset[Resource]:
-        """What it, or its static predecessor, held before."""
-        if member.member_id in self.held_before:
-            return self.held_before[member.member_id]
-        old = self._predecessor(member)
-        return frozenset() if old is None else self.held_before.get(old.member_id, frozenset())
-
-    def knows(self, member: MemberMetadata) -> bool:
-        """Whether it, or its static predecessor, was a member before."""
-        return member.member_id in (self.before or ()) or self._predecessor(member) is not None
-
-    def _predecessor(self, member: MemberMetadata) -> MemberMetadata | None:
-        if self.before is None or member.group_instance_id is None:
+    def known(self, member: MemberMetadata) -> MemberMetadata | None:
+        """It, or its static predecessor, as it was before."""
+        if self.before is None:
             return None
+        found = self.before.get(member.member_id)
+        if found is not None or member.group_instance_id is None:
+            return found
         return next((m for m in self.before.values() if m.group_instance_id == member.group_instance_id), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.records import MemberMetadata
 
@@ -21,6 +22,13 @@ from .stretch import Stretch
 REJOIN_WITHIN = 3
 """A member put out for not polling is looked for in so many attempts after it lost its partitions."""
 _NO_END = 1 << 62
+
+
+_make_movement, _make_stretch = maker(Movement), maker(Stretch)
+
+
+_Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
+"""When something stopped and when it resumed, and all evidence of it."""
 
 
 class HandOvers:
@@ -50,9 +58,12 @@ class HandOvers:
         self._until = _NO_END
         """The offset of its record."""
         self._betweens: dict[int, Between] = {}
-        self._stretches: dict[tuple[object, ...], tuple[Stretch, tuple[Mark, ...]]] = {}
+        self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
+        """Of a holding as a whole, or of one partition of it."""
         self._delivered: tuple[Mark, ...] = ()
         self._resumes: dict[str, tuple[Mark, ...]] = {}
+        self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
+        """By what was given up together and its new owner."""
 
     def movement(
         self,
@@ -72,14 +83,20 @@ class HandOvers:
         assert record is not None
         if index != self._index:
             self._turn_to(index, record)
-        stops: tuple[Mark, ...] = ()
-        resumes: tuple[Mark, ...] = ()
-        if holding is not None and new is not None:
-            stops = self._stops(holding, resource, held, fenced)
-            resumes = self._resumed(new, resource, assigned)
+        alone = resource if holding is not None and (held is None or holding.given is not None) else None
+        pair = holding, alone, None if new is None else new.member_id
+        shown = self._shown.get(pair)
+        if shown is None:
+            shown = (), (), (record.ref,)
+            if holding is not None and new is not None:
+                stops = self._stops(holding, alone, resource, held, fenced)
+                shown = _shown(record, stops, self._resumed(new, assigned))
+            self._shown[pair] = shown
+        if holding is not None and new is not None and not self._clients.is_empty:
+            shown = self._with_own_lines(shown, holding, alone, resource, new)
+        stops, resumes, refs = shown
         old = None if holding is None else holding.member
-        refs = [record.ref, *[m.ref for m in (*stops, *resumes) if m.ref is not None]]
-        return Movement(
+        return _make_movement(
             resource_type="partition",
             resource=resource_name(resource),
             topic=resource[0],
@@ -93,11 +110,11 @@ class HandOvers:
             stop_marks=stops,
             resume_marks=resumes,
             first_commit_at_ms=None if new is None else self._commits.first_of(resource, record.offset, self._until),
-            evidence=tuple(dict.fromkeys(refs)),
+            evidence=refs,
         )
 
     def _turn_to(self, index: int, record: GroupRecord) -> None:
-        self._index, self._betweens, self._stretches, self._resumes = index, {}, {}, {}
+        self._index, self._betweens, self._stretches, self._resumes, self._shown = index, {}, {}, {}, {}
         self._delivered = delivered_marks(record)
         self._following, self._until = None, _NO_END
         for i in range(index + 1, len(self._attempts)):
@@ -107,26 +124,38 @@ class HandOvers:
                 return
 
     def _stops(
-        self, holding: Holding, resource: Resource, held: frozenset[Resource] | None, fenced: LogEvent | None
+        self,
+        holding: Holding,
+        alone: Resource | None,
+        resource: Resource,
+        held: frozenset[Resource] | None,
+        fenced: LogEvent | None,
     ) -> tuple[Mark, ...]:
-        alone = resource if held is None or holding.given is not None else None
-        key = (holding.member.member_id, holding.attempt_index, holding.revoked_index, alone)
-        known = self._stretches.get(key)
+        known = self._stretches.get((holding, alone))
         if known is None:
             held = frozenset({resource}) if held is None else held
             stretch = self._stretch(holding, resource, held, fenced)
-            known = self._stretches[key] = stretch, tuple(stop_bounds(stretch, self._commits))
-        own = [] if self._clients.is_empty else stop_line(known[0], resource, self._clients)
-        return (*known[1], *own) if own else known[1]
+            known = self._stretches[holding, alone] = stretch, tuple(stop_bounds(stretch, self._commits))
+        return known[1]
 
-    def _resumed(self, new: MemberMetadata, resource: Resource, assigned: frozenset[Resource]) -> tuple[Mark, ...]:
-        attempt, following = self._attempts[self._index], self._following
+    def _resumed(self, new: MemberMetadata, assigned: frozenset[Resource]) -> tuple[Mark, ...]:
         known = self._resumes.get(new.member_id)
         if known is None:
-            bound = resume_bound(new, assigned, attempt, following, self._commits)
+            bound = resume_bound(new, assigned, self._attempts[self._index], self._following, self._commits)
             known = self._resumes[new.member_id] = (*self._delivered, *bound)
-        own = [] if self._clients.is_empty else resume_line(new, resource, attempt, following, self._clients)
-        return (*known, *own) if own else known
+        return known
+
+    def _with_own_lines(
+        self, shown: _Shown, holding: Holding, alone: Resource | None, resource: Resource, new: MemberMetadata
+    ) -> _Shown:
+        """With what both owners' clients say of this very partition."""
+        attempt = self._attempts[self._index]
+        stop = stop_line(self._stretches[holding, alone][0], resource, self._clients)
+        resume = resume_line(new, resource, attempt, self._following, self._clients)
+        if attempt.record is None or not (stop or resume):
+            return shown
+        stops, resumes, _ = shown
+        return _shown(attempt.record, stops + tuple(stop), resumes + tuple(resume))
 
     def _stretch(
         self, holding: Holding, resource: Resource, held: frozenset[Resource], fenced: LogEvent | None
@@ -140,7 +169,7 @@ class HandOvers:
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
             if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger="member_poll_timeout")
-        return Stretch(
+        return _make_stretch(
             owner=owner,
             resource=resource,
             held=held,
@@ -162,3 +191,8 @@ class HandOvers:
             if holding.given is None:
                 self._betweens[since] = known
         return known
+
+
+def _shown(record: GroupRecord, stops: tuple[Mark, ...], resumes: tuple[Mark, ...]) -> _Shown:
+    refs = [record.ref, *[m.ref for m in (*stops, *resumes) if m.ref is not None]]
+    return stops, resumes, tuple(dict.fromkeys(refs))

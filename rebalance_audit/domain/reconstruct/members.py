@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.frozen import maker, quick
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.protocols import consumer_protocol
 from rebalance_audit.domain.records import MemberMetadata
@@ -33,6 +33,9 @@ class Parsed:
     assigned: frozenset[Resource] | None
 
 
+_make_parsed = maker(Parsed)
+
+
 def resource_name(resource: Resource) -> str:
     return f"{resource[0]}-{resource[1]}"
 
@@ -51,7 +54,7 @@ def parse(member: MemberMetadata) -> Parsed:
     read = _subscribed if len(member.subscription) <= _CACHED_BYTES else _subscribed.__wrapped__
     topics, owned = read(member.subscription)
     given = _given if len(member.assignment) <= _CACHED_BYTES else _given.__wrapped__
-    return Parsed(member, topics, owned, given(member.assignment))
+    return _make_parsed(member, topics, owned, given(member.assignment))
 
 
 @lru_cache(maxsize=_CACHED)

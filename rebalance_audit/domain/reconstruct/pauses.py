@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, Mark
 
 from .attempts import Attempt
@@ -30,18 +31,19 @@ RECENT_COMMIT_MS = 5_500
 
 _RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, EvidenceTier.INFERRED
 """Looked up once: in Python 3.11 a member of an enum takes longer to find than a mark's field to fill."""
+_make_mark = maker(Mark)
 
 
 def recorded(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return Mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref)
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref)
 
 
 def logged(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return Mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref)
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref)
 
 
 def inferred(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return Mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref)
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref)
 
 
 def own_stop_marks(line: LogEvent) -> list[Mark]:

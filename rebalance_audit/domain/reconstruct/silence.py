@@ -17,14 +17,15 @@ class Silence:
 
     def note_committers(self, index: int) -> None:
         """Which members committed more than once since they were last given partitions."""
-        since, record = self._state.delivered_offset, self._state.attempts[index].record
+        state = self._state
+        since, record = state.delivered_offset, state.attempts[index].record
         if since is None or record is None:
             return
-        for member_id, member in (self._state.before or {}).items():
-            if member.client_id not in self._state.committers:
-                span_ms = self._state.commits.span_ms(self._state.held_before[member_id], since, record.offset)
+        for member_id, member in (state.before or {}).items():
+            if member.client_id not in state.committers:
+                span_ms = state.commits.span_ms(state.held_before[member_id], since, record.offset)
                 if span_ms is not None and span_ms > 1_000:
-                    self._state.committers.add(member.client_id)
+                    state.committers.add(member.client_id)
 
     def inferred(self, index: int, member_id: str) -> str:
         """How a member went, from its commits before the record in which it is missing."""

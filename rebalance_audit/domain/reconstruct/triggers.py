@@ -6,9 +6,10 @@ no line tells, the difference between two records does, as far as it can: `unkno
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
@@ -42,6 +43,8 @@ _UUID_SUFFIX = 37
 _ONE_BATCH_MS = 1_000
 """Lines of one operation of the coordinator are no further apart, load included."""
 
+_make_trigger = maker(Trigger)
+
 Members = Mapping[str, MemberMetadata]
 
 
@@ -70,7 +73,9 @@ def logged_triggers(
                 detail = told[0].fields.get("client_reason") or detail
                 evidence += [x.ref for x in told]
         found.append(
-            Trigger(trigger=trigger, tier=EvidenceTier.LOGGED, members=members, detail=detail, evidence=tuple(evidence))
+            _make_trigger(
+                trigger=trigger, tier=EvidenceTier.LOGGED, members=members, detail=detail, evidence=tuple(evidence)
+            )
         )
     for line in attempt.during:
         trigger_of_line = _trigger_of(line)
@@ -78,7 +83,7 @@ def logged_triggers(
             continue
         trigger, detail = trigger_of_line
         found.append(
-            Trigger(
+            _make_trigger(
                 trigger=trigger,
                 tier=EvidenceTier.LOGGED,
                 members=_member_ids(line),
@@ -102,7 +107,7 @@ def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
     if before.record is not None or None in brokers or brokers[0] == brokers[1]:
         return []
     return [
-        Trigger(
+        _make_trigger(
             trigger="coordinator_failover",
             tier=EvidenceTier.LOGGED,
             detail=f"broker {brokers[0]} had begun to prepare it when broker {brokers[1]} took the group over",
@@ -125,7 +130,7 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
         else:
             continue
         found.append(
-            Trigger(
+            _make_trigger(
                 trigger=told.trigger,
                 tier=EvidenceTier.LOGGED,
                 members=_member_ids(line),
@@ -137,11 +142,11 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
 
 
 def recorded_triggers(
-    before: Members | None, after: Members | None, known: list[Trigger], departures: Mapping[str, str]
+    before: Members | None, after: Members | None, known: list[Trigger], departed: Callable[[str], str]
 ) -> list[Trigger]:
     """Members that came or went between two records and that no line speaks of.
 
-    `departures` says how each member went, as far as commits tell (see departures.infer).
+    `departed` says how a member went, as far as commits tell (see departures.infer_departure).
     """
     if before is None or after is None or before.keys() == after.keys():
         return []
@@ -155,10 +160,10 @@ def recorded_triggers(
         )
         if member_id in told or returned:
             continue
-        trigger = _static(departures.get(member_id, "unknown"), (member_id,), before)
+        trigger = _static(departed(member_id), (member_id,), before)
         tier = EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.INFERRED
         found.append(
-            Trigger(
+            _make_trigger(
                 trigger=trigger, tier=tier, members=(member_id,), detail=f"{member.client_id} is gone from the record"
             )
         )
@@ -171,7 +176,7 @@ def recorded_triggers(
         else:
             trigger = "member_joined"
         found.append(
-            Trigger(
+            _make_trigger(
                 trigger=trigger,
                 tier=EvidenceTier.INFERRED,
                 members=(member_id,),
