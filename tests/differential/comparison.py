@@ -82,15 +82,17 @@ class KafkaReader(Reader):
         self.release = release
         self.replaced = False
 
-    def _text(self, size: int, field: str) -> str:
+    def nullable_string(self, field: str) -> str | None:
         start = self.at
         try:
-            return Reader._text(self, size, field)
+            return Reader.nullable_string(self, field)
         except DecodeError as refused:
             if refused.reason is not DecodeReason.BAD_UTF8:
                 raise
-            self.replaced = True
-            return self.buf[start : self.at].decode("utf-8", "replace")
+            end, self.at, self.replaced = self.at, start, True
+            self.uvarint(field) if self.flexible else self.int16(field)  # its length
+            text, self.at = self.buf[self.at : end].decode("utf-8", "replace"), end
+            return text
 
     def tags(self, known: Mapping[int, Callable[[Reader], None]]) -> UnknownTags:
         return Reader.tags(
