@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from rebalance_audit.domain.belonging import routes_of
 from rebalance_audit.domain.evidence import event_of_row
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.domain.windows import Piece
 from spark_jobs.group_evidence import Belonging, Clocks, relation
@@ -282,5 +283,8 @@ def _in_order(parcels: Sequence[tuple[int, int, str, bytes]]) -> Iterator[tuple[
         yield places[at], instants[at], make(row)
 
 
+_make_mark = maker(CommitMark)
+
+
 def _mark(row: dict[str, Any]) -> CommitMark:
-    return CommitMark(**row)
+    return _make_mark(**row)

@@ -117,12 +117,14 @@ class TaskWriter:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._bytes: dict[str, int] = {}
+        """Of what waits; to ask it of all of them anew would take longer with each."""
         self._files: dict[str, tuple[str, pq.ParquetWriter]] = {}
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
-        waiting = self._waiting.setdefault(table, [])
-        waiting.append(rows)
-        if sum(batch.nbytes for batch in waiting) >= _ROW_GROUP_BYTES:
+        self._waiting.setdefault(table, []).append(rows)
+        self._bytes[table] = self._bytes.get(table, 0) + rows.nbytes
+        if self._bytes[table] >= _ROW_GROUP_BYTES:
             self._write(table)
 
     def written(self) -> Iterator[pa.RecordBatch]:
@@ -135,7 +137,7 @@ class TaskWriter:
         yield pa.RecordBatch.from_pydict({"table": list(self._files), "file": files})
 
     def _write(self, table: str) -> None:
-        rows = self._waiting.pop(table)
+        rows, self._bytes[table] = self._waiting.pop(table), 0
         if table not in self._files:
             # A name of its own: what a task that fails has written is in no one's way.
             file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"

@@ -19,6 +19,7 @@ from rebalance_audit.domain.clocks import NodeClock, ZoneSource, infer_utc_offse
 from rebalance_audit.domain.commit_marks import CommitFolder
 from rebalance_audit.domain.connect_topics import ConnectConfig, ConnectStatus
 from rebalance_audit.domain.decode import OFFSETS_TOPIC, Commit, decode_source, detail
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic, named_topic
 from rebalance_audit.domain.model import (
@@ -81,13 +82,13 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
     """
     if row["source_kind"] == "log":
         told, _ = _read_json(row["detail"])
-        return LogEvent(
+        return _make_line(
             kind=_KINDS[row["kind"]], ref=row["ref"], node=row["node"], local_at_ms=row["at_ms"], at_ms=told["at_ms"],
             group_id=row["group_id"], fields=_with_tuples(told["fields"]),
             coordinator_broker_id=told["coordinator_broker_id"], could_be_forged="could_be_forged" in told,
         )  # fmt: skip
     if row["source_kind"] == "record":
-        return GroupRecord(
+        return _make_record(
             ref=row["ref"], at_ms=row["at_ms"], topic=row["topic"], partition=row["partition"], offset=row["offset"],
             record=decode_record(row["key"], row["value"]),
         )  # fmt: skip
@@ -107,6 +108,7 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
 
 
 _KINDS = {kind.value: kind for kind in LogKind}
+_make_line, _make_record = maker(LogEvent), maker(GroupRecord)
 _read_json = json.JSONDecoder().raw_decode
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.frozen import maker, quick
 from rebalance_audit.domain.wire import Reader, UnknownTags, none_if_minus_one
 
 VERSIONS = range(5)
@@ -51,11 +51,14 @@ class GroupMetadataValue:
     unknown_tags: UnknownTags = ()
 
 
+_make_member, _make_value = maker(MemberMetadata), maker(GroupMetadataValue)
+
+
 def read_group_metadata_value(reader: Reader, version: int) -> GroupMetadataValue:
     def read_member(element: Reader) -> MemberMetadata:
         return _read_member(element, version)
 
-    return GroupMetadataValue(
+    return _make_value(
         protocol_type=reader.string("protocolType"),
         generation=reader.int32("generation"),
         protocol=reader.nullable_string("protocol"),
@@ -73,7 +76,7 @@ def _read_member(reader: Reader, version: int) -> MemberMetadata:
     client_host = reader.string("clientHost")
     rebalance_timeout = reader.int32("rebalanceTimeout") if version >= 1 else -1
     session_timeout = reader.int32("sessionTimeout")
-    return MemberMetadata(
+    return _make_member(
         member_id=member_id,
         group_instance_id=group_instance_id,
         client_id=client_id,

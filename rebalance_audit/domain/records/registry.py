@@ -8,7 +8,7 @@ from functools import partial
 from struct import Struct
 from typing import Protocol
 
-from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.frozen import maker, quick
 from rebalance_audit.domain.records import (
     consumer_group,
     group_metadata,
@@ -59,6 +59,9 @@ class CoordinatorRecord:
     """None is a tombstone."""
     layout: str | None = None
     """The first release with this layout, where layouts share a version number."""
+
+
+_make_record = maker(CoordinatorRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +282,7 @@ def decode_record(key: bytes | None, value: bytes | None, *, layout: str | None 
     if layout is not None:
         layouts = tuple(each for each in layouts if each.since == layout) or layouts
     typed_value, since = _read_value(reader, layouts)
-    return CoordinatorRecord(
+    return _make_record(
         record_type=number,
         name=record_type.name,
         value_version=version,
