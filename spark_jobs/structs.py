@@ -19,19 +19,23 @@ T = TypeVar("T", bound=Hashable)
 def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
     """One struct per thing: each field is its attribute of that name, or comes from `others`; else it is null."""
     fields = list(type_)
-    known = type(things[0]).__dataclass_fields__ if things else {}
-    columns = []
-    for field in fields:
-        if field.name in others:
-            columns.append(pa.array(others[field.name], field.type))
-        elif field.name in known:
-            columns.append(_array(list(map(attrgetter(field.name), things)), field.type))
-        else:
-            columns.append(pa.nulls(len(things), field.type))
+    told = _attributes(things, [field.name for field in fields]) | others
+    columns = [
+        _array(told[field.name], field.type) if field.name in told else pa.nulls(len(things), field.type)
+        for field in fields
+    ]
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+def _attributes(things: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
+    """Those of these names that the things have. Each thing is looked at once: the next time it is far away again."""
+    known = [name for name in names if things and name in type(things[0]).__dataclass_fields__]
+    # The last name once more, for what is asked of one attribute alone comes without a tuple around it.
+    rows = map(attrgetter(*known, known[-1]), things) if known else ()
+    return dict(zip(known, zip(*rows, strict=True), strict=False))
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     if not (pa.types.is_list(type_) and pa.types.is_struct(type_.value_type)):
         return pa.array(values, type_)
     # Resources that go together share their marks, the very same tuple: it is made once.
