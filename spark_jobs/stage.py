@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
+from rebalance_audit.storage import located
 from rebalance_audit.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -99,7 +100,12 @@ def spark_ddl(table: str) -> str:
 
 def row_count(files: Sequence[str]) -> int:
     """As the files' own footers state it."""
-    return sum(pq.read_metadata(file).num_rows for file in files)
+    return sum(footer(file).num_rows for file in files)
+
+
+def footer(file: str) -> pq.FileMetaData:
+    fs, path = located(file)
+    return pq.read_metadata(path, filesystem=fs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

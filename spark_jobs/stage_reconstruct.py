@@ -98,7 +98,7 @@ def _newly_named(context: Run, batch: Batch, names: Names) -> set[Place]:
         clusters,
         version=batch.until["silver.group_event"],
     )
-    return _places(rows)
+    return _places(rows.group_by(GROUP.names).aggregate([]))
 
 
 def _topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:

@@ -7,6 +7,7 @@ socket, and back) a row costs more than all that is done with it; decisions 0009
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.storage import located
-from spark_jobs.stage import Run
+from spark_jobs.stage import Run, footer
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -42,15 +43,10 @@ def row_groups(context: Run, files: Mapping[str, Sequence[str]]) -> DataFrame:
         {"table": table, "file": file, "row_group": number}
         for table, of_table in files.items()
         for file in of_table
-        for number in range(_metadata(file).num_row_groups)
+        for number in range(footer(file).num_row_groups)
     ]
     # Not the list as it is: a second daemon would start for it (`Run.frame`).
     return context.spark.createDataFrame(pa.Table.from_pylist(named, _NAMED))
-
-
-def _metadata(file: str) -> pq.FileMetaData:
-    fs, path = located(file)
-    return pq.read_metadata(path, filesystem=fs)
 
 
 def batches_of(
@@ -119,13 +115,13 @@ class TaskWriter:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
-        self._bytes: dict[str, int] = {}
+        self._bytes: Counter[str] = Counter()
         """Of what waits; to ask it of all of them anew would take longer with each."""
         self._files: dict[str, tuple[str, pq.ParquetWriter]] = {}
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
         self._waiting.setdefault(table, []).append(rows)
-        self._bytes[table] = self._bytes.get(table, 0) + rows.nbytes
+        self._bytes[table] += rows.nbytes
         if self._bytes[table] >= _ROW_GROUP_BYTES:
             self._write(table)
 
