@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from collections.abc import Sequence
 
 import pyarrow.fs as pafs
 
@@ -16,6 +17,15 @@ class WarehouseError(Exception):
 def located(uri: str) -> tuple[pafs.FileSystem, str]:
     """The file system that a path or an object-store URL is on, and its name there."""
     return pafs.FileSystem.from_uri(uri) if "://" in uri else (pafs.LocalFileSystem(), uri)
+
+
+def relation(files: Sequence[str], *, with_name: bool = False) -> str:
+    """These Parquet files as a query of DuckDB names them; `with_name`: with the column `filename`.
+
+    Not DeltaTable.to_pyarrow_dataset: a string filter on it fails in DuckDB (decision 0002).
+    """
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{listed}], hive_partitioning = false, filename = {str(with_name).lower()})"
 
 
 class Files:

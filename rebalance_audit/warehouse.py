@@ -33,7 +33,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.domain import tables
 from rebalance_audit.lease import lease
-from rebalance_audit.storage import Files, WarehouseError
+from rebalance_audit.storage import Files, WarehouseError, relation
 
 __all__ = ["Change", "Transactions", "Warehouse", "WarehouseError"]
 
@@ -307,7 +307,7 @@ class Warehouse:
                 else:
                     files = self.files(name)
                 if files and self._files.is_local:
-                    db.execute(f"CREATE VIEW {name} AS SELECT * FROM {self._relation(files)}")
+                    db.execute(f"CREATE VIEW {name} AS SELECT * FROM {relation(files)}")
                 else:
                     db.register("unpublished", self._arrow(name, files))
                     db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
@@ -494,7 +494,7 @@ class Warehouse:
                 rest = pa.concat_tables(parts) if parts else None
                 return touched, self._kept_file(name, rest)
             hit = db.execute(
-                f"SELECT DISTINCT t.filename FROM {self._relation(list(by_uri), with_name=True)} t "
+                f"SELECT DISTINCT t.filename FROM {relation(list(by_uri), with_name=True)} t "
                 f"WHERE EXISTS (SELECT 1 FROM k WHERE {same})"
             ).fetchall()
             uris = sorted(str(uri) for (uri,) in hit)
@@ -504,7 +504,7 @@ class Warehouse:
             file = f"part-{uuid.uuid4().hex}.parquet"
             path = self._files.path(f"{_folder(name)}/{file}").replace("'", "''")
             written = db.execute(  # streams: what is kept may be far more than what changes
-                f"COPY (SELECT {listed} FROM {self._relation(uris)} t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})) "
+                f"COPY (SELECT {listed} FROM {relation(uris)} t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})) "
                 f"TO '{path}' (FORMAT parquet, COMPRESSION zstd)"
             ).fetchone()
             touched = [by_uri[u] for u in uris]
@@ -520,11 +520,6 @@ class Warehouse:
         self._put_parquet(name, file, rest)
         return self._add_action(name, file)
 
-    def _relation(self, files: Sequence[str], with_name: bool = False) -> str:
-        # Not DeltaTable.to_pyarrow_dataset: a string filter on it fails in DuckDB (decision 0002).
-        listed = ", ".join("'" + f.replace("'", "''") + "'" for f in files)
-        return f"read_parquet([{listed}], hive_partitioning = false, filename = {str(with_name).lower()})"
-
     def _rows(
         self, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
     ) -> pa.Table:
@@ -532,7 +527,7 @@ class Warehouse:
         condition = f" WHERE {where}" if where else ""
         with _cursor() as db:
             if self._files.is_local:
-                source = self._relation(files)
+                source = relation(files)
             else:  # DuckDB's own object-store reader is an extension that must be downloaded
                 source = "t"
                 db.register("t", pa.concat_tables([self._read_parquet(f) for f in files]))

@@ -15,6 +15,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.storage import relation
 from spark_jobs import commits
 from spark_jobs.stage import Batch, Run
 
@@ -154,10 +155,9 @@ def _transactional_groups(context: Run, batch: Batch, files: Sequence[str]) -> p
 
 
 def _has_transactions(files: Sequence[str]) -> bool:
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
     with duckdb.connect() as db:
         found = db.execute(
-            f"SELECT 1 FROM read_parquet([{listed}], hive_partitioning = false) "
+            f"SELECT 1 FROM {relation(files)} "
             f"WHERE topic = '{OFFSETS_TOPIC}' AND (is_transactional OR is_control) LIMIT 1"
         ).fetchone()
     return found is not None

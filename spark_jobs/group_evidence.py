@@ -19,6 +19,7 @@ from rebalance_audit.domain.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.evidence import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent
+from rebalance_audit.storage import relation
 from rebalance_audit.warehouse import Warehouse
 
 PAIRS_PER_STRETCH = 20
@@ -62,7 +63,7 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    events = relation(warehouse, "silver.group_event", event_version)
+    events = stored(warehouse, "silver.group_event", event_version)
     zones = _zones(warehouse, source_version)
     if events is None:
         return []
@@ -141,7 +142,7 @@ def settings_of(clocks: Clocks) -> dict[str, Any]:
 
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
     """Where events that name no group belong, as far as all events up to this version tell."""
-    events = relation(warehouse, "silver.group_event", version)
+    events = stored(warehouse, "silver.group_event", version)
     if events is None:
         return Belonging({}, {})
     facts: dict[str, ClusterFacts] = defaultdict(ClusterFacts)
@@ -214,7 +215,7 @@ def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
             ("silver.group_event", "at_ms", "source_kind <> 'log'"),
             ("silver.commit_mark", "last_at_ms", "true"),
         ):
-            rows = relation(warehouse, table, None)
+            rows = stored(warehouse, table, None)
             if rows is None:
                 continue
             sql = f"SELECT cluster_id, max({column}) FROM {rows} WHERE {where} GROUP BY 1"
@@ -224,13 +225,10 @@ def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
     return found
 
 
-def relation(warehouse: Warehouse, table: str, version: int | None) -> str | None:
+def stored(warehouse: Warehouse, table: str, version: int | None) -> str | None:
     """The table at this version as DuckDB reads it; None if there is nothing."""
     files = warehouse.files(table, version)
-    if not files:
-        return None
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false)"
+    return relation(files) if files else None
 
 
 def _rows(db: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

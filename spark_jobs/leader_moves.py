@@ -20,6 +20,7 @@ from rebalance_audit.domain.leader_moves import (
 )
 from rebalance_audit.domain.model import from_row
 from rebalance_audit.domain.reassign import LeaderElection
+from rebalance_audit.storage import relation
 from rebalance_audit.warehouse import Warehouse
 
 DEFAULT_OFFSETS_PARTITIONS = 50
@@ -84,13 +85,12 @@ def _near(
     files = warehouse.files("silver.measured_rebalance", versions["silver.measured_rebalance"])
     if not files:
         return {}
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
     with duckdb.connect() as db:
         db.execute(
             "CREATE VIEW rebalance AS SELECT cluster_id, group_id, rebalance_id, trigger, "
             "coalesce(started_at_ms, joined_at_ms, assigned_at_ms) at_ms, "
             "[{'topic': m.topic, 'partition': m.partition} FOR m IN movements IF m.topic IS NOT NULL] partitions "
-            f"FROM read_parquet([{listed}], hive_partitioning = false) WHERE kind = 'rebalance'"
+            f"FROM {relation(files)} WHERE kind = 'rebalance'"
         )
         pairs = [(cluster_id, at_ms) for cluster_id, times in elections.items() for at_ms in times]
         db.register("election", pa.table({"cluster_id": [c for c, _ in pairs], "at_ms": [at for _, at in pairs]}))

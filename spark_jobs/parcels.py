@@ -24,7 +24,7 @@ from rebalance_audit.domain.evidence import event_of_row
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.domain.windows import Piece
-from spark_jobs.group_evidence import Belonging, Clocks, relation
+from spark_jobs.group_evidence import Belonging, Clocks, stored
 from spark_jobs.stage import Batch, Run
 from spark_jobs.task_files import ArrowTask, Numbers, batches_of, numbers_of, row_groups
 
@@ -113,7 +113,7 @@ def _sizes(context: Run, batch: Batch, db: duckdb.DuckDBPyConnection) -> dict[Pl
             (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
             (MARKS, "first_at_ms", "100"),
         )
-        if (source := relation(context.warehouse, table, batch.until[table])) is not None
+        if (source := stored(context.warehouse, table, batch.until[table])) is not None
     ]
     if not selects:
         return {}

@@ -104,6 +104,7 @@ def row_count(files: Sequence[str]) -> int:
 
 
 def footer(file: str) -> pq.FileMetaData:
+    """What a Parquet file, on whatever store, says of itself."""
     fs, path = located(file)
     return pq.read_metadata(path, filesystem=fs)
 

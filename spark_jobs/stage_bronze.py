@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rebalance_audit.domain.metadata import METADATA_TOPIC
+from rebalance_audit.storage import relation
 from spark_jobs.pipeline import landing_application
 from spark_jobs.stage import Run, row_count
 
@@ -92,11 +93,10 @@ def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain)
     stretch = ", ".join(grain.stretch)
 
     def ranges(files: Sequence[str]) -> str:
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
         return (
             f'SELECT filename, {stretch}, min("{grain.position}") lo, max("{grain.position}") hi, '
             f'count(*) > count(DISTINCT "{grain.position}") has_repeats '
-            f"FROM read_parquet([{listed}], filename = true, hive_partitioning = false) GROUP BY ALL"
+            f"FROM {relation(files, with_name=True)} GROUP BY ALL"
         )
 
     with duckdb.connect() as db:

@@ -24,6 +24,7 @@ from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.groups import group_row
 from rebalance_audit.domain.model import Finding, Rebalance, from_row
+from rebalance_audit.storage import relation
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of
@@ -199,7 +200,7 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
             if files:
                 db.register("changed", keys)
                 same = " AND ".join(f'r."{k}" IS NOT DISTINCT FROM k."{k}"' for k in want.key)
-                changed = f"{_relation(files)} r WHERE EXISTS (SELECT 1 FROM changed k WHERE {same})"
+                changed = f"{relation(files)} r WHERE EXISTS (SELECT 1 FROM changed k WHERE {same})"
                 counted = db.execute(f"SELECT count(*) FROM {changed}").fetchone()
                 if counted is not None and counted[0] != row_count(files):  # else, as in a first run, all of it is new
                     rows = db.execute(f"SELECT r.* FROM {changed}").to_arrow_table()
@@ -221,7 +222,7 @@ def _differing(
     def summarised(source: Sequence[str], where: str) -> str:
         if not source:
             return f"SELECT *, 0 n, 0::HUGEINT s, 0::UBIGINT x FROM {nothing}"
-        return f"SELECT {first}, {second}, {summary} FROM {_relation(source)} r WHERE {where} GROUP BY ALL"
+        return f"SELECT {first}, {second}, {summary} FROM {relation(source)} r WHERE {where} GROUP BY ALL"
 
     where = "true"
     if want.scope is not None:
@@ -236,8 +237,3 @@ def _differing(
         ) GROUP BY ALL HAVING sum(side * n) <> 0 OR sum(side * s) <> 0 OR bit_xor(x) <> 0 ORDER BY ALL
         """
     ).to_arrow_table()
-
-
-def _relation(files: Sequence[str]) -> str:
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false)"
