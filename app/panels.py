@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from app import bars, page, sentences, words
-from app.answers import Finding, Headline, Reassignment, now_ms
-from app.coincidence import Coincidence
+from app import page, sentences, words
+from app.answers.coincidence import Coincidence
+from app.answers.rows import Finding, Headline, Reassignment, now_ms
+from app.charts import bars
 from app.sentences.reassignment import Advice
 from app.words import Html, fill
 

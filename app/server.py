@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow.pandas_compat  # noqa: F401  # Streamlit loads it with the first table
 from streamlit.web import cli
 
-from app import bars, charts, coincidence, compare, evidence, ladder, sentences  # noqa: F401
-from app.answers import Span
+from app.answers import coincidence, compare, evidence  # noqa: F401
+from app.answers.rows import Span
 from app.queries import HOUR_MS, WarehouseError, opened
 
 

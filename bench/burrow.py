@@ -33,7 +33,7 @@ from infra.lab.jars import BUILD
 from infra.lab.processes import free_ports
 from ingest.collector import CollectSettings, collect
 from ingest.landing import Landing
-from spark_jobs import commit_kernel
+from spark_jobs.commits import kernel as commit_kernel
 
 GIVE_UP_S = 600
 GOAL = 25

@@ -28,7 +28,7 @@ from bench import rivals
 from bench.commit_records import files
 from bench.rivals import Pass, Rival
 from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from spark_jobs import commit_kernel
+from spark_jobs.commits import kernel as commit_kernel
 
 WARM_UP_PASSES = 2
 PYTHON_RECORDS = 200_000

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.decode import decode_source
-from rebalance_audit.domain.evidence import line_row, record_row
+from rebalance_audit.domain.gather.groups import line_row, record_row
 from rebalance_audit.domain.log_lines import parse_line
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from tests.encoders import (
     classic_member,
     consumer_assignment,

@@ -163,9 +163,9 @@ def peak_mb() -> float:
 
 
 def stage(partitions: int, changes: int, kind: str) -> None:
-    from rebalance_audit.warehouse import Warehouse
-    from spark_jobs import stage_reassign
-    from tests.spark_jobs.test_stage_reassign import context
+    from rebalance_audit.warehouse.warehouse import Warehouse
+    from spark_jobs.stages import reassign as stage_reassign
+    from tests.spark_jobs.stages.test_reassign_laws import context
 
     def run(what: str, *sources: SourceMetadata) -> None:
         warehouse.append("bronze.record", _bronze(sources))
@@ -188,7 +188,7 @@ def stage(partitions: int, changes: int, kind: str) -> None:
 
 
 def _bronze(sources: Sequence[SourceMetadata]) -> pa.Table:
-    from rebalance_audit.arrow_tables import arrow_schema
+    from rebalance_audit.warehouse.arrow_tables import arrow_schema
 
     count = len(sources)
     known: dict[str, list[Any]] = {

@@ -25,15 +25,16 @@ from time import process_time
 import pyarrow as pa
 
 from bench import group_events
-from rebalance_audit.domain.evidence import event_of_row, group_evidence
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.gather.groups import event_of_row, group_evidence
+from rebalance_audit.domain.gather.windows import Piece, reconstruct_in_windows
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import CommitMark, GroupEvidence
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.windows import Piece, reconstruct_in_windows
-from rebalance_audit.warehouse import Warehouse
-from spark_jobs import stage_measure, stage_reconstruct
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.session import open_session
-from spark_jobs.stage import Run
+from spark_jobs.stages import measure as stage_measure
+from spark_jobs.stages import reconstruct as stage_reconstruct
+from spark_jobs.stages.stage import Run
 
 GOAL_US = 60
 ROUNDS = 5

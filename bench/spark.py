@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from bench import commit_records
 from ingest.landing import Landing
-from rebalance_audit.warehouse import Warehouse
-from spark_jobs import commit_kernel, pipeline
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+from spark_jobs.commits import kernel as commit_kernel
 from spark_jobs.session import open_session
 from tests.encoders import (
     classic_member,

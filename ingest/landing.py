@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from ingest.errors import Misconfigured
 from ingest.readings import LogText, Run, SourceReading
-from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
 
 _RECORD = arrow_schema(tables.BRONZE_RECORD)
 _LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)

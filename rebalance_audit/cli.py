@@ -15,8 +15,9 @@ from typing import Annotated
 import typer
 
 from rebalance_audit import __version__
-from rebalance_audit.commands import collect, demo, explain, export, lab, maintain, options, pipeline, report, serve
+from rebalance_audit.commands import collect, demo, export, lab, maintain, options, pipeline, report, serve
 from rebalance_audit.commands import doctor as doctor_verb
+from rebalance_audit.commands.explain import group as explain
 from rebalance_audit.commands.output import visible
 
 EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130

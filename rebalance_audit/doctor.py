@@ -171,7 +171,7 @@ def scratch() -> Check:
 
 
 def warehouse(location: str) -> Iterator[Check]:
-    from rebalance_audit.warehouse import Warehouse, WarehouseError
+    from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     try:
         opened = Warehouse.open(location)

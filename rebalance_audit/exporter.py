@@ -21,8 +21,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from rebalance_audit import __version__
-from rebalance_audit.domain.verdicts import last_verdicts
-from rebalance_audit.warehouse import Warehouse, WarehouseError
+from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 PREFIX = "rebalance_audit"
 MAX_GROUPS = 500

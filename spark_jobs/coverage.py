@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Clocks, node_clocks, node_of_source
 
 _NOT_A_GAP = frozenset({"above_majority"})

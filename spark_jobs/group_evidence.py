@@ -14,13 +14,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rebalance_audit.domain.belonging import ClusterFacts, Route, groups_by_route, named_members, routes_of
-from rebalance_audit.domain.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
-from rebalance_audit.domain.evidence import clocks_of, event_of_row
+from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, named_members, routes_of
+from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
+from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent
-from rebalance_audit.storage import relation
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000

@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.domain.leader_moves import (
+from rebalance_audit.domain.model import from_row
+from rebalance_audit.domain.publish.leader_moves import (
     EARLY_MS,
     FOLLOWS_WITHIN_MS,
     OFFSETS_TOPIC,
@@ -18,10 +18,10 @@ from rebalance_audit.domain.leader_moves import (
     leader_move_row,
     leader_moves,
 )
-from rebalance_audit.domain.model import from_row
 from rebalance_audit.domain.reassign import LeaderElection
-from rebalance_audit.storage import relation
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 DEFAULT_OFFSETS_PARTITIONS = 50
 """offsets.topic.num.partitions, where the metadata log does not tell."""

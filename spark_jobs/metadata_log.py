@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.domain.clocks import NodeClock
 from rebalance_audit.domain.detect import CopyConflict
+from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.metadata import (
     METADATA_TOPIC,
     TOPIC_FRAME,
@@ -22,7 +22,7 @@ from rebalance_audit.domain.metadata import (
 )
 from rebalance_audit.domain.model import SourceLine, record_ref
 from rebalance_audit.domain.reassign.lines import LINE_SIGNS, Line, LogLines, settled
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 OF_METADATA = f"starts_with(topic, '{METADATA_TOPIC}')"
 OF_CONTROLLERS = "(" + " OR ".join(f"contains(text, '{sign}')" for sign in LINE_SIGNS) + ")"

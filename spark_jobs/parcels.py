@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from rebalance_audit.domain.belonging import routes_of
-from rebalance_audit.domain.evidence import event_of_row
 from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.gather.belonging import routes_of
+from rebalance_audit.domain.gather.groups import event_of_row
+from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
-from rebalance_audit.domain.windows import Piece
 from spark_jobs.group_evidence import Belonging, Clocks, stored
-from spark_jobs.stage import Batch, Run
+from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import ArrowTask, Numbers, batches_of, numbers_of, row_groups
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,35 +29,35 @@ class Stage:
 STAGES: tuple[Stage, ...] = (
     Stage(
         name="bronze",
-        module="spark_jobs.stage_bronze",
+        module="spark_jobs.stages.bronze",
         reads=(),  # landing files
         writes=("bronze.record", "bronze.log_line", "bronze.source"),
         law="repeats collapse only if key, value, timestamp and headers agree; if they differ both stay",
     ),
     Stage(
         name="decode",
-        module="spark_jobs.stage_decode",
+        module="spark_jobs.stages.decode",
         reads=("bronze.record", "bronze.log_line"),
         writes=("silver.group_event", "silver.undecoded", "silver.decode_count", "silver.commit_mark"),
         law="rows in = events + commits + undecoded + skipped, per record type",
     ),
     Stage(
         name="reconstruct",
-        module="spark_jobs.stage_reconstruct",
+        module="spark_jobs.stages.reconstruct",
         reads=("silver.group_event", "silver.commit_mark", "bronze.source", "bronze.record"),
         writes=("silver.rebalance", "silver.connect_task", "silver.contradiction"),
         law="any order of arrival and any cut into batches give the same rows",
     ),
     Stage(
         name="measure",
-        module="spark_jobs.stage_measure",
+        module="spark_jobs.stages.measure",
         reads=("silver.rebalance",),
         writes=("silver.measured_rebalance",),
         law="one row per rebalance; what cannot be known is null with a reason, never 0",
     ),
     Stage(
         name="reassign",
-        module="spark_jobs.stage_reassign",
+        module="spark_jobs.stages.reassign",
         reads=("bronze.record", "bronze.log_line", "silver.group_event", "bronze.source"),
         writes=(
             "silver.reassignment",
@@ -70,7 +70,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         name="detect",
-        module="spark_jobs.stage_detect",
+        module="spark_jobs.stages.detect",
         reads=(
             "silver.measured_rebalance",
             "silver.connect_task",
@@ -86,7 +86,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         name="publish",
-        module="spark_jobs.stage_publish",
+        module="spark_jobs.stages.publish",
         reads=(
             "silver.measured_rebalance",
             "silver.connect_task",
@@ -155,7 +155,7 @@ def run(
     outcome = Outcome()
     with opened.lease("run"):
         opened.clear_staging()
-        from spark_jobs.stage import Run, open_gate
+        from spark_jobs.stages.stage import Run, open_gate
 
         context = Run(
             warehouse=opened,

@@ -25,9 +25,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # ships no types

@@ -18,9 +18,9 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from rebalance_audit.arrow_tables import arrow_schema
-from rebalance_audit.storage import located
-from spark_jobs.stage import Run, footer
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.storage import located
+from spark_jobs.stages.stage import Run, footer
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]

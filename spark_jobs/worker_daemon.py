@@ -5,11 +5,11 @@ import gc
 import pandas  # type: ignore[import-untyped]  # noqa: F401 - pyarrow imports it for its first array: a second per worker
 from pyspark.daemon import manager
 
-import spark_jobs.stage_decode
-import spark_jobs.stage_detect
-import spark_jobs.stage_measure
-import spark_jobs.stage_publish
-import spark_jobs.stage_reconstruct  # noqa: F401 - imported for the workers
+import spark_jobs.stages.decode
+import spark_jobs.stages.detect
+import spark_jobs.stages.measure
+import spark_jobs.stages.publish
+import spark_jobs.stages.reconstruct  # noqa: F401 - imported for the workers
 
 NEW_OBJECTS_PER_COLLECTION = 100_000
 """Folding a group makes many small objects and hardly a cycle: at Python's own 700 a sixth of the time is lost."""

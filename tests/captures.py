@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from ingest.evidence import read_evidence
-from rebalance_audit.domain.evidence import Gathered, gather
+from rebalance_audit.domain.gather.groups import Gathered, gather
 
 GOLDEN = Path(__file__).parent / "golden"
 CAPTURES = sorted(path.parent for path in GOLDEN.glob("*/*/origin.json"))

@@ -19,8 +19,8 @@ from typing import Any
 
 from ingest.evidence import read_evidence
 from ingest.sources import LogFile
-from rebalance_audit.domain.evidence import gather
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.gather.groups import gather
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, SourceLine
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests import connect_scores, connect_truth

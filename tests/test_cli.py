@@ -22,15 +22,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit import __version__, cli
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.commands import options
 from rebalance_audit.commands.demo import cluster_name
 from rebalance_audit.commands.export import known_table, selection
 from rebalance_audit.commands.output import csv_cell, visible
 from rebalance_audit.commands.serve import start_app
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.leader_moves import offsets_partition
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.domain.publish.leader_moves import offsets_partition
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.domain.reassign.stories import MetadataStory
 from tests.ingest.test_metadata import a_story, batches, folder, log_name
@@ -343,7 +343,7 @@ def test_the_partition_of_a_group_is_the_one_kafka_chooses(group: str, partition
 )
 def test_the_partition_of_a_group_is_the_one_real_brokers_chose(capture: Path) -> None:
     from ingest.evidence import read_evidence
-    from rebalance_audit.domain.evidence import GroupRecord, decode_source
+    from rebalance_audit.domain.gather.groups import GroupRecord, decode_source
 
     told = json.loads((capture.parent / "truth" / "scenario.json").read_text())
     seen = {

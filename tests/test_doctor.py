@@ -9,7 +9,7 @@ import pytest
 
 from rebalance_audit import doctor
 from rebalance_audit.doctor import State
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 
 @pytest.mark.parametrize(

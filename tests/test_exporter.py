@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalance_audit import exporter
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.domain.verdicts import last_verdicts
+from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.exporter import METRICS, OTHERS, Exporter
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 
 ROOT = Path(__file__).parents[1]

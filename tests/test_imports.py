@@ -40,8 +40,8 @@ def test_help_waits_for_nothing_heavy() -> None:
 
 
 def test_the_domain_needs_the_standard_library_alone() -> None:
-    loaded = {name.partition(".")[0] for name in modules_after("import rebalance_audit.domain.evidence")}
-    loaded |= {name.partition(".")[0] for name in modules_after("import rebalance_audit.domain.explain")}
+    loaded = {name.partition(".")[0] for name in modules_after("import rebalance_audit.domain.gather.groups")}
+    loaded |= {name.partition(".")[0] for name in modules_after("import rebalance_audit.domain.explain.group")}
     assert loaded <= {*sys.stdlib_module_names, "rebalance_audit", "__main__"} | site_packages_hooks()
 
 

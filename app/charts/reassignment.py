@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from app import words
-from app.answers import Reassignment, ReassignmentStep
+from app.answers.rows import Reassignment, ReassignmentStep
 from app.charts.marks import election_marks, rebalance_marks, together
 from app.charts.time_line import BARS, Style, TimeLine, empty, overlap_steps
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from app import words
-from app.answers import ConnectTask
+from app.answers.rows import ConnectTask
 from app.charts.time_line import BARS, Style, TimeLine, empty
 
 

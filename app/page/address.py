@@ -8,7 +8,7 @@ from datetime import tzinfo
 import streamlit as st
 
 from app import words
-from app.answers import Span
+from app.answers.rows import Span
 from app.charts import Target
 from app.queries import HOUR_MS
 

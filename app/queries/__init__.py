@@ -10,7 +10,7 @@ from app.queries.groups import GroupQuestions
 from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
 from app.queries.trust import TrustQuestions
-from rebalance_audit.warehouse import WarehouseError
+from rebalance_audit.warehouse.warehouse import WarehouseError
 
 __all__ = ["HOUR_MS", "Reader", "WarehouseError", "opened"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.answers import NOT_RUNNING, ConnectTask, Span
+from app.answers.rows import NOT_RUNNING, ConnectTask, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.answers import Finding, Incident
+from app.answers.rows import Finding, Incident
 from app.queries.tables import AT, COUNTED, GROUP_UNIT, Tables, finding_of
 
 

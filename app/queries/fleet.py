@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from app.answers import Cause, Cluster, Fleet, Headline, Span, State
+from app.answers.rows import Cause, Cluster, Fleet, Headline, Span, State
 from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
 
 

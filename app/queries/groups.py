@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from app.answers import Cause, Group, Span
+from app.answers.rows import Cause, Group, Span
 from app.queries.tables import AT, COUNTED, Tables
 
 SPARK_BUCKETS = 24

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from app.answers import Coordination, Reassignment, ReassignmentStep, Span
+from app.answers.rows import Coordination, Reassignment, ReassignmentStep, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import AT, COUNTED, made
 from rebalance_audit.domain.reassign.model import reassignment_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.answers import Finding, Member, Movement, Neighbours, Rebalance, Span, Trigger
+from app.answers.rows import Finding, Member, Movement, Neighbours, Rebalance, Span, Trigger
 from app.queries.tables import AT, T, Tables, finding_of, made
 
 

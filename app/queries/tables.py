@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from app.answers import Finding
-from rebalance_audit.warehouse import Warehouse, WarehouseError
+from app.answers.rows import Finding
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
 _KEPT_ANSWERS = 512

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.answers import Check, Coverage, Undecoded
+from app.answers.rows import Check, Coverage, Undecoded
 from app.queries.tables import Tables, made
-from rebalance_audit.domain.verdicts import last_verdicts
+from rebalance_audit.domain.publish.verdicts import last_verdicts
 
 
 class TrustQuestions(Tables):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.compare import FEWEST, Difference, Side
+from app.answers.compare import FEWEST, Difference, Side
 from app.words import Html, fill
 
 

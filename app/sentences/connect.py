@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers import NOT_RUNNING, ConnectTask, Rebalance, Span, outages
+from app.answers.rows import NOT_RUNNING, ConnectTask, Rebalance, Span, outages
 from app.words import Html, fill
-from rebalance_audit.domain.connect_changes import ConnectorChange
+from rebalance_audit.domain.explain.connect_changes import ConnectorChange
 
 
 def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers import Check, Coverage, Fleet, Headline, Span
+from app.answers.rows import Check, Coverage, Fleet, Headline, Span
 from app.words import Html, fill
 
 IS_NOW_MS = 900_000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from app import words
-from app.answers import Cause, Span
+from app.answers.rows import Cause, Span
 from app.sentences.fleet import normal_work
 from app.words import Html, fill
 

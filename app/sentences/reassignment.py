@@ -10,8 +10,8 @@ from datetime import tzinfo
 import pandas as pd
 
 from app import words
-from app.answers import Reassignment, Span
-from app.coincidence import WITHIN_MS, Coincidence
+from app.answers.coincidence import WITHIN_MS, Coincidence
+from app.answers.rows import Reassignment, Span
 from app.words import Html, fill
 from rebalance_audit.domain.reassign.advice import blocked, next_steps, plan_json
 

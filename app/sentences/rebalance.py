@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers import Member, Movement, Rebalance
+from app.answers.rows import Member, Movement, Rebalance
 from app.words import Html, fill
 
 

@@ -5,9 +5,10 @@ from datetime import datetime
 
 import streamlit as st
 
-from app import bars, page, sentences, words
-from app.answers import Span
-from app.compare import Side, differences
+from app import page, sentences, words
+from app.answers.compare import Side, differences
+from app.answers.rows import Span
+from app.charts import bars
 from app.sentences.compare import VERDICT_WORDS, amount, interval
 from app.words import fill
 

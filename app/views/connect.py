@@ -3,11 +3,12 @@
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, page, panels, sentences, words
-from app.answers import ConnectTask, Rebalance, is_by_design
+from app import charts, page, panels, sentences, words
+from app.answers.rows import ConnectTask, Rebalance, is_by_design
+from app.charts import bars
 from app.words import Html, fill
-from rebalance_audit.domain.connect_changes import ConnectorChange, Touched, connector_changes
-from rebalance_audit.domain.connect_stories import ConnectStory, connect_stories
+from rebalance_audit.domain.explain.connect_changes import ConnectorChange, Touched, connector_changes
+from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 
 MOST_STORIES = 6
 MOST_CHANGES = 20

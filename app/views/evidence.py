@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from app import evidence, page, places, words
-from app.evidence import LineEvidence, RecordEvidence
-from app.places import Field
+from app import page, words
+from app.answers import evidence, places
+from app.answers.evidence import LineEvidence, RecordEvidence
+from app.answers.places import Field
 from app.words import Html, fill
 
 

@@ -5,7 +5,7 @@ import json
 import streamlit as st
 
 from app import page, panels, words
-from app.answers import Finding, now_ms
+from app.answers.rows import Finding, now_ms
 from app.words import Html, fill
 
 MOST = 20

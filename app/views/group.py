@@ -5,9 +5,11 @@ import json
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, coincidence, page, panels, sentences, words
-from app.answers import Cause, Group, Span
-from app.bars import Row
+from app import charts, page, panels, sentences, words
+from app.answers import coincidence
+from app.answers.rows import Cause, Group, Span
+from app.charts import bars
+from app.charts.bars import Row
 from app.words import Html, fill
 
 

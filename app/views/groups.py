@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app import page, words
-from app.answers import Span
+from app.answers.rows import Span
 from app.words import fill
 
 

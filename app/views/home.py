@@ -4,9 +4,10 @@ from itertools import groupby
 
 import streamlit as st
 
-from app import bars, page, panels, sentences, words
-from app.answers import Cluster, Incident, Span, now_ms
-from app.bars import Row
+from app import page, panels, sentences, words
+from app.answers.rows import Cluster, Incident, Span, now_ms
+from app.charts import bars
+from app.charts.bars import Row
 from app.words import Html, fill
 
 MOST_SUBJECTS = 8

@@ -3,8 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, ladder, page, panels, sentences, words
-from app.answers import Reassignment, Span
+from app import charts, page, panels, sentences, words
+from app.answers.rows import Reassignment, Span
+from app.charts import bars, ladder
 from app.words import Html, fill
 
 LADDERS = 8

@@ -3,8 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from app import bars, charts, page, panels, sentences, words
-from app.answers import Member, Movement, Rebalance, Span, now_ms
+from app import charts, page, panels, sentences, words
+from app.answers.rows import Member, Movement, Rebalance, Span, now_ms
+from app.charts import bars
 from app.words import Html, fill
 
 

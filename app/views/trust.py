@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app import page, sentences, words
-from app.answers import Check, Coverage
+from app.answers.rows import Check, Coverage
 from app.words import Html, fill
 
 PROBLEMS = {

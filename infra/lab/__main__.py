@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from infra.lab.scenarios.scenario import SCENARIOS, capture
+
 from . import jars
 from .processes import LabError
-from .scenarios import SCENARIOS, capture
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -57,7 +57,7 @@ def import_folder(
     quiet: options.Quiet = False,
 ) -> None:
     """Read copied segments and logs into a warehouse. Importing twice changes nothing."""
-    from rebalance_audit.commands.group_reading import open_evidence
+    from rebalance_audit.commands.explain.group_reading import open_evidence
 
     if (folder is None) == (data_dir is None) and not (folder is None and logs):
         raise UsageError("Give either an evidence folder, or --data-dir D --node N, or --logs DIR.")
@@ -72,7 +72,7 @@ def land_folder(found: object, warehouse: str, *, quiet: bool) -> ImportSummary:
     """Make the warehouse if there is none, and land the folder in it."""
     from ingest.evidence import import_evidence
     from ingest.landing import Landing
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(warehouse, create=True)
     with meter("import", quiet=quiet) as tell:
@@ -107,7 +107,7 @@ def collect(
     """Follow a cluster's topics, logs and metadata log into a warehouse. It only reads: no group is joined."""
     from ingest.collector import collect as collect_into
     from ingest.landing import Landing
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     settings = collect_settings(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end

@@ -54,7 +54,7 @@ def demo(
 def _recorded(warehouse: str | None, port: int, *, no_serve: bool, quiet: bool) -> None:
     from ingest.folders import open_folder
     from rebalance_audit.commands.report import print_report
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     captures = sorted(path.parent for path in RECORDED.glob("*/*/meta.json"))
     if not captures:
@@ -151,7 +151,7 @@ def starting_lab(kafka: str, *, connect_workers: int = 1) -> Iterator[Lab]:
 
 
 def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     note("Starting a real cluster with Maven's jars; the first time it fetches them.", quiet=quiet)
     with tempfile.TemporaryDirectory(prefix="rebalance-audit-live-") as scratch, starting_lab(kafka) as lab:

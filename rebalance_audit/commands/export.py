@@ -62,7 +62,7 @@ def export(
     quiet: options.Quiet = False,
 ) -> None:
     """Print a table with its own column names."""
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     wanted = known_table(table)
     opened = Warehouse.open(warehouse)

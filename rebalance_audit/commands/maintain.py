@@ -25,7 +25,7 @@ def maintain(
 ) -> None:
     """Join the small files of every table, and delete those that are no longer needed. Rows stay as they are."""
     from rebalance_audit.domain import tables
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
     from spark_jobs.pipeline import landing_application
 
     keep_ms = options.duration_ms(keep)

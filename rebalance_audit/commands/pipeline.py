@@ -44,7 +44,7 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
     from spark_jobs.pipeline import BY_NAME
 
     if unknown := [name for name in [*(stage or []), *(check or [])] if name not in BY_NAME]:
@@ -83,7 +83,7 @@ def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
     from spark_jobs.pipeline import BY_NAME
     from spark_jobs.quality import check
     from spark_jobs.session import open_session
-    from spark_jobs.stage import Run
+    from spark_jobs.stages.stage import Run
 
     with opened.lease("check"):
         session = open_session()
@@ -118,7 +118,7 @@ def watch(
     quiet: options.Quiet = False,
 ) -> None:
     """Collect, run and alert until Ctrl-C, over and over."""
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     every_s = options.duration_ms(every) / 1000
     settings = collect_settings(
@@ -151,7 +151,7 @@ def follow(
 ) -> None:
     """One thread collects, this one runs the stages. Raises what the collector cannot mend; ends the session."""
     from ingest.landing import Landing
-    from rebalance_audit.warehouse import WarehouseError
+    from rebalance_audit.warehouse.warehouse import WarehouseError
 
     if followed is not None:
         settings = replace(settings, cluster_id=followed.cluster_id)

@@ -30,7 +30,7 @@ def check(
     """For CI: list grave findings, and exit 3 if there are any."""
     from rebalance_audit.commands.export import known_table, selection
     from rebalance_audit.domain.tables import SEVERITIES
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = published(Warehouse.open(warehouse))
     table = known_table("gold.finding")
@@ -70,7 +70,7 @@ def alert(
     quiet: options.Quiet = False,
 ) -> None:
     """Send findings that are new or over, to each target once."""
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     if not send(published(Warehouse.open(warehouse)), to, least, state, dry_run=dry_run, quiet=quiet):
         raise typer.Exit(1)
@@ -86,7 +86,7 @@ def send(
     quiet: bool = False,
 ) -> bool:
     """False if a target could not be reached; the others have theirs."""
-    from rebalance_audit.alerts import send_alerts
+    from rebalance_audit.alerts.sending import send_alerts
     from rebalance_audit.commands.export import known_table, selection
     from rebalance_audit.domain.model import Finding, from_row
 
@@ -127,8 +127,8 @@ def report(
     ] = ReportFormat.TABLE,
 ) -> None:
     """What a period cost: incidents, worst groups, causes, the unseen."""
-    from rebalance_audit.report import read_report, report_dict
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.reports.report import read_report, report_dict
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = published(Warehouse.open(warehouse))
     now_ms = time.time_ns() // 1_000_000
@@ -141,7 +141,7 @@ def report(
     if output is ReportFormat.JSON:
         sys.stdout.write(json_text(report_dict(found)) + "\n")
     else:
-        from rebalance_audit.report import report_html
+        from rebalance_audit.reports.report import report_html
 
         sys.stdout.write(report_html(found))
 
@@ -149,7 +149,7 @@ def report(
 def print_report(
     opened: Any, *, group: str | None = None, from_ms: int | None = None, to_ms: int | None = None
 ) -> None:
-    from rebalance_audit.report import read_report, report_text
+    from rebalance_audit.reports.report import read_report, report_text
 
     found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms)
     sys.stdout.write(report_text(found, output_width()))

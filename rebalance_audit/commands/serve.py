@@ -33,7 +33,7 @@ def serve(
 ) -> None:
     """Serve Prometheus metrics from the published tables."""
     from rebalance_audit.exporter import Exporter
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(warehouse)
     every_s = options.duration_ms(every) / 1000
@@ -54,7 +54,7 @@ def serve(
 
 def ui(warehouse: options.Warehouse, port: Port = 8501, host: Host = LOOPBACK, quiet: options.Quiet = False) -> None:
     """Serve the app. It asks nobody who they are: other addresses than loopback belong behind a proxy that does."""
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     serve_app(Warehouse.open(warehouse).location, port, host=host, quiet=quiet)
 

@@ -11,11 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rebalance_audit.domain.protocols.json_object import (
-    JsonObject,
-    parse,
-    without_lone_surrogates,
-)
+from rebalance_audit.domain.protocols.json_object import JsonObject, parse, without_lone_surrogates
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 
 TopicKind = Literal["status", "config", "offsets"]

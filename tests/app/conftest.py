@@ -5,7 +5,7 @@ import pytest
 
 from app.queries import Reader
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger, log_ref, record_ref
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import reassignment_rows
 
 T0 = 1_795_269_600_000

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP
 from tests.app.serving import app_on, browser, chromium_path, served_as_ui, settled

@@ -2,10 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app import bars, charts, words
-from app.answers import Span
-from app.bars import Row
-from app.charts import Style
+from app import charts, words
+from app.answers.rows import Span
+from app.charts import Style, bars
+from app.charts.bars import Row
 from app.queries import Reader
 from app.words import Html
 from tests.app import gold_rows

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from app import charts, sentences
-from app.answers import ConnectTask, Movement, Rebalance, Span
+from app.answers.rows import ConnectTask, Movement, Rebalance, Span
 from app.charts import Style
 from app.queries import Reader
-from rebalance_audit.domain.connect_changes import connector_changes
-from rebalance_audit.domain.connect_stories import connect_stories
+from rebalance_audit.domain.explain.connect_changes import connector_changes
+from rebalance_audit.domain.explain.connect_stories import connect_stories
 from tests.app.gold_rows import CLUSTER, T0
 
 ONE, TWO = "http://one:8083/", "http://two:8083/"

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from app.answers import Span, outages
+from app.answers.rows import Span, outages
 from app.queries import Reader, WarehouseError
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.model import ConnectTask
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
 

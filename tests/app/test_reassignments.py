@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from app import charts, ladder, sentences, words
-from app.answers import Span
-from app.charts import Style
-from app.coincidence import coincidences
-from app.evidence import parse_metadata_ref
+from app import charts, sentences, words
+from app.answers.coincidence import coincidences
+from app.answers.evidence import parse_metadata_ref
+from app.answers.rows import Span
+from app.charts import Style, ladder
 from app.queries import Reader
 from app.words import Html
 from tests.app import reassignment_rows

@@ -164,7 +164,7 @@ print("RUN", run.state)
 
 
 def test_a_run_of_the_dag_fills_gold_tables_from_recorded_evidence(tmp_path: Path) -> None:
-    from rebalance_audit.warehouse import Warehouse
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     warehouse = tmp_path / "warehouse"
     conf = {"warehouse": str(warehouse), "evidence": str(CAPTURE), "cluster_id": "recorded"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_audit.domain import connect_topics
 from rebalance_audit.domain.decode import OFFSETS_TOPIC, decode_source, detail, source_kind
-from rebalance_audit.domain.evidence import line_row
+from rebalance_audit.domain.gather.groups import line_row
 from rebalance_audit.domain.log_lines import (
     classify_fence,
     classify_leave,

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalance_audit.exporter import Exporter
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 
 FILE = Path(__file__).parents[2] / "infra" / "grafana" / "rebalance_audit.json"

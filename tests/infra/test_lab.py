@@ -19,7 +19,7 @@ from infra.lab.configs import BrokerPlace
 from infra.lab.driver import generations_assigned, generations_joined, unexpected_generations
 from infra.lab.librdkafka_consumer import read_properties
 from infra.lab.processes import LabError, free_ports
-from infra.lab.scenarios import SCENARIOS, capture
+from infra.lab.scenarios.scenario import SCENARIOS, capture
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CAPTURES = sorted(origin.parent for origin in GOLDEN.glob("*/*/origin.json"))

@@ -13,9 +13,9 @@ from ingest.errors import Misconfigured
 from ingest.evidence import import_evidence, read_evidence
 from ingest.folders import open_data_dir
 from ingest.landing import Landing
-from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.metadata import named_topic
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from tests.ingest.batch_encoder import a_batch, a_record
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "4.3.0" / "eager_join_leave_kill"

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.metadata import MetadataLog, metadata_folders, metadata_runs
-from rebalance_audit.domain.metadata import (
-    MetadataReader,
-    SourceMetadata,
-    metadata_of_bronze,
-    topic_names,
-)
+from rebalance_audit.domain.metadata import MetadataReader, SourceMetadata, metadata_of_bronze, topic_names
 from rebalance_audit.domain.reassign import kraft_history
 from tests.captures import CAPTURES, name_of
 from tests.domain.metadata.encoder import record, topic_id

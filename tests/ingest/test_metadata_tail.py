@@ -11,7 +11,7 @@ from ingest.errors import Misconfigured
 from ingest.landing import Landing
 from ingest.metadata_tail import PIECE_ROWS, MetadataTail, cluster_of, follow_metadata
 from rebalance_audit.domain.metadata import SourceMetadata, bronze_topic
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.domain.reassign.stories import MetadataStory
 from tests.ingest.test_metadata import CHECKPOINT, a_checkpoint, batches, log_name, the_rest
 

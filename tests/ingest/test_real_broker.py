@@ -14,7 +14,7 @@ from ingest.collector import CollectSettings, live_evidence
 from ingest.evidence import read_evidence
 from ingest.folders import OFFSETS_TOPIC, open_data_dir
 from ingest.segments import read_segment
-from rebalance_audit.domain.evidence import gather
+from rebalance_audit.domain.gather.groups import gather
 from rebalance_audit.domain.metadata.source import is_metadata_topic
 from rebalance_audit.domain.model import SourceRecord
 

@@ -15,9 +15,9 @@ from ingest.landing import Landing
 from ingest.metadata import METADATA_FOLDER
 from ingest.metadata_tail import follow_metadata
 from rebalance_audit import cli
-from rebalance_audit.warehouse import Warehouse
-from spark_jobs import stage_reassign
-from tests.spark_jobs.test_stage_reassign import context
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.stages import reassign as stage_reassign
+from tests.spark_jobs.stages.test_reassign_laws import context
 
 PLAN = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [2]}]}
 Told = Callable[..., str]

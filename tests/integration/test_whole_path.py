@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rebalance_audit.domain.model import Movement, Rebalance, from_row
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.truth import score_pauses, true_pauses
 
 if TYPE_CHECKING:

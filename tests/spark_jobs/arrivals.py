@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
-from rebalance_audit.arrow_tables import arrow_schema
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 NOUNS = ("record", "log_line", "source")
 GOLD = [t.name for t in tables.TABLES if t.layer == "gold" and t.name != "gold.check"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from rebalance_audit.domain.wire import DecodeError
-from spark_jobs import commit_kernel as kernel
+from spark_jobs.commits import kernel as kernel
 
 Pair = tuple[bytes | None, bytes | None]
 

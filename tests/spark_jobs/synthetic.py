@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.encoders import (
     classic_member,
     group_metadata_key,

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
-from rebalance_audit.domain.clocks import NodeClock, ZoneSource
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.coverage import ledger_rows
 from tests.ingest.test_metadata import CHECKPOINT, a_checkpoint, batches, folder, log_name, the_rest
 

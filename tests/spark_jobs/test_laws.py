@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.domain.clocks import NodeClock
-from rebalance_audit.domain.evidence import gather
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.gather.clocks import NodeClock
+from rebalance_audit.domain.gather.groups import gather
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import SourceLine, SourceRecord, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.group_evidence import node_clocks
 from tests.spark_jobs.arrivals import GOLD, Landed, by_place, cut, deliver, gold, landed, rows_of

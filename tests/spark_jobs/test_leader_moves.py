@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.domain.leader_moves import offsets_partition
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.domain.publish.leader_moves import offsets_partition
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.leader_moves import leader_move_rows
 
 TABLES = ("silver.leader_election", "silver.reassignment", "silver.partition", "silver.measured_rebalance")

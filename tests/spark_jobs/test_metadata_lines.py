@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rebalance_audit.arrow_tables import rows_to_table
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.metadata_log import controller_lines
 
 HEAD = "[2026-11-21 14:00:00,000] INFO "

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from ingest.evidence import read_evidence
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain.decode import decode_source
-from rebalance_audit.domain.evidence import group_evidence, line_row, record_row
+from rebalance_audit.domain.gather.groups import group_evidence, line_row, record_row
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord
 from rebalance_audit.domain.wire import DecodeError
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import parcels
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks
 from tests.captures import GOLDEN, gathered, name_of

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
-from spark_jobs.stage import next_batch
+from spark_jobs.stages.stage import next_batch
 
 
 def test_every_stage_reads_what_stages_before_it_wrote() -> None:

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import Warehouse
-from spark_jobs import pipeline, stage_measure
-from spark_jobs.stage import spark_ddl
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+from spark_jobs.stages import measure as stage_measure
+from spark_jobs.stages.stage import spark_ddl
 from tests.spark_jobs.synthetic import a_generation, land
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.record_files import COLUMNS, commits_in, others_in
 
 A_COMMIT, LEGACY, A_GROUP = b"\x00\x01\x00\x01g", b"\x00\x00\x00\x01g", b"\x00\x02\x00\x01g"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_audit.arrow_tables import arrow_schema, rows_to_table
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import EvidenceTier, Mark, Movement, Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from spark_jobs.grouped import struct_of
-from spark_jobs.stage_measure import measure_rows
+from spark_jobs.stages.measure import measure_rows
 from spark_jobs.structs import lists_of, struct_array
 from tests.captures import CAPTURES, gathered
 

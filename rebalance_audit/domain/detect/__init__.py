@@ -14,18 +14,9 @@ from rebalance_audit.domain.detect.assignments import (
     unbalanced,
     worker_imbalance,
 )
-from rebalance_audit.domain.detect.connect import (
-    failing_rounds,
-    revocation_rounds,
-    tasks_waiting,
-)
+from rebalance_audit.domain.detect.connect import failing_rounds, revocation_rounds, tasks_waiting
 from rebalance_audit.domain.detect.connect_tasks import task_failed, zombie_status
-from rebalance_audit.domain.detect.departures import (
-    dropped_member,
-    poll_timeout,
-    session_expiry,
-    static_membership,
-)
+from rebalance_audit.domain.detect.departures import dropped_member, poll_timeout, session_expiry, static_membership
 from rebalance_audit.domain.detect.flapping import flapping
 from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits, LimitsError, limits_for

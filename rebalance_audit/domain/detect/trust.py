@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rebalance_audit.domain.clocks import NodeClock, ZoneSource
 from rebalance_audit.domain.detect.history import as_json, finding_id
 from rebalance_audit.domain.detect.wording import counted, duration, shown
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
 from rebalance_audit.domain.model import Finding
 
 _RECORD_REF = re.compile(r"record:(.+)@\d+\Z", re.DOTALL)

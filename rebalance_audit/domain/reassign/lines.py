@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rebalance_audit.domain.clocks import NodeClock
+from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.log_lines import (
     ControllerEvent,
     ControllerKind,

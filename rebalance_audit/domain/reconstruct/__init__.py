@@ -5,14 +5,14 @@ from __future__ import annotations
 from operator import attrgetter
 
 from rebalance_audit.domain.model import GroupEvidence, Rebalance, changed
+from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
+from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
+from rebalance_audit.domain.reconstruct.classic.rebalances import reconstruct_classic
+from rebalance_audit.domain.reconstruct.connect.rebalances import is_connect_group, reconstruct_connect
+from rebalance_audit.domain.reconstruct.epochs.epoch import GROUP_TYPES
+from rebalance_audit.domain.reconstruct.epochs.lines import epochs_told
+from rebalance_audit.domain.reconstruct.epochs.rebalances import reconstruct_modern
 
-from .attempts import line_order
-from .classic import reconstruct_classic
-from .connect import is_connect_group, reconstruct_connect
-from .epochs import GROUP_TYPES
-from .frame import rebalance_id
-from .modern import reconstruct_modern
-from .modern_lines import epochs_told
 from .reconstruction import Contradiction, Reconstruction, in_time, of_line
 
 __all__ = ["Contradiction", "Reconstruction", "is_connect_group", "rebalance_id", "reconstruct"]

@@ -11,8 +11,8 @@ import pytest
 
 from ingest.evidence import read_evidence
 from rebalance_audit.domain.detect import detect_group
-from rebalance_audit.domain.evidence import gather
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.gather.groups import gather
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

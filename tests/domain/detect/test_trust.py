@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_audit.domain.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.detect import (
     ClockReading,
     ClockStep,
@@ -18,6 +17,7 @@ from rebalance_audit.domain.detect import (
     source_of,
     undecoded_findings,
 )
+from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 
 NOW_MS = 1_763_700_000_000
 

@@ -4,11 +4,7 @@ import json
 
 import pytest
 
-from rebalance_audit.domain.protocols.schema_registry import (
-    SchemaRegistryIdentity,
-    decode_assignment,
-    decode_identity,
-)
+from rebalance_audit.domain.protocols.schema_registry import SchemaRegistryIdentity, decode_assignment, decode_identity
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 
 IDENTITY = {"version": 1, "host": "sr-1", "port": 8081, "master_eligibility": True, "scheme": "http"}

@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_audit.domain.protocols.sticky_user_data import (
-    StickyUserData,
-    decode_cooperative_sticky,
-    decode_sticky,
-)
+from rebalance_audit.domain.protocols.sticky_user_data import StickyUserData, decode_cooperative_sticky, decode_sticky
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 from tests import encoders as enc
 

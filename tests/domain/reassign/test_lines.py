@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rebalance_audit.domain.clocks import NodeClock, ZoneSource
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
 from rebalance_audit.domain.model import SourceLine
 from rebalance_audit.domain.reassign.lines import LogLines, settled
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit.domain.explain.reassignment import SHOWN_LINES, STATUS_WORDS, explain_plan, remaining
 from rebalance_audit.domain.reassign import Reassignment, ReassignmentHistory
-from rebalance_audit.domain.reassign.explain import SHOWN_LINES, STATUS_WORDS, explain_plan, remaining
 from rebalance_audit.domain.reassign.plan import (
     PLAN_STATUSES,
     PlanError,
@@ -19,9 +19,9 @@ from rebalance_audit.domain.reassign.plan import (
     throttle_removable_since_ms,
 )
 from tests.captures import CAPTURES, name_of
+from tests.domain.explain.test_reassignment import three
 from tests.domain.reassign.scores import history_of
 from tests.domain.reassign.stories import MetadataStory
-from tests.domain.reassign.test_explain import three
 
 MOVES = [capture for capture in CAPTURES if capture.name in ("reassign_moves", "reassign_moves_zookeeper")]
 

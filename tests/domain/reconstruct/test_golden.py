@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from infra.lab.clients import holdings
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, gathered, name_of

@@ -1,0 +1,270 @@
+"""`explain`: one group, now, from what is at hand. No Spark and no warehouse."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.collect import LogTimeZone, Metadata, cluster_of_brokers, metadata_followed
+from rebalance_audit.commands.explain import live_partitions
+from rebalance_audit.commands.explain import plan as explain_plan
+from rebalance_audit.commands.explain import reassignment as explain_reassignment
+from rebalance_audit.commands.meter import meter
+from rebalance_audit.commands.options import CommandError, Output, UsageError
+from rebalance_audit.commands.output import json_text, output_width, visible, write_rows
+
+if TYPE_CHECKING:
+    from ingest.readings import SourceReading
+    from rebalance_audit.commands.explain.group_reading import GroupReading
+    from rebalance_audit.domain.detect import Limits
+    from rebalance_audit.domain.gather.clocks import NodeClock
+    from rebalance_audit.domain.gather.groups import Gathered
+    from rebalance_audit.domain.model import Finding, Rebalance
+    from rebalance_audit.domain.publish.leader_moves import LeaderMove
+
+SHOWN_PROBLEMS = 6
+SHOWN_MOVES = 12
+
+
+def explain(
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="The group id, or a Connect cluster's group.id.")
+    ] = None,
+    reassignment: Annotated[
+        str | None,
+        typer.Option(
+            "--reassignment",
+            metavar="TOPIC[-PARTITION]",
+            help="Instead of a group: what became of a partition's moves.",
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Instead of a group: what became of this plan of kafka-reassign-partitions."
+        ),
+    ] = None,
+    bootstrap: options.Bootstrap = None,
+    command_config: options.CommandConfig = None,
+    overrides: options.Overrides = None,
+    evidence: Annotated[
+        Path | None, typer.Option("--evidence", metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="D", help="A broker's own data directory, read in place.")
+    ] = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="N", help="The node it belongs to.")] = None,
+    logs: options.Logs = None,
+    metadata: Metadata = None,
+    log_time_zone: LogTimeZone = None,
+    topics: options.ConnectTopics = None,
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="TIME", help="Only what is this recent: 1h, 2d.")
+    ] = None,
+    latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Tell only the newest N.")] = None,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order they happened.")] = False,
+    output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
+    quiet: options.Quiet = False,
+) -> None:
+    """Why one group rebalanced, or a partition was reassigned, or what became of a plan; for how long, how sure.
+
+    Reads an evidence folder, a data directory or a running cluster; needs no warehouse and no Spark.
+    """
+    from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
+    from rebalance_audit.domain.explain import group as text
+    from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC, leader_move_row
+
+    places = [bool(bootstrap), evidence is not None, data_dir is not None]
+    if [group is None, reassignment is None, plan is None].count(False) != 1:
+        raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
+    if metadata and group is not None:
+        raise UsageError("--metadata tells of reassignments; a group is explained without it.")
+    if sum(places) > 1 or not (any(places) or logs or metadata):
+        raise UsageError("Say where to look, in one way: -b HOST:PORT, --evidence DIR, or --data-dir D --node N.")
+    last_ms = None if last is None else options.duration_ms(last)
+    folders = options.log_folders(logs)
+    kinds = options.connect_topics(topics)
+    if group is None:
+        config = options.client_config(bootstrap, command_config, overrides) if bootstrap else {}
+        asked = None if plan is None else explain_plan.read(plan)  # before reading for minutes
+        if bootstrap and not (folders or metadata):
+            if asked is not None:
+                explain_plan.write(asked, live_partitions.history_of_plan(config, asked), str(plan), output)
+            else:
+                live_partitions.write(config, reassignment or "", output)
+            return
+        followed = metadata_followed(metadata, config, None)
+        cluster_id = cluster_of_brokers(config) if followed is None else followed.cluster_id
+        folder = open_evidence(evidence, data_dir, node, folders, cluster_id, log_time_zone, kinds)
+        folder.metadata |= {} if followed is None else followed.folders
+        with meter("explain", quiet=quiet, unit="items") as tell:
+            history = explain_reassignment.history_of(folder, tell)
+        if asked is not None:
+            explain_plan.write(asked, history, str(plan), output)
+            return
+        found = explain_reassignment.chosen(history, reassignment or "")
+        if last_ms is not None and history.seen_until_ms is not None:
+            since_ms = history.seen_until_ms - last_ms
+            found = [r for r in found if r.ended_at_ms is None or r.ended_at_ms >= since_ms]
+        found = found[-latest:] if latest is not None else found
+        is_of_groups = any(r.topic == OFFSETS_TOPIC for r in found)
+        groups = explain_reassignment.coordinated(folder) if is_of_groups else None
+        explain_reassignment.write(history, found if oldest_first else found[::-1], output, groups)
+        return
+    with meter("explain", quiet=quiet, unit="items") as tell:
+        if bootstrap:
+            config = options.client_config(bootstrap, command_config, overrides)
+            reading = from_cluster(
+                config, group, tell, logs=folders, log_time_zone=log_time_zone, connect_topics=kinds
+            )  # fmt: skip
+        else:
+            folder = open_evidence(evidence, data_dir, node, folders, None, log_time_zone, kinds)
+            reading = from_folder(folder, group, tell)
+        answer = answer_for(reading, last_ms=last_ms)
+        moves = moves_beside(reading, answer.rebalances)
+    explanation = text.explain(
+        group,
+        answer.rebalances,
+        answer.findings,
+        not_seen=answer.not_seen,
+        seen_from_ms=answer.seen_from_ms,
+        seen_until_ms=answer.seen_until_ms,
+        latest=latest,
+        oldest_first=oldest_first,
+    )
+    if output is Output.TABLE:
+        sys.stdout.write(text.explain_text(explanation, output_width()))
+        sys.stdout.writelines(visible(line) + "\n" for line in moves_text(moves))
+    elif output is Output.JSON:
+        listed = {"leader_moves": [leader_move_row(move) for move in moves]}
+        sys.stdout.write(json_text(text.explain_dict(explanation) | listed) + "\n")
+    else:
+        from rebalance_audit.domain.model import to_row
+        from rebalance_audit.domain.tables import GOLD_REBALANCE
+
+        columns = [column.name for column in GOLD_REBALANCE.columns]
+        rows = [{name: row[name] for name in columns} for row in map(to_row, answer.rebalances)]
+        write_rows(rows, columns, output)
+
+
+def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list[LeaderMove]:
+    """Where the metadata log is at hand: changes of leader that the group met."""
+    if reading.metadata is None:
+        return []
+    from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC, Rebalanced, leader_moves
+    from rebalance_audit.domain.reassign import kraft_history
+
+    history = kraft_history(reading.metadata(), cluster_id=reading.cluster_id)
+    return leader_moves(
+        history.elections,
+        [
+            Rebalanced(
+                group_id=r.group_id, rebalance_id=r.rebalance_id, at_ms=at_ms, trigger=r.trigger,
+                partitions=frozenset(
+                    (m.topic, m.partition) for m in r.movements if m.topic and m.partition is not None
+                ),
+            )
+            for r in rebalances
+            if (at_ms := r.started_at_ms or r.joined_at_ms or r.assigned_at_ms) is not None and r.kind == "rebalance"
+        ],
+        [reading.group_id],
+        offsets_partitions=sum(1 for topic, _ in history.replicas if topic == OFFSETS_TOPIC),
+        reassigned=history.spans(),
+    )  # fmt: skip
+
+
+def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
+    from rebalance_audit.domain.publish.leader_moves import told
+
+    if not moves:
+        return
+    yield ""
+    yield "Leaders that moved beside it:"
+    for move in moves[-SHOWN_MOVES:]:
+        yield f"   {told(move)}"
+        yield f"      evidence  {', '.join(move.evidence)}"
+    if len(moves) > SHOWN_MOVES:
+        yield f"   and {len(moves) - SHOWN_MOVES} earlier ones"
+
+
+class Answer:
+    """What `domain.explain` puts into words."""
+
+    def __init__(
+        self,
+        rebalances: Sequence[Rebalance],
+        findings: Sequence[Finding],
+        not_seen: Sequence[str],
+        seen_from_ms: int | None,
+        seen_until_ms: int | None,
+    ) -> None:
+        self.rebalances, self.findings, self.not_seen = rebalances, findings, not_seen
+        self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
+
+
+def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Limits | None = None) -> Answer:
+    """Read, reconstruct, measure and judge. Raises CommandError if the group is not in evidence."""
+    from rebalance_audit.commands.explain.group_reading import not_found
+    from rebalance_audit.domain.detect import DEFAULT, detect_group
+    from rebalance_audit.domain.gather.groups import gather
+    from rebalance_audit.domain.measure.pauses import measure
+    from rebalance_audit.domain.publish.groups import happened_at_ms
+    from rebalance_audit.domain.reconstruct import reconstruct
+
+    gathered = gather(reading.records(), reading.lines(), reading.zones, reading.group_id)
+    if not gathered.groups:
+        raise not_found(reading)
+    (evidence,) = gathered.groups
+    found = reconstruct(evidence)
+    rebalances: list[Rebalance] = [measure(r) for r in found.rebalances]
+    if not rebalances and not found.connect_tasks:
+        raise CommandError(
+            f"Group {reading.group_id!r} of cluster {reading.cluster_id} has no rebalance in evidence: it only commits "
+            f"offsets (assigned, not subscribed), or retention took its records."
+        )
+    times = [s.from_at_ms for s in reading.sources if s.from_at_ms is not None]
+    ends = [s.to_at_ms for s in reading.sources if s.to_at_ms is not None]
+    ends += [line.at_ms for line in evidence.lines if line.at_ms is not None]
+    until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
+    findings = detect_group(rebalances, found.connect_tasks, limits or DEFAULT, seen_until_ms=until_ms)
+    if last_ms is not None and until_ms is not None:
+        since_ms = until_ms - last_ms
+        rebalances = [r for r in rebalances if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms]
+        findings = [f for f in findings if f.last_seen_at_ms >= since_ms]
+    return Answer(rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms)
+
+
+def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
+    """What the answer may lack, as sentences without their full stop."""
+    told = list(_deleted(reading.sources))
+    if not reading.log_nodes:
+        told.append("no logs were given (--logs), so starts and many causes are inferred from records alone")
+    if gathered.undecoded:
+        first = gathered.undecoded[0]
+        told.append(f"{len(gathered.undecoded)} records could not be decoded (first {first.ref}: {first.reason})")
+    told += _clocks(gathered.clocks)
+    problems = list(dict.fromkeys(p.sentence.rstrip(".") for source in reading.sources for p in source.problems))
+    told += problems[:SHOWN_PROBLEMS]
+    if len(problems) > SHOWN_PROBLEMS:
+        told.append(f"{len(problems) - SHOWN_PROBLEMS} more things could not be read")
+    return told
+
+
+def _deleted(sources: Iterable[SourceReading]) -> Iterable[str]:
+    for source in sources:
+        if source.source.startswith("record:__cluster_metadata-"):
+            continue  # its checkpoints stand for what it does not hold any more
+        if source.kind == "record" and (source.from_position or 0) > 0:
+            yield f"{source.source.removeprefix('record:')} before offset {source.from_position} (deleted or not given)"
+
+
+def _clocks(clocks: Mapping[str, NodeClock]) -> Iterable[str]:
+    for node, clock in clocks.items():
+        if clock.source.value == "assumed":
+            yield f"the zone of {node}'s log times is not known and was taken for UTC (say it with --log-time-zone)"

@@ -1,0 +1,64 @@
+"""`explain --plan`: what became of each line of a plan of kafka-reassign-partitions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rebalance_audit.commands.options import CommandError, Output
+from rebalance_audit.commands.output import json_text, visible, write_rows
+
+if TYPE_CHECKING:
+    from rebalance_audit.domain.reassign import ReassignmentHistory
+    from rebalance_audit.domain.reassign.plan import Plan, PlanVerdict
+
+COLUMNS = (
+    "topic", "partition", "replicas", "status", "detail", "reassignment_id", "started_at_ms", "ended_at_ms", "phase",
+    "stalled_since_ms", "blocked_by", "blocked_replicas",
+)  # fmt: skip
+_OF_REASSIGNMENT = COLUMNS[COLUMNS.index("reassignment_id") :]
+
+
+def read(file: Path) -> Plan:
+    """Raises CommandError."""
+    from rebalance_audit.domain.reassign.plan import PlanError, read_plan
+
+    try:
+        return read_plan(file.read_text(encoding="utf-8-sig"))
+    except (PlanError, UnicodeDecodeError) as error:
+        fault = "The plan is not JSON (it is not even text)." if isinstance(error, UnicodeDecodeError) else str(error)
+        raise CommandError(f"{file}: {fault}") from error
+
+
+def write(plan: Plan, history: ReassignmentHistory, file: str, output: Output) -> None:
+    from rebalance_audit.domain.explain.reassignment import explain_plan, plan_steps, remaining
+    from rebalance_audit.domain.reassign.plan import compare, throttle_removable_since_ms
+
+    verdicts = compare(plan.moves, history)
+    if not any(verdict.is_there for verdict in verdicts):
+        raise CommandError(
+            f"Cluster {history.cluster_id} has none of the partitions of {file}; check whether evidence and plan are "
+            f"of the same cluster."
+        )
+    if output is Output.TABLE:
+        sys.stdout.write("\n".join(visible(line) for line in explain_plan(plan, verdicts, history, file)) + "\n")
+    elif output is Output.JSON:
+        told = {
+            "cluster_id": history.cluster_id,
+            "seen_until_ms": history.seen_until_ms,
+            "is_rollback": plan.is_rollback,
+            "throttle_removable_since_ms": throttle_removable_since_ms(verdicts),
+            "partitions": list(map(_row, verdicts)),
+            "remaining": remaining(verdicts),
+            "do": list(plan_steps(plan, verdicts, history, file)),
+        }
+        sys.stdout.write(json_text(told) + "\n")
+    else:
+        write_rows(map(_row, verdicts), COLUMNS, output)
+
+
+def _row(verdict: PlanVerdict) -> dict[str, Any]:
+    r = verdict.reassignment
+    known = {name: getattr(verdict, name) for name in COLUMNS if name not in _OF_REASSIGNMENT}
+    return known | {name: None if r is None else getattr(r, name) for name in _OF_REASSIGNMENT}

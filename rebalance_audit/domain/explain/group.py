@@ -1,0 +1,231 @@
+"""One group's rebalances as people read them: why each happened, what moved, how long it stood still, how sure that is.
+
+Pure text from what was measured and found; nothing here decides anything. All text from clients is made safe for a
+terminal. `explain_text` and `explain_dict` say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
+from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
+from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
+from rebalance_audit.domain.explain.layout import aside, hanging
+from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, tell
+from rebalance_audit.domain.model import Finding, Rebalance
+
+_DETAIL_INDENT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Everything that is said about one group, before it is laid out."""
+
+    group_id: str
+    kind: str
+    """`consumer group, classic, eager (range), 3 members`."""
+    summary: str
+    rebalances: tuple[RebalanceStory, ...]
+    """In the order asked for."""
+    left_out_count: int
+    """Older rebalances that were not asked for."""
+    findings: tuple[Finding, ...]
+    connect_stories: tuple[ConnectStory, ...]
+    """Connect: what several rebalances tell together, in the order of `rebalances`."""
+    not_seen: tuple[str, ...]
+    would_have_helped: tuple[str, ...]
+
+
+def explain(
+    group_id: str,
+    rebalances: Sequence[Rebalance],
+    findings: Sequence[Finding] = (),
+    *,
+    not_seen: Sequence[str] = (),
+    seen_from_ms: int | None = None,
+    seen_until_ms: int | None = None,
+    latest: int | None = None,
+    oldest_first: bool = False,
+) -> Explanation:
+    """What there is to say about the group.
+
+    `rebalances`: measured, in order. `not_seen`: sentences about evidence that lacks, as coverage tells them.
+    `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many of the newest rebalances are
+    told one by one; the summary always covers all.
+    """
+    stories = _stories(rebalances)
+    told = stories[-latest:] if latest is not None and latest > 0 else stories
+    told_ids = {story.rebalance_id for story in told}
+    together = [s for s in connect_stories(rebalances) if told_ids & set(s.rebalance_ids)]
+    return Explanation(
+        group_id=group_id,
+        kind=_kind(rebalances),
+        summary=_summary(rebalances, seen_from_ms, seen_until_ms),
+        rebalances=tuple(told if oldest_first else reversed(told)),
+        left_out_count=len(stories) - len(told),
+        findings=tuple(sorted(findings, key=_urgency)),
+        connect_stories=tuple(together if oldest_first else reversed(together)),
+        not_seen=(*not_seen, *not_seen_in(rebalances)),
+        would_have_helped=would_have_helped(rebalances, findings),
+    )
+
+
+def explain_dict(explanation: Explanation) -> dict[str, Any]:
+    """The same for `--output json`; text from clients as it is, JSON escapes it."""
+    return asdict(explanation)
+
+
+def explain_text(explanation: Explanation, width: int = 110) -> str:
+    """The same for a terminal of `width` columns; no line is longer unless a single word is."""
+    width = max(width, 40)
+    title = shown(explanation.group_id, max(width - 4, 20))
+    lines = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)
+    lines += hanging(explanation.summary, width, 0)
+    for finding in explanation.findings:
+        lines += ["", *_finding_lines(finding, width)]
+    for connect_story in explanation.connect_stories:
+        lines += ["", *_connect_story_lines(connect_story, width)]
+    for story in explanation.rebalances:
+        lines += ["", *_story_lines(story, width)]
+    if explanation.left_out_count:
+        lines += ["", f"{counted(explanation.left_out_count, 'older rebalance')} left out."]
+    if explanation.not_seen:
+        lines += ["", *hanging("Not seen: " + "; ".join(explanation.not_seen) + ".", width, _DETAIL_INDENT)]
+    if explanation.would_have_helped:
+        lines += [
+            "",
+            *hanging("What would have helped: " + " ".join(explanation.would_have_helped), width, _DETAIL_INDENT),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def one_line(rebalance: Rebalance) -> str:
+    """`2026-11-21 14:03:11 UTC  generation 6 → 7  a member vanished: c3 (/10.0.0.9)  worst partition 12.31 s`."""
+    story = tell(rebalance)
+    parts = [story.at, story.number, story.cause + (f": {story.who}" if story.who else "")]
+    return "  ".join([*parts, story.cost] if story.cost else parts)
+
+
+def _stories(rebalances: Sequence[Rebalance]) -> list[RebalanceStory]:
+    """One per rebalance; consecutive numbers of which nothing is known become one."""
+    stories: list[RebalanceStory] = []
+    run: list[Rebalance] = []
+    before: Rebalance | None = None
+    for rebalance in rebalances:
+        if rebalance.outcome == "missing":
+            run.append(rebalance)
+            continue
+        if run:
+            stories.append(tell(run[0], before, skipped_until=rebalance))
+            run = []
+        stories.append(tell(rebalance, before))
+        before = rebalance
+    if run:
+        stories.append(tell(run[0], before))
+    return stories
+
+
+def _kind(rebalances: Sequence[Rebalance]) -> str:
+    known = next((r for r in reversed(rebalances) if r.outcome == "completed" and r.kind == "rebalance"), None)
+    last = known or (rebalances[-1] if rebalances else None)
+    if last is None:
+        return "no rebalance in the evidence"
+    if last.protocol_type == "connect":
+        words, member = ["Connect cluster"], "worker"
+    else:
+        streams = last.assignor == "stream" or last.group_type == "streams"
+        name = "Streams application" if streams else "share group" if last.group_type == "share" else "consumer group"
+        words, member = [name], "member"
+        if last.group_type in ("classic", "consumer"):
+            words.append("classic" if last.group_type == "classic" else "KIP-848")
+    mode = "mode not known" if last.mode == "unknown" else last.mode
+    words.append(f"{mode} ({shown(last.assignor)})" if last.assignor else mode)
+    count = rebalances[-1].member_count if rebalances[-1].outcome == "emptied" else last.member_count
+    words.append(counted(count, member) if count is not None else f"{member}s not known")
+    return ", ".join(words)
+
+
+def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_until_ms: int | None) -> str:
+    covered = ""
+    if seen_from_ms is not None and seen_until_ms is not None:
+        covered = f" The evidence covers {clock(seen_from_ms)} to {clock(seen_until_ms)}."
+    if not rebalances:
+        return f"No rebalance of this group was seen.{covered}"
+    attempts = [r for r in rebalances if r.kind == "rebalance" and r.outcome != "missing"]
+    times = [t for r in rebalances for t in (r.started_at_ms, r.assigned_at_ms, r.ended_at_ms) if t is not None]
+    span = ""
+    if len(times) > 1 and max(times) > min(times):
+        span = f" in {duration(max(times) - min(times))}"
+    text = f"{counted(len(attempts), 'rebalance')}{span}"
+    rewrites = sum(r.kind == "static_rewrite" for r in rebalances)
+    if rewrites:
+        text += f" and {counted(rewrites, 'return')} of static members"
+    return f"{text}; {_lost(rebalances)}.{covered}"
+
+
+def _lost(rebalances: Sequence[Rebalance]) -> str:
+    noun = noun_of(rebalances[-1])
+    known = [r.resource_seconds_estimate for r in rebalances if r.resource_seconds_estimate is not None]
+    if not known:
+        return f"{noun}-seconds lost: not known"
+    lowers = [r.resource_seconds_lower for r in rebalances if r.resource_seconds_estimate is not None]
+    uppers = [r.resource_seconds_upper for r in rebalances if r.resource_seconds_estimate is not None]
+    lower = "not known" if None in lowers else f"{sum(v or 0 for v in lowers):,.1f}"
+    upper = "no upper bound" if None in uppers else f"{sum(v or 0 for v in uppers):,.1f}"
+    return f"{sum(known):,.1f} {noun}-seconds lost [{lower} … {upper}]"
+
+
+def _urgency(finding: Finding) -> tuple[bool, int, int]:
+    order = {"critical": 0, "warning": 1, "info": 2}
+    return (finding.status != "open", order.get(finding.severity, 3), -finding.last_seen_at_ms)
+
+
+def _finding_lines(finding: Finding, width: int) -> list[str]:
+    mark = finding.severity if finding.status == "open" else f"{finding.severity}, over"
+    head = f"{finding.rule_id} ({mark})  "
+    lines = hanging(f"{head}{shown(finding.title, 400)}", width, len(head))
+    if finding.advice and finding.status == "open":
+        lines += hanging(f"{' ' * len(head)}→ {shown(finding.advice, 400)}", width, len(head) + 2)
+    return lines
+
+
+def _connect_story_lines(story: ConnectStory, width: int) -> list[str]:
+    head = f"{clock(story.from_ms)}  "
+    lines = hanging(f"{head}{story.title}", width, len(head))
+    return lines + hanging(f"{' ' * _DETAIL_INDENT}{story.text}", width, _DETAIL_INDENT)
+
+
+def _story_lines(story: RebalanceStory, width: int) -> list[str]:
+    indent = " " * _DETAIL_INDENT
+    lines = aside(f"{story.at}  {story.number}   {story.cause}", story.cost, width)
+    is_said = len(story.causes) == 1 and story.causes[0].text == story.cause
+    for cause in () if is_said else story.causes:
+        lines += aside(indent + cause.text, cause.tier, width, hang=_DETAIL_INDENT + 2)
+    lines += [line for note in story.notes for line in hanging(indent + note, width, _DETAIL_INDENT + 2)]
+    names = max((len(m.resources) for m in story.movements), default=0)
+    ways = max((len(m.way) for m in story.movements), default=0)
+    for movement in story.movements:
+        text = f"{indent}{movement.resources:<{min(names, width // 3)}}  {movement.way:<{min(ways, width // 3)}}"
+        lines += aside(f"{text}  {movement.pause}".rstrip(), movement.basis, width, hang=_DETAIL_INDENT + 2)
+    if story.broker_window_ms is not None:
+        lines += hanging(
+            f"{indent}(the broker's own window {exact(story.broker_window_ms)}, which is no pause)", width, 4
+        )
+    if story.evidence:
+        lines += hanging(f"{indent}evidence  {'   '.join(story.evidence)}", width, _DETAIL_INDENT + 10)
+    return lines
+
+
+__all__ = [
+    "Explanation",
+    "RebalanceStory",
+    "exact",
+    "exact_bounds",
+    "explain",
+    "explain_dict",
+    "explain_text",
+    "one_line",
+]

@@ -1,0 +1,166 @@
+"""A rebalance in numbers: for each resource the bounds and the estimate of its pause, and their sums.
+
+Pause = from the old owner's letting go to the new owner's being told (design.md, section 5). Evidence is intersected:
+the latest `not before` and the earliest `not after` bound it, the best-ranked estimate stands inside. What no
+evidence bounds is null. An overlap (two owners at once) is a negative pause and counts as 0 in sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rebalance_audit.domain.measure.marks import Told, inside, weigh
+from rebalance_audit.domain.model import EvidenceTier, Rebalance, changed
+
+_BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
+OVERLAP_SLACK_MS = 100
+"""A negative bound smaller than the slack of its marks is rounding, not an overlap."""
+_PAUSING = frozenset({"moved", "returned", "restarted"})
+
+
+class Instant(NamedTuple):
+    """When something happened, as far as its marks tell."""
+
+    lower: int | None
+    upper: int | None
+    estimate: int | None
+    tier: str | None
+    """Of the mark that tells it best, as the detail."""
+    detail: str
+
+
+class MovementNumbers(NamedTuple):
+    """The columns of a movement that its marks tell."""
+
+    stopped_at_lower_ms: int | None = None
+    stopped_at_upper_ms: int | None = None
+    resumed_at_lower_ms: int | None = None
+    resumed_at_upper_ms: int | None = None
+    pause_lower_ms: int | None = None
+    pause_estimate_ms: int | None = None
+    pause_upper_ms: int | None = None
+    overlap_ms: int | None = None
+    first_commit_after_ms: int | None = None
+    pause_tier: str | None = None
+    pause_detail: str | None = None
+
+
+class RebalanceNumbers(NamedTuple):
+    """The columns of a rebalance that its movements tell."""
+
+    moved_count: int | None
+    returned_count: int | None
+    revoked_count: int | None
+    assigned_count: int | None
+    restarted_count: int | None
+    avoidable_moved_count: int | None
+    pause_lower_ms: int | None
+    pause_estimate_ms: int | None
+    pause_upper_ms: int | None
+    pause_tier: str | None
+    resource_seconds_lower: float | None
+    resource_seconds_estimate: float | None
+    resource_seconds_upper: float | None
+
+
+def measure(rebalance: Rebalance) -> Rebalance:
+    """The same rebalance with the numbers of its movements and its own filled in."""
+    movements = rebalance.movements
+    # Resources that go together share their marks, the very same tuple.
+    shared = {id(marks): marks for m in movements for marks in (m.stop_marks, m.resume_marks)}
+    instants = {known: instant(marks) for known, marks in shared.items()}
+    numbers = [
+        movement_numbers(m.kind, instants[id(m.stop_marks)], instants[id(m.resume_marks)], m.first_commit_at_ms)
+        for m in movements
+    ]
+    kinds, avoidable = [m.kind for m in movements], [m.is_avoidable for m in movements]
+    total = rebalance_numbers(kinds, avoidable, numbers, is_known=rebalance.resource_count is not None)
+    measured = (changed(m, **told._asdict()) for m, told in zip(movements, numbers, strict=True))
+    return changed(rebalance, movements=tuple(measured), **total._asdict())
+
+
+def rebalance_numbers(
+    kinds: Sequence[str],
+    avoidable: Sequence[bool | None],
+    numbers: Sequence[MovementNumbers],
+    *,
+    is_known: bool,
+) -> RebalanceNumbers:
+    """Of a rebalance's movements: each one's kind, whether it was avoidable, and its numbers. `is_known`: whether what
+    was handed out is."""
+    estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
+    lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
+    uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
+    is_bounded = len(uppers) == len(estimates)  # what has no estimate has no bounds
+    spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == "moved"]
+    return RebalanceNumbers(
+        moved_count=len(spared) if is_known else None,
+        returned_count=kinds.count("returned") if is_known else None,
+        revoked_count=kinds.count("revoked") if is_known else None,
+        assigned_count=kinds.count("assigned") if is_known else None,
+        restarted_count=kinds.count("restarted") if is_known else None,
+        avoidable_moved_count=spared.count(True) if is_known and None not in spared else None,
+        pause_lower_ms=max(lowers, default=None),
+        pause_estimate_ms=max(estimates, default=None),
+        pause_upper_ms=max(uppers, default=None) if is_bounded else None,
+        pause_tier=_worst({n.pause_tier for n in numbers}),
+        resource_seconds_lower=_seconds(lowers) if is_known else None,
+        resource_seconds_estimate=_seconds(estimates) if is_known else None,
+        resource_seconds_upper=_seconds(uppers) if is_known and is_bounded else None,
+    )
+
+
+def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None) -> MovementNumbers:
+    if kind not in _PAUSING:
+        return NOT_PAUSING
+    if stop.estimate is None or resume.estimate is None:
+        return MovementNumbers(stop.lower, stop.upper, resume.lower, resume.upper)
+    estimate = resume.estimate - stop.estimate
+    lower = None if resume.lower is None or stop.upper is None else resume.lower - stop.upper
+    upper = None if resume.upper is None or stop.lower is None else resume.upper - stop.lower
+    if lower is not None and -OVERLAP_SLACK_MS <= lower < 0:
+        lower = 0
+        estimate = max(estimate, 0)
+    if upper is not None:
+        estimate = min(estimate, upper)
+    if lower is not None:
+        estimate = max(estimate, lower)
+    return MovementNumbers(
+        stopped_at_lower_ms=stop.lower,
+        stopped_at_upper_ms=stop.upper,
+        resumed_at_lower_ms=resume.lower,
+        resumed_at_upper_ms=resume.upper,
+        pause_lower_ms=lower,
+        pause_estimate_ms=estimate,
+        pause_upper_ms=upper,
+        overlap_ms=-estimate if estimate < 0 else None,
+        first_commit_after_ms=None if first_commit_at_ms is None else first_commit_at_ms - stop.estimate,
+        pause_tier=_worst((stop.tier, resume.tier)),
+        pause_detail=f"stopped: {stop.detail}; resumed: {resume.detail}",
+    )
+
+
+NOT_PAUSING = MovementNumbers()
+
+
+def instant(marks: Sequence[Told]) -> Instant:
+    lower, upper, best = weigh(marks)
+    if best is not None:
+        return Instant(lower, upper, inside(best.at_ms, lower, upper), best.tier, best.detail)
+    best = next((m for m in marks if m.at_ms in (lower, upper)), None)
+    if best is None:
+        return _NO_INSTANT
+    at_ms = lower if upper is None else upper if lower is None else (lower + upper) // 2
+    return Instant(lower, upper, at_ms, best.tier, best.detail)
+
+
+_NO_INSTANT = Instant(None, None, None, None, "")
+
+
+def _worst(tiers: Iterable[str | None]) -> str | None:
+    return max(tiers, key=_BADNESS, default=None)
+
+
+def _seconds(values: Iterable[int]) -> float:
+    return sum([v for v in values if v > 0]) / 1000

@@ -1,0 +1,139 @@
+"""When a member that went let go of what it held: in good order, put out while it worked on, or dead."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.model import Mark
+from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
+from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS, Departure
+from rebalance_audit.domain.reconstruct.evidence.marks import (
+    COMMIT_SLACK_MS,
+    EXPIRY_SLACK_MS,
+    LAST_SIGN_MS,
+    LINE_SLACK_MS,
+    RECENT_COMMIT_MS,
+    inferred,
+    joined,
+    logged,
+    recorded,
+)
+
+from .stretch import Stretch
+
+
+def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
+    """The owner went: in good order, put out while it worked on, or dead."""
+    departure = stretch.departure
+    if departure is None or departure.at_ms is None:
+        return _untold(stretch, commit, departure.trigger if departure is not None else stretch.inferred)
+    match departure.trigger:
+        case "member_session_expired":
+            return _expired(stretch, departure.at_ms, departure.ref, commit)
+        case "member_poll_timeout":
+            return _idle(departure, departure.at_ms)
+        case "member_removed_by_admin":
+            return _removed(departure, departure.at_ms, commit)
+        case "member_sync_timeout" if (joined_before := _joined_before(stretch)) is not None:
+            marks = [logged("upper", joined_before[0] + LINE_SLACK_MS, "it had given all up to join", joined_before[1])]
+            at_ms, ref = commit if commit is not None else joined_before
+            return [*marks, logged("estimate", at_ms, "its last sign of life before it joined", ref, rank=3)]
+        case "member_dropped_at_rebalance_timeout":
+            upper_ms = departure.at_ms + LINE_SLACK_MS
+            estimate_ms, estimate_ref = commit if commit is not None else (departure.at_ms, departure.ref)
+            return [
+                logged("upper", upper_ms, "it was dropped at the end of the join phase", departure.ref),
+                logged("estimate", estimate_ms, "its last sign of life", estimate_ref, rank=4),
+            ]
+        case _:
+            until_ms, until_ref = departure.at_ms, departure.ref
+            is_last_sign = commit is not None and commit[0] >= departure.at_ms - AS_IT_LEFT_MS
+            if not departure.has_reason and not is_last_sign and departure.rejoined_at_ms is not None:
+                # It may have been removed, and worked on until it heard of that.
+                until_ms, until_ref = departure.rejoined_at_ms, departure.rejoined_ref
+            marks = [logged("upper", until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
+            if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
+                detail = "its last commit, made when it gave up"
+                marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
+            return [*marks, logged("estimate", departure.at_ms, "it left the group", departure.ref, rank=4)]
+
+
+def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
+    """The end of the join phase that an eager owner took part in, and then did not ask for its assignment."""
+    given = stretch.between.given.value
+    if given is None or given.protocol not in EAGER_ASSIGNORS:
+        return None
+    ends = [a.stabilized for a in stretch.between.attempts[:-1] if a.stabilized is not None and a.record is None]
+    return (ends[-1].at_ms, ends[-1].ref) if ends and ends[-1].at_ms is not None else None
+
+
+def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: str | None) -> list[Mark]:
+    """No line says when it went: it is missing in a record."""
+    gone = stretch.gone or stretch.between.attempts[-1]
+    joined_at_ms, joined_ref = joined([gone])
+    if joined_at_ms is None and gone.record is not None:
+        joined_at_ms, joined_ref = gone.record.at_ms, gone.record.ref
+    if joined_at_ms is None:
+        return []
+    alive_at_ms = commit[0] if commit is not None else stretch.between.given.known_at_ms
+    if alive_at_ms is not None and trigger != "member_left":
+        if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
+            # Put out for not polling, it works on; nothing tells how long.
+            ref = commit[1] if commit is not None else joined_ref
+            detail = "its last sign of life; it may have been put out and worked on"
+            return [inferred("estimate", alive_at_ms, detail, ref, rank=5)]
+    if trigger == "member_poll_timeout":
+        return []
+    gave_up = commit is not None and joined_at_ms - commit[0] < RECENT_COMMIT_MS
+    is_sure = trigger == "member_session_expired" or (trigger == "member_left" and gave_up)
+    # One that an administrator put out works on until its next heartbeat.
+    slack_ms = LINE_SLACK_MS + (0 if is_sure else HEARTBEAT_MS)
+    detail = "it was not in the group any more"
+    marks = [recorded("upper", joined_at_ms + slack_ms, detail, joined_ref)]
+    if commit is None:
+        return [*marks, inferred("estimate", joined_at_ms, detail, joined_ref, rank=5)]
+    rank = 2 if trigger == "member_left" else 4
+    return [*marks, recorded("estimate", commit[0], "its last commit", commit[1], rank=rank)]
+
+
+def _expired(stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None) -> list[Mark]:
+    session_ms = stretch.owner.session_timeout
+    detail = f"it sent a heartbeat {session_ms} ms before its session expired"
+    marks = [
+        logged("lower", at_ms - session_ms - EXPIRY_SLACK_MS, detail, ref),
+        logged("upper", at_ms + LINE_SLACK_MS, "its session expired", ref),
+    ]
+    died_ms = at_ms - session_ms + HEARTBEAT_MS // 2
+    if commit is not None:
+        died_ms = max(died_ms, commit[0])
+    if commit is not None and stretch.closes_silently and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
+        detail = "its last commit, and no heartbeat after it: closed without leaving"
+        marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
+    detail = f"expiry - session timeout ({session_ms} ms) + half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
+    return [*marks, logged("estimate", died_ms, detail, ref, rank=4)]
+
+
+def _idle(departure: Departure, at_ms: int) -> list[Mark]:
+    """The heartbeat thread leaves; the worker notices at its next poll and goes on until then."""
+    marks = [logged("lower", at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while it still worked", departure.ref)]
+    if departure.rejoined_at_ms is None:
+        detail = "the lost callback comes 2 s after the LeaveGroup in the median"
+        return [*marks, inferred("estimate", at_ms + 2_000, detail, departure.ref, rank=5)]
+    return [*marks, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
+
+
+def _removed(departure: Departure, at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
+    """It may have been dead already; one that lives hears of it at its next heartbeat, and joins again at once."""
+    if departure.rejoined_at_ms is not None:
+        return _rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=3)
+    ref = departure.ref
+    marks = [logged("upper", at_ms + HEARTBEAT_MS + LINE_SLACK_MS, "it had heard that it was removed", ref)]
+    if commit is not None:
+        return [*marks, recorded("estimate", commit[0], "its last commit before it was removed", commit[1], rank=4)]
+    return [*marks, logged("estimate", at_ms, "an administrator removed it", ref, rank=5)]
+
+
+def _rejoined(at_ms: int, ref: str | None, *, rank: int) -> list[Mark]:
+    detail = "its own re-join follows its lost callback by some ms"
+    return [
+        logged("upper", at_ms + LINE_SLACK_MS, "the same client asked to join again", ref),
+        logged("estimate", at_ms, detail, ref, rank=rank),
+    ]

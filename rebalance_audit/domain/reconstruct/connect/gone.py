@@ -1,0 +1,124 @@
+"""The evidence for when a worker's work ended that is not in the group any more.
+
+It stopped everything in good order and left, was put out while it worked on, or died. A dead worker's status goes on
+saying RUNNING: that is no sign of life.
+"""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.model import EvidenceTier, LogKind, Mark
+from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS, Departure
+from rebalance_audit.domain.reconstruct.evidence.marks import COMMIT_SLACK_MS, EXPIRY_SLACK_MS, LINE_SLACK_MS
+
+from .bounds import about, not_after, not_before
+from .departures import Departures
+from .lines import WorkerLines
+from .rounds import Round
+from .runs import Run
+
+SHUTDOWN_MS = 15_000
+"""A worker stops its tasks, then its connectors (5 s each by default), then its own stores; then it leaves."""
+ASSUMED_SESSION_MS = 10_000
+"""session.timeout.ms of Connect workers by default."""
+_SILENT = ("member_session_expired", "member_dropped_at_rebalance_timeout", "unknown")
+_IN_ORDER = ("member_left", "member_removed_by_admin")
+
+
+def gone_marks(run: Run, ended: Round, departures: Departures, *, is_marked: bool) -> list[Mark]:
+    """When the work of a worker that is missing in generation `ended` ended; `is_marked`: it wrote UNASSIGNED."""
+    marks: list[Mark] = []
+    successor = departures.successor_joined(run)
+    if successor is not None:
+        at_ms = (successor.at_ms or 0) + LINE_SLACK_MS
+        marks.append(not_after(successor, "a new process at the same address joined", at_ms))
+    stopping = departures.stopping(run)
+    if stopping is not None:
+        marks.append(not_before(stopping, "the worker began to shut down"))
+        marks.append(about(stopping, "the worker began to shut down", rank=2))
+    departure = departures.logged(run)
+    trigger = departure.trigger if departure is not None else departures.inferred(run)
+    if trigger in _SILENT and not is_marked and stopping is None:
+        sign = departures.life_sign(run)
+        if sign is not None:
+            marks.append(not_before(sign, "the worker's last sign of life"))
+            marks.append(about(sign, "the worker's last sign of life", rank=5, tier=EvidenceTier.INFERRED))
+    session_ms = run.worker.metadata.session_timeout if run.worker.metadata is not None else None
+    if departure is None or departure.at_ms is None:
+        return _unseen(run, ended, session_ms, is_dead=trigger == "member_session_expired") + marks
+    return marks + _seen(departure, session_ms)
+
+
+def zombie_marks(run: Run, earlier: Run, lines: WorkerLines) -> list[Mark]:
+    """When a worker that had been put out went on: between the group's missing it and its joining again."""
+    ended, seen = earlier.ended, run.seen
+    assert ended is not None
+    marks = [not_before(ended, "it was put out of the group", ended.joined_at_ms)]
+    joined_ms = seen.joined_at_ms or seen.at_ms
+    marks.append(not_after(seen, "it ran when its worker joined again", joined_ms + LINE_SLACK_MS))
+    detail = f"half a heartbeat interval (assumed {HEARTBEAT_MS} ms) before its worker joined again"
+    marks.append(about(seen, detail, joined_ms - HEARTBEAT_MS // 2, rank=5, tier=EvidenceTier.INFERRED))
+    asked = [
+        line
+        for line in seen.attempt.during
+        if line.kind is LogKind.MEMBER_JOINED and line.fields.get("member_id") == run.worker.member_id
+    ]
+    own = lines.between(run.worker.node, ended.at_ms, seen.at_ms) if run.worker.node is not None else []
+    for line in [*asked[:1], *own[:1]]:
+        marks.append(not_after(line, "its worker asked to join again", (line.at_ms or 0) + LINE_SLACK_MS))
+        marks.append(about(line, "its worker went on and found itself put out", rank=2, tier=EvidenceTier.INFERRED))
+    return marks
+
+
+def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
+    """A line of the coordinator tells how it went."""
+    at_ms, ref = departure.at_ms or 0, departure.ref
+
+    def mark(bound: str, at_ms: int, detail: str, *, rank: int = 0, tier: str = EvidenceTier.LOGGED) -> Mark:
+        return Mark(bound=bound, at_ms=at_ms, tier=str(tier), rank=rank, detail=detail, ref=ref)
+
+    if departure.trigger == "member_poll_timeout":
+        # The heartbeat thread leaves while the tasks work on, until the worker's own thread comes back.
+        came_ms = departure.rejoined_at_ms or at_ms
+        return [
+            mark("lower", at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while its tasks worked on"),
+            mark("estimate", came_ms, "it gave its work up before it joined again", rank=4, tier=EvidenceTier.INFERRED),
+        ]
+    if departure.trigger in _IN_ORDER:
+        return [
+            mark("lower", at_ms - SHUTDOWN_MS, "a worker stops its work before it leaves"),
+            mark("upper", at_ms + LINE_SLACK_MS, "it left the group"),
+            mark("estimate", at_ms, "it left the group", rank=4),
+        ]
+    marks = [mark("upper", at_ms + LINE_SLACK_MS, "it was put out of the group")]
+    if departure.trigger != "member_session_expired":
+        return [*marks, mark("estimate", at_ms, "it was put out of the group", rank=5, tier=EvidenceTier.INFERRED)]
+    assumed = "" if session_ms is not None else " (assumed)"
+    if session_ms is not None:
+        detail = f"it sent a heartbeat {session_ms} ms before its session expired"
+        marks.append(mark("lower", at_ms - session_ms - EXPIRY_SLACK_MS, detail))
+    died_ms = at_ms - (session_ms or ASSUMED_SESSION_MS) + HEARTBEAT_MS // 2
+    detail = (
+        f"expiry less the session timeout of {session_ms or ASSUMED_SESSION_MS} ms{assumed}, plus half a heartbeat "
+        f"interval (assumed {HEARTBEAT_MS} ms)"
+    )
+    tier = EvidenceTier.LOGGED if session_ms is not None else EvidenceTier.INFERRED
+    return [*marks, mark("estimate", died_ms, detail, rank=4, tier=tier)]
+
+
+def _unseen(run: Run, ended: Round, session_ms: int | None, *, is_dead: bool) -> list[Mark]:
+    """No line tells of it: it is missing when the join phase ends."""
+    joined_ms = ended.joined_at_ms or ended.at_ms
+    marks = [not_after(ended, "it was not in the group any more", joined_ms + LINE_SLACK_MS)]
+    metadata = run.worker.metadata
+    if session_ms is not None and metadata is not None:
+        join_phase_ms = max(metadata.rebalance_timeout, session_ms)
+        detail = "session timeout and join phase at their longest"
+        earliest_ms = joined_ms - join_phase_ms - session_ms - SHUTDOWN_MS
+        marks.append(not_before(ended, detail, earliest_ms, tier=EvidenceTier.INFERRED))
+    assumed = "" if session_ms is not None else " (assumed)"
+    lasts_ms = session_ms or ASSUMED_SESSION_MS
+    detail = f"the join phase's end less the session timeout of {lasts_ms} ms{assumed}"
+    if not is_dead:
+        lasts_ms //= 2
+        detail = "nothing tells how it went: half a session timeout before the join phase's end"
+    return [*marks, about(ended, detail, joined_ms - lasts_ms, rank=5, tier=EvidenceTier.INFERRED)]

@@ -1,0 +1,82 @@
+"""What marks when a resource stopped and resumed, and how well. measure.py turns marks into numbers.
+
+Measured against clients on the same clock (observed.md, Timings measured).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.model import EvidenceTier, LogEvent, Mark
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+
+COMMIT_SLACK_MS = 50
+"""librdkafka commits up to 11 ms after its revoked callback, Java up to some ms before it."""
+LINE_SLACK_MS = 10
+"""Between what a line tells and its time stamp."""
+OWN_CALLBACK_MS = 100
+"""Between a client's line and its callback on a loaded machine."""
+LAST_SIGN_MS = 500
+"""A session that expires so close to its timeout after a commit had that commit as its last sign of life."""
+EXPIRY_SLACK_MS = 1_500
+"""How late a broker under load may notice an expired session."""
+ASSIGNED_CALLBACK_MS = 8
+"""The assigned callback follows the group record by 7 ms in the median, 90 % within 40 ms."""
+REVOKED_CALLBACK_MS = 10
+"""A cooperative member revokes this soon after the assignment that tells it to."""
+RECENT_COMMIT_MS = 5_500
+"""auto.commit.interval.ms is 5 s by default: an older commit is no sign of a member that commits when it lets go."""
+
+_RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, EvidenceTier.INFERRED
+"""Looked up once: in Python 3.11 a member of an enum takes longer to find than a mark's field to fill."""
+_make_mark = maker(Mark)
+
+
+def recorded(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref)
+
+
+def logged(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref)
+
+
+def inferred(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref)
+
+
+def own_stop_marks(line: LogEvent) -> list[Mark]:
+    """A client writes its line on entry of the callback (KIP-848: when it begins to revoke, before the callback)."""
+    assert line.at_ms is not None
+    detail = "the client's own log"
+    marks = [logged("estimate", line.at_ms, detail, line.ref, rank=1)]
+    marks.append(logged("lower", line.at_ms - LINE_SLACK_MS, detail, line.ref))
+    if line.fields.get("stage") != "begin":
+        marks.append(logged("upper", line.at_ms + OWN_CALLBACK_MS, detail, line.ref))
+    return marks
+
+
+def own_start_marks(line: LogEvent) -> list[Mark]:
+    """A client writes its line on entry of the callback; how long that takes is the user's affair."""
+    assert line.at_ms is not None
+    detail = "the client's own log"
+    return [
+        logged("estimate", line.at_ms, detail, line.ref, rank=1),
+        logged("lower", line.at_ms - LINE_SLACK_MS, detail, line.ref),
+    ]
+
+
+def joined(attempts: Sequence[Attempt]) -> tuple[int | None, str | None]:
+    """End of the first join phase that is known, and where it stands."""
+    for attempt in attempts:
+        value = attempt.value
+        if (
+            value is not None
+            and not attempt.rewrite_seq
+            and value.current_state_timestamp is not None
+            and attempt.record is not None
+        ):
+            return value.current_state_timestamp, attempt.record.ref
+        if attempt.stabilized is not None and attempt.stabilized.at_ms is not None:
+            return attempt.stabilized.at_ms, attempt.stabilized.ref
+    return None, None

@@ -1,0 +1,90 @@
+"""What one period cost, over all groups: incidents first, then the worst groups, causes, and what was not seen.
+
+`read_report` asks the gold tables, the others only lay out what it found: as text, JSON, or one HTML file that needs
+nothing else. Times are those of the evidence; the same warehouse gives the same report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rebalance_audit.domain.detect.wording import clock, shown
+from rebalance_audit.domain.explain.layout import cells, hanging
+from rebalance_audit.domain.explain.reassignment import summary
+from rebalance_audit.reports.html import report_html
+from rebalance_audit.reports.read import Report, read_report
+from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, where
+
+REASSIGNMENTS_IN_TEXT = 10
+
+
+def report_dict(report: Report) -> dict[str, Any]:
+    """For `--output json`; text from clients as it is, JSON escapes it."""
+    return asdict(report)
+
+
+def report_text(report: Report, width: int = 110) -> str:
+    """For a terminal of `width` columns."""
+    lines = [*hanging(headline(report), width, 0), *hanging(period(report), width, 0), ""]
+    if not report.open_findings and not report.past_findings:
+        lines.append("No findings.")
+    for heading, findings in (("Open", report.open_findings), ("Over", report.past_findings)):
+        if findings:
+            lines.append(f"{heading} incidents")
+        for f in findings:
+            head = f"  {f['rule_id']} {f['severity']:<8}  "
+            lines += hanging(f"{head}{shown(f['title'], 400)}", width, len(head))
+            if heading == "Open":
+                since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}{where(report, f['cluster_id'])}"
+                lines += hanging(f"{since}. {shown(f['advice'] or '', 400)}", width, len(head))
+    if report.past_finding_count > len(report.past_findings):
+        lines.append(f"  and {report.past_finding_count - len(report.past_findings)} more that are over")
+    if report.groups:
+        lines += ["", "Worst groups"]
+        is_one = len(report.cluster_ids) == 1
+        names = [g.group_id if is_one else f"{g.group_id} @ {g.cluster_id}" for g in report.groups]
+        rows = [("group", "mode", "members", "rebalances", "worst pause", "seconds lost", "commonest cause")]
+        rows += [
+            (
+                shown(name, 44), g.mode, _or_not_known(g.member_count),
+                counts(g.rebalance_count, g.expected_count),
+                milliseconds(g.worst_pause_ms), str(g.cost), cause(g.top_trigger),
+            )
+            for name, g in zip(names, report.groups, strict=True)
+        ]  # fmt: skip
+        lines += _columns(rows, width)
+    if report.causes:
+        lines += ["", "Causes"]
+        causes = [("cause", "rebalances", "seconds lost")]
+        causes += [(cause(c.trigger), counts(c.rebalance_count, c.expected_count), str(c.cost)) for c in report.causes]
+        lines += _columns(causes, width)
+    if report.reassignments:
+        lines += ["", "Reassignments"]
+        for r in report.reassignments[:REASSIGNMENTS_IN_TEXT]:
+            lines += hanging(f"  {summary(r).rstrip('.')}{where(report, r.cluster_id)}.", width, 4)
+        rest = sum(report.reassignment_counts.values()) - REASSIGNMENTS_IN_TEXT
+        if rest > 0:
+            lines.append(f"  and {rest:,} more; `export gold.reassignment` has all")
+    lines += ["", "Not seen"]
+    lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
+    return "\n".join(lines) + "\n"
+
+
+def _or_not_known(value: object) -> str:
+    return "not known" if value is None else str(value)
+
+
+def _columns(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Rows in columns; the last column is cut where the terminal ends."""
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        line = "  " + "  ".join(text + " " * (w - cells(text)) for text, w in zip(row, widths, strict=True))
+        line = line.rstrip()
+        lines.append(line if cells(line) <= width else line[: width - 1] + "…")
+    return lines
+
+
+__all__ = ["Report", "headline", "not_seen", "read_report", "report_dict", "report_html", "report_text"]

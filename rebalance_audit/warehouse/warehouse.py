@@ -1,0 +1,585 @@
+"""The one reader and writer of tables: Delta through deltalake, queries through DuckDB; no JVM.
+
+    <location>/warehouse.json         schema version; what makes a folder a warehouse
+    <location>/landing/…              what collectors landed; see ingest.landing
+    <location>/<layer>/<noun>/        one Delta table
+    <location>/published.json         the table versions readers see, replaced atomically at the end of publish
+    <location>/lease.json             who writes; removed afterwards
+
+A location is a folder, or an object-store URL that deltalake and Arrow both know (`s3://…`, `gs://…`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
+from rebalance_audit.warehouse.lease import lease
+from rebalance_audit.warehouse.storage import Files, WarehouseError, relation
+
+__all__ = ["Change", "Transactions", "Warehouse", "WarehouseError"]
+
+Transactions = tuple[str, int] | Mapping[str, int] | None
+"""What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
+
+_QUALIFIED = re.compile(r"\b(bronze|silver|gold)\.([a-z_]+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit did: the files it added, and the keys it replaced (None: it only appended)."""
+
+    version: int
+    added: tuple[str, ...]
+    keys_file: str | None
+
+
+class Warehouse:
+    """Tables of `domain.tables` at one location. Open it with `Warehouse.open`."""
+
+    def __init__(self, location: str) -> None:
+        self._files = Files(location)
+        self.location = self._files.uri
+        self._file_lists: dict[tuple[str, int], list[str]] = {}
+        self._newest: dict[str, DeltaTable] = {}
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
+        """The warehouse there. Opening writes nothing, unless `create` and there is none yet."""
+        self = cls(os.fspath(location))
+        stated = self._files.read("warehouse.json")
+        if stated is None:
+            if not create:
+                raise WarehouseError(_why_no_warehouse(self._files))
+            if self._files.is_local and os.path.exists(self.location) and not os.path.isdir(self.location):
+                raise WarehouseError(f"{self.location} is a file; give a folder for the warehouse.")
+            if self._files.is_local and set(_names_in(self.location)) - {"landing", "positions", "lease.lock"}:
+                raise WarehouseError(
+                    f"{self.location} is not empty and not a warehouse (no warehouse.json); give another folder."
+                )
+            text = json.dumps({"schema_version": tables.SCHEMA_VERSION})
+            self._files.write("warehouse.json", text.encode())
+            return self
+        try:
+            version = int(json.loads(stated)["schema_version"])
+        except (ValueError, KeyError, TypeError):
+            raise WarehouseError(
+                f"{self.location}/warehouse.json is damaged; restore it, or give another folder."
+            ) from None
+        if version > tables.SCHEMA_VERSION:
+            raise WarehouseError(
+                f"The warehouse at {self.location} was written by a newer version (schema {version}, this one knows "
+                f"{tables.SCHEMA_VERSION}); upgrade rebalance-audit to read it."
+            )
+        return self
+
+    # ---- tables: what is there -------------------------------------------------------------------------------
+
+    def schema(self, name: str) -> pa.Schema:
+        return arrow_schema(_known(name))
+
+    def exists(self, name: str) -> bool:
+        return self.version(name) is not None
+
+    def version(self, name: str) -> int | None:
+        """The table's newest version; None if nothing was ever written to it."""
+        table = self._delta(name)
+        return None if table is None else int(table.version())
+
+    def files(self, name: str, version: int | None = None) -> list[str]:
+        """Absolute names of the Parquet files that make up the table."""
+        if version is not None and version < 0:
+            return []  # before the first commit
+        known = None if version is None else self._file_lists.get((name, version))
+        if known is not None:
+            return known
+        table = self._delta(name, version)
+        if table is None:
+            return []
+        if "deletionVectors" in (table.protocol().reader_features or []):
+            raise WarehouseError(
+                f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "
+                "delta.enableDeletionVectors off."
+            )
+        found = [str(uri) for uri in table.file_uris()]
+        self._file_lists[name, int(table.version())] = found
+        return found
+
+    def transaction_version(self, name: str, app_id: str) -> int | None:
+        """The last version this application committed to the table."""
+        table = self._delta(name)
+        return None if table is None else table.transaction_version(app_id)
+
+    def transaction_versions(self, name: str, app_ids: Sequence[str]) -> dict[str, int | None]:
+        table = self._delta(name)
+        return {app: None if table is None else table.transaction_version(app) for app in app_ids}
+
+    def changes(self, name: str, since: int | None, until: int | None = None) -> list[Change] | None:
+        """What each commit after version `since` did, oldest first; compaction is no change.
+
+        None if part of the history was cleaned up: then everything may have changed.
+        """
+        newest = self.version(name)
+        if newest is None:
+            return []
+        last = newest if until is None else min(until, newest)
+        found = []
+        for version in range(0 if since is None or since < 0 else since + 1, last + 1):
+            text = self._files.read(f"{_folder(name)}/_delta_log/{version:020d}.json")
+            if text is None:
+                return None
+            actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+            added = tuple(
+                self._file_uri(name, a["add"]["path"]) for a in actions if "add" in a and a["add"]["dataChange"]
+            )
+            info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+            keys_file = info.get("replacedKeys")
+            if keys_file and not self._files.is_there(f"{_folder(name)}/{keys_file}"):
+                return None
+            if added or keys_file:
+                found.append(Change(version, added, keys_file))
+        return found
+
+    def changed_keys(
+        self,
+        name: str,
+        columns: Sequence[str],
+        since: int | None,
+        until: int | None = None,
+        where: str | None = None,
+    ) -> pa.Table:
+        """The distinct keys whose rows were added or replaced after version `since`. No row order.
+
+        `where` may name any column of a table that is only appended to, else columns of the replaced keys.
+        """
+        schema = pa.schema([self.schema(name).field(c) for c in columns])
+        changes = self.changes(name, since, until)
+        if changes is None:
+            groups = [self.files(name, until)]
+        else:
+            groups = [[f"{self._uri(name)}/{c.keys_file}"] for c in changes if c.keys_file]
+            groups += [list(c.added) for c in changes if not c.keys_file and c.added]
+        found = [self._rows(files, schema, where) for files in groups if files]
+        return pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
+
+    # ---- writing ---------------------------------------------------------------------------------------------
+
+    def append(self, name: str, data: pa.Table, transaction: Transactions = None) -> bool:
+        """Add rows in one commit. False if this transaction was committed before (or there is nothing to say)."""
+        return self._write(name, data, transaction)
+
+    def replace(
+        self, name: str, data: pa.Table | Sequence[str], keys: pa.Table | None, transaction: Transactions = None
+    ) -> bool:
+        """Delete every row that agrees with a row of `keys` in its columns, and add `data`, in one commit.
+
+        `data` may be Parquet files that are already written; they are linked into the table.
+        `keys` None replaces the whole table. Null agrees with null. False: this transaction was committed before.
+        """
+        _known(name)
+        if self._is_committed(name, transaction):
+            return False
+        adds: list[AddAction] = []
+        removes: list[RemoveAction] = []
+        metadata: dict[str, Any] = {}
+        table = self._delta(name)
+        if keys is not None:
+            keys_file = f"_keys/{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, keys_file, keys)
+            metadata["replacedKeys"] = keys_file
+        if table is not None and table.file_uris():
+            sizes = {str(p): int(s) for p, s in _paths_and_sizes(table)}
+            if keys is None:
+                touched, kept = list(sizes), None
+            else:
+                touched, kept = self._without(name, sizes, keys)
+            now_ms = int(time.time() * 1000)
+            removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
+            adds += [kept] if kept is not None else []
+        if not isinstance(data, pa.Table):
+            adds += [self._taken_in(name, file) for file in data]
+        rows = data if isinstance(data, pa.Table) else None
+        return self._write(name, rows, transaction, adds, removes, metadata)
+
+    def adopt(self, name: str, files: Sequence[str], transaction: Transactions = None) -> bool:
+        """Commit Parquet files that are already written, as they are. Those outside the table are linked into it."""
+        if self._is_committed(name, transaction):
+            return False
+        return self._write(name, None, transaction, [self._taken_in(name, file) for file in files])
+
+    def compact(self, name: str, keep_hours: int = 168) -> None:
+        """Fewer, larger files; files that no version of the last `keep_hours` needs are deleted.
+
+        What was published stays published, as the version that holds the same rows in fewer files.
+        """
+        table = self._delta(name)
+        if table is None:
+            return
+        before = int(table.version())
+        self._newest.pop(name, None)  # this one is about to change
+        table.optimize.compact()
+        table.create_checkpoint()
+        table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
+        self._republish(name, before)
+        table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
+        self._delete_older(f"{_folder(name)}/_keys", keep_hours)
+
+    def _republish(self, name: str, before: int) -> None:
+        manifest = self.publication()
+        now = self.version(name)
+        if now is not None and manifest.get("versions", {}).get(name) == before:
+            self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
+
+    def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
+        """Delete landing files that bronze took in, as their transaction `application(file)` tells, and that are this
+        old. How many."""
+        landed = self.landed(noun)
+        done = self.transaction_versions(f"bronze.{noun}", [application(file) for file in landed])
+        return self._delete_older(
+            f"landing/{noun}", keep_hours, [f.rpartition("/")[2] for f in landed if done[application(f)] is not None]
+        )
+
+    def _delete_older(self, folder: str, keep_hours: int, only: Sequence[str] | None = None) -> int:
+        until_ns = time.time_ns() - keep_hours * 3_600_000_000_000
+        selector = pafs.FileSelector(self._files.path(folder), allow_not_found=True)
+        old = [
+            f.base_name
+            for f in self._files.fs.get_file_info(selector)
+            if f.type == pafs.FileType.File and f.mtime_ns < until_ns and (only is None or f.base_name in only)
+        ]
+        for name in old:
+            self._files.delete(f"{folder}/{name}")
+        return len(old)
+
+    # ---- reading ---------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] = (),
+        version: int | None = None,
+    ) -> pa.Table:
+        """Rows of the newest (or the given) version, in the table's own types. `where` is DuckDB SQL with `?`."""
+        schema = self.schema(name)
+        if columns is not None:
+            schema = pa.schema([schema.field(c) for c in columns])
+        files = self.files(name, version)
+        if not files:
+            return schema.empty_table()
+        return self._rows(files, schema, where, params)
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
+        """DuckDB SQL over `gold.rebalance`, `silver.undecoded` and so on.
+
+        Tables that were published are seen at their published versions, all of one publication; others as they are.
+        A table nobody wrote yet is empty.
+        """
+        published = self.published()
+        mentioned = {f"{layer}.{noun}" for layer, noun in _QUALIFIED.findall(sql)} & set(tables.BY_NAME)
+        with duckdb.connect() as db:  # a catalog of its own: the views are those of this publication
+            for layer in sorted({name.partition(".")[0] for name in mentioned}):
+                db.execute(f"CREATE SCHEMA {layer}")
+            for name in sorted(mentioned):
+                if name in published:
+                    files = self.files(name, published[name])
+                elif name.startswith("gold.") and name != "gold.check":
+                    files = []  # written, but by a publication that has not ended
+                else:
+                    files = self.files(name)
+                if files and self._files.is_local:
+                    db.execute(f"CREATE VIEW {name} AS SELECT * FROM {relation(files)}")
+                else:
+                    db.register("unpublished", self._arrow(name, files))
+                    db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
+                    db.unregister("unpublished")
+            return db.execute(sql, list(params)).to_arrow_table()
+
+    # ---- publication -----------------------------------------------------------------------------------------
+
+    def published(self) -> dict[str, int]:
+        """The table versions readers see."""
+        return {str(k): int(v) for k, v in self.publication().get("versions", {}).items()}
+
+    def publication(self) -> dict[str, Any]:
+        """The manifest: `versions` of gold tables, `consumed` versions of silver tables."""
+        text = self._files.read("published.json")
+        return {} if text is None else dict(json.loads(text))
+
+    def publish(self, versions: Mapping[str, int], consumed: Mapping[str, Any] | None = None) -> bool:
+        """Let readers see these table versions, all at once. False if they see them already."""
+        manifest = {"versions": dict(sorted(versions.items())), "consumed": dict(sorted((consumed or {}).items()))}
+        if self.publication() == manifest:
+            return False
+        self._files.write("published.json", json.dumps(manifest, indent=1).encode())
+        return True
+
+    def landed(self, noun: str) -> list[str]:
+        """Landing files of `record`, `log_line` or `source`, absolute, sorted by name."""
+        names = self._files.names(f"landing/{noun}")
+        return [f"{self.location}/landing/{noun}/{n}" for n in names if n.endswith(".parquet")]
+
+    def parquet_files(self, folder: str) -> list[str]:
+        """Absolute names of the Parquet files right in a folder of the warehouse."""
+        inside = folder.removeprefix(self.location).strip("/")
+        return [f"{self.location}/{inside}/{n}" for n in self._files.names(inside) if n.endswith(".parquet")]
+
+    @contextlib.contextmanager
+    def staging_file(self, name: str, data: pa.Table) -> Iterator[str]:
+        """The rows as a Parquet file that belongs to no table yet; for `replace` and `adopt`."""
+        file = f"staging/{uuid.uuid4().hex}.parquet"
+        self._files.make_folder_of(file)
+        path = self._files.path(file)
+        pq.write_table(in_types_of(data, self.schema(name)), path, filesystem=self._files.fs, compression="zstd")
+        try:
+            yield f"{self.location}/{file}"
+        finally:
+            self._files.delete(file)
+
+    def clear_staging(self) -> None:
+        """Remove what a killed writer left behind. Only for the one who holds the lease."""
+        folder = self._files.path("staging")
+        if self._files.fs.get_file_info(folder).type == pafs.FileType.Directory:
+            self._files.fs.delete_dir(folder)
+
+    def recall(self, note: str) -> dict[str, Any]:
+        """What `remember` was told last under this name; empty if nothing."""
+        text = self._files.read(f"notes/{note}.json")
+        return {} if text is None else dict(json.loads(text))
+
+    def remember(self, note: str, content: Mapping[str, Any]) -> None:
+        """A small fact a stage needs next time and that is in no table. Losing it must only cost work."""
+        self._files.write(f"notes/{note}.json", json.dumps(content, indent=1, sort_keys=True).encode())
+
+    def lease(self, what: str = "run") -> contextlib.AbstractContextManager[None]:
+        """Be the one writer. WarehouseError names the other one; a dead one's lease is taken over."""
+        return lease(self._files, what)
+
+    # ---- the rest is how ---------------------------------------------------------------------------------------
+
+    def _uri(self, name: str) -> str:
+        return f"{self.location}/{_folder(name)}"
+
+    def _file_uri(self, name: str, path: str) -> str:
+        return path if path.startswith("/") or "://" in path else f"{self._uri(name)}/{path}"
+
+    def _delta(self, name: str, version: int | None = None) -> DeltaTable | None:
+        _known(name)
+        if not self._files.is_there(f"{_folder(name)}/_delta_log"):  # DeltaTable() would say so more slowly
+            return None
+        try:
+            if version is not None:
+                return DeltaTable(self._uri(name), version=version)
+            known = self._newest.get(name)
+            if known is None or not self._is_newest(name, int(known.version())):
+                known = self._newest[name] = DeltaTable(self._uri(name))
+            return known
+        except TableNotFoundError:
+            return None
+
+    def _is_newest(self, name: str, version: int) -> bool:
+        """Opening a table reads its log, 10 ms; a stage asks for the same one dozens of times."""
+        log = f"{_folder(name)}/_delta_log"
+        return self._files.is_there(f"{log}/{version:020d}.json") and not self._files.is_there(
+            f"{log}/{version + 1:020d}.json"
+        )
+
+    def _is_committed(self, name: str, transaction: Transactions) -> bool:
+        wanted = _as_mapping(transaction)
+        if not wanted:
+            return False
+        table = self._delta(name)
+        if table is None:
+            return False
+        done = {app: table.transaction_version(app) for app in wanted}
+        return all((seen := done[app]) is not None and seen >= version for app, version in wanted.items())
+
+    def _write(
+        self,
+        name: str,
+        data: pa.Table | None,
+        transaction: Transactions,
+        adds: Sequence[AddAction] = (),
+        removes: Sequence[RemoveAction] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> bool:
+        if self._is_committed(name, transaction):
+            return False
+        actions: list[AddAction | RemoveAction] = [*removes, *adds]
+        if data is not None and data.num_rows:
+            file = f"part-{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, file, in_types_of(data.select(self.schema(name).names), self.schema(name)))
+            actions.append(self._add_action(name, file))
+        if not actions and not _as_mapping(transaction):
+            return False
+        if not self.exists(name):
+            DeltaTable.create(self._uri(name), self.schema(name), mode="ignore", name=name)
+        table = DeltaTable(self._uri(name))  # one of its own: a commit changes it
+        applied = [Transaction(app, version) for app, version in _as_mapping(transaction).items()]
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=table.schema(),
+            commit_properties=CommitProperties(app_transactions=applied, custom_metadata=dict(metadata or {})),
+        )
+        return True
+
+    def _put_parquet(self, name: str, file: str, data: pa.Table) -> None:
+        path = self._files.path(f"{_folder(name)}/{file}")
+        self._files.make_folder_of(f"{_folder(name)}/{file}")
+        pq.write_table(data, path, filesystem=self._files.fs, compression="zstd")
+
+    def _add_action(self, name: str, file: str) -> AddAction:
+        path = self._files.path(f"{_folder(name)}/{file}")
+        rows = pq.read_metadata(path, filesystem=self._files.fs).num_rows
+        info = self._files.fs.get_file_info(path)
+        return AddAction(file, info.size, {}, int(info.mtime_ns // 1_000_000), True, json.dumps({"numRecords": rows}))
+
+    def _taken_in(self, name: str, file: str) -> AddAction:
+        inside = os.path.basename(file)
+        if not self._files.is_there(f"{_folder(name)}/{inside}"):
+            self._link(file, f"{_folder(name)}/{inside}")
+        return self._add_action(name, inside)
+
+    def _link(self, file: str, name: str) -> None:
+        target = self._files.path(name)
+        self._files.make_folder_of(name)
+        if self._files.is_local:
+            try:
+                os.link(file, target)
+                return
+            except OSError:  # another file system, or one without links
+                unfinished = f"{target}.tmp"
+                pafs.copy_files(file, unfinished)
+                os.replace(unfinished, target)
+                return
+        pafs.copy_files(file, f"{self.location}/{name}")
+
+    def _without(self, name: str, sizes: Mapping[str, int], keys: pa.Table) -> tuple[list[str], AddAction | None]:
+        """The files that hold rows of these keys, and one file with what else they hold."""
+        columns = keys.schema.names
+        same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns)
+        by_uri = {self._file_uri(name, path): path for path in sizes}
+        with _cursor() as db:
+            db.register("k", keys.group_by(columns).aggregate([]) if columns else keys)
+            if not self._files.is_local:
+                touched, parts = [], []
+                for uri, path in by_uri.items():
+                    whole = self._arrow(name, [uri])
+                    db.register("t", whole)
+                    others = f"SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})"
+                    kept = db.execute(others).to_arrow_table()
+                    if kept.num_rows < whole.num_rows:
+                        touched.append(path)
+                        parts.append(in_types_of(kept, self.schema(name)))
+                rest = pa.concat_tables(parts) if parts else None
+                return touched, self._kept_file(name, rest)
+            hit = db.execute(
+                f"SELECT DISTINCT t.filename FROM {relation(list(by_uri), with_name=True)} t "
+                f"WHERE EXISTS (SELECT 1 FROM k WHERE {same})"
+            ).fetchall()
+            uris = sorted(str(uri) for (uri,) in hit)
+            if not uris:
+                return [], None
+            listed = ", ".join(f't."{c}"' for c in self.schema(name).names)
+            file = f"part-{uuid.uuid4().hex}.parquet"
+            path = self._files.path(f"{_folder(name)}/{file}").replace("'", "''")
+            written = db.execute(  # streams: what is kept may be far more than what changes
+                f"COPY (SELECT {listed} FROM {relation(uris)} t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})) "
+                f"TO '{path}' (FORMAT parquet, COMPRESSION zstd)"
+            ).fetchone()
+            touched = [by_uri[u] for u in uris]
+            if written is None or written[0] == 0:
+                self._files.delete(f"{_folder(name)}/{file}")
+                return touched, None
+            return touched, self._add_action(name, file)
+
+    def _kept_file(self, name: str, rest: pa.Table | None) -> AddAction | None:
+        if rest is None or rest.num_rows == 0:
+            return None
+        file = f"part-{uuid.uuid4().hex}.parquet"
+        self._put_parquet(name, file, rest)
+        return self._add_action(name, file)
+
+    def _rows(
+        self, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
+    ) -> pa.Table:
+        listed = ", ".join(f'"{c}"' for c in schema.names)
+        condition = f" WHERE {where}" if where else ""
+        with _cursor() as db:
+            if self._files.is_local:
+                source = relation(files)
+            else:  # DuckDB's own object-store reader is an extension that must be downloaded
+                source = "t"
+                db.register("t", pa.concat_tables([self._read_parquet(f) for f in files]))
+            found = db.execute(f"SELECT {listed} FROM {source}{condition}", list(params)).to_arrow_table()
+        return in_types_of(found, schema)
+
+    def _read_parquet(self, uri: str) -> pa.Table:
+        inside = uri.removeprefix(self.location).removeprefix(self._files.root)
+        return pq.read_table(self._files.root + inside, filesystem=self._files.fs)
+
+    def _arrow(self, name: str, files: Sequence[str]) -> pa.Table:
+        schema = self.schema(name)
+        parts = [in_types_of(self._read_parquet(f).select(schema.names), schema) for f in files]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+
+def _known(name: str) -> str:
+    if name not in tables.BY_NAME:
+        raise WarehouseError(f"There is no table {name!r}; tables are {', '.join(sorted(tables.BY_NAME))}.")
+    return name
+
+
+def _folder(name: str) -> str:
+    return name.replace(".", "/")
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()  # in memory, and empty: the tables are files
+
+
+def _cursor() -> duckdb.DuckDBPyConnection:
+    """For one question, in any thread. Not a database of its own: making that takes 10 ms."""
+    return _database().cursor()
+
+
+def _as_mapping(transaction: Transactions) -> dict[str, int]:
+    if transaction is None:
+        return {}
+    return dict([transaction]) if isinstance(transaction, tuple) else dict(transaction)
+
+
+def _paths_and_sizes(table: DeltaTable) -> list[tuple[str, int]]:
+    actions = pa.table(table.get_add_actions(flatten=True))
+    return list(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
+
+
+def _names_in(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+def _why_no_warehouse(files: Files) -> str:
+    if files.is_local and not os.path.exists(files.root):
+        return f"There is no warehouse at {files.uri}; make one with `rebalance-audit import` or `collect`."
+    return f"{files.uri} is not a warehouse (no warehouse.json in it); give the folder that `import` or `collect` made."

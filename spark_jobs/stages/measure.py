@@ -1,0 +1,140 @@
+"""measure: silver.rebalance -> silver.measured_rebalance.
+
+Rows in:  rebalances of groups that were folded again.
+Rows out: the same rows, with the numbers; each from its own row alone.
+Law:      one row per rebalance; what cannot be known is null with a reason, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.measure.pauses import (
+    Instant,
+    MovementNumbers,
+    RebalanceNumbers,
+    instant,
+    movement_numbers,
+    rebalance_numbers,
+)
+from spark_jobs.stages.stage import Run, next_batch, row_count
+from spark_jobs.structs import distinct, lists_of
+from spark_jobs.task_files import (
+    WRITTEN,
+    ArrowTask,
+    Groups,
+    TaskWriter,
+    batches_of,
+    files_by_table,
+    numbers_of,
+    row_groups,
+)
+
+NAME = "measure"
+INPUT, OUTPUT = "silver.rebalance", "silver.measured_rebalance"
+_GROUP = ("cluster_id", "group_id")
+_COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
+_MOST_ROWS = 2_000
+
+
+def run(context: Run) -> bool:
+    batch = next_batch(context.warehouse, NAME, (INPUT,), (OUTPUT,))
+    if batch is None:
+        return False
+    groups = context.warehouse.changed_keys(INPUT, _GROUP, batch.since[INPUT], batch.until[INPUT])
+    if groups.num_rows == 0:
+        context.warehouse.replace(OUTPUT, [], groups, batch.transaction)
+        context.committed(OUTPUT, OUTPUT, 0)
+        return True
+    wanted = {(row["cluster_id"], row["group_id"]): 1 for row in groups.to_pylist()}
+    shared = context.spark.sparkContext.broadcast(wanted)
+    named = row_groups(context, {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])})
+    with context.staging_folder() as folder:
+        measured = named.mapInArrow(_measuring(folder, lambda: shared.value), WRITTEN)
+        files = files_by_table(measured).get(OUTPUT, [])
+        context.gate(OUTPUT, context.scan(OUTPUT, files), batch.batch_id)
+        context.warehouse.replace(OUTPUT, files, groups, batch.transaction)
+        context.committed(OUTPUT, OUTPUT, row_count(files))
+    return True
+
+
+def _measuring(folder: str, wanted: Callable[[], Groups]) -> ArrowTask:
+    def run_task(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        for row in (row for some in named for row in some.to_pylist()):
+            for rebalances in measure_rows(_of_groups(row, wanted())):
+                writer.add(OUTPUT, rebalances)
+        yield from writer.written()
+
+    return run_task
+
+
+def _of_groups(named: Mapping[str, Any], wanted: Groups) -> Iterator[pa.RecordBatch]:
+    """The wanted groups' rebalances. Of most files nothing is wanted when little is new."""
+    heads = batches_of(named, _GROUP, _MOST_ROWS)
+    if not any((numbers_of(*head.columns, wanted) > 0).any() for head in heads):
+        return
+    for batch in batches_of(named, _COLUMNS, _MOST_ROWS):
+        flags = numbers_of(batch["cluster_id"], batch["group_id"], wanted) > 0
+        yield batch if flags.all() else batch.filter(pa.array(flags))
+
+
+def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rebalances = dict(zip(batch.schema.names, batch.columns, strict=True))
+        movements = lists_of(rebalances["movements"])
+        type_ = movements.items.type
+        facts = dict(zip(type_.names, movements.items.flatten(), strict=True))
+        kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
+        told, places = _numbers(kinds, facts)
+        numbers = [told[place] for place in places]
+        is_known = rebalances["resource_count"].is_valid().to_pylist()
+        totals = [
+            rebalance_numbers(kinds[a:b], avoidable[a:b], numbers[a:b], is_known=known)
+            for (a, b), known in zip(pairwise(movements.offsets), is_known, strict=True)
+        ]
+        taken = pa.array(places, pa.int64())
+        facts |= {name: column.take(taken) for name, column in _columns(told, type_).items()}
+        rebalances["movements"] = movements.around(pa.StructArray.from_arrays(list(facts.values()), fields=list(type_)))
+        rebalances |= _columns(totals, batch.schema)
+        yield pa.RecordBatch.from_arrays(list(rebalances.values()), schema=batch.schema)
+
+
+def _numbers(kinds: list[str], facts: Mapping[str, pa.Array]) -> tuple[list[MovementNumbers], list[int]]:
+    """What movements tell, and the place of every movement's among these: resources that go together tell the same."""
+    stops, stop_places = _instants(facts["stop_marks"])
+    resumes, resume_places = _instants(facts["resume_marks"])
+    first_commits = facts["first_commit_at_ms"].to_pylist()
+    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, strict=True))
+    return [movement_numbers(kind, stops[stop], resumes[resume], at_ms) for kind, stop, resume, at_ms in asked], places
+
+
+class _Told(NamedTuple):
+    """What of a mark its instant depends on: several times cheaper to make than a Mark."""
+
+    bound: str
+    at_ms: int
+    tier: str
+    rank: int
+    detail: str
+
+
+def _instants(column: pa.ListArray) -> tuple[list[Instant], list[int]]:
+    """What lists of marks tell together, and the place of every list's among these."""
+    marks, places = lists_of(column).of_fields(_Told._fields).distinct()
+    made = list(map(_Told._make, zip(*(told.to_pylist() for told in marks.items.flatten()), strict=True)))
+    return [instant(made[a:b]) for a, b in pairwise(marks.offsets)], places
+
+
+def _columns(
+    rows: Sequence[MovementNumbers | RebalanceNumbers], types: pa.StructType | pa.Schema
+) -> dict[str, pa.Array]:
+    if not rows:
+        return {}
+    values = zip(rows[0]._fields, zip(*rows, strict=True), strict=True)
+    return {name: pa.array(of_name, types.field(name).type) for name, of_name in values}

@@ -1,0 +1,152 @@
+"""What every stage is given, and how it knows what is new.
+
+A stage's commits carry, as Delta application transactions `<stage>:<input table>`, the version of each input they
+consumed. So what a stage has done is part of what it wrote: it cannot be lost, and it cannot be ahead.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow.parquet as pq
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.storage import located
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Gate(Protocol):
+    """Checks data before it is committed. Raises where a fatal law does not hold."""
+
+    def __call__(self, table: str, data: DataFrame, batch_id: str) -> None: ...
+
+
+def open_gate(table: str, data: DataFrame, batch_id: str) -> None:
+    """Checks nothing."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the pipeline on one warehouse."""
+
+    warehouse: Warehouse
+    open_spark: Callable[[], SparkSession]
+    gate: Gate = open_gate
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """`limits` (detect.Limits or a function of cluster and group), `team` (a function of cluster and group)."""
+    reached: Callable[[str], None] = lambda point: None
+    """Called after each commit with its name; tests raise here to be a crash at that very point."""
+    rows_written: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.open_spark()
+
+    def scan(self, table: str, files: Sequence[str] | None = None) -> DataFrame:
+        """Rows of these files (default: the whole table) as a Spark DataFrame in the table's own schema."""
+        listed = self.warehouse.files(table) if files is None else list(files)
+        if not listed:
+            return self.frame(table, arrow_schema(table).empty_table())
+        return self.spark.read.schema(spark_ddl(table)).parquet(*listed)
+
+    def frame(self, table: str, data: pa.Table) -> DataFrame:
+        """Rows on the driver as a Spark DataFrame in the table's own schema.
+
+        Arrow, because a list of rows Spark reads in Python workers, which another daemon forks: three seconds to begin.
+        """
+        return self.spark.createDataFrame(data, schema=spark_ddl(table))
+
+    @contextmanager
+    def staged(self, table: str, data: DataFrame) -> Iterator[list[str]]:
+        """The rows as Parquet files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        with self.staging_folder() as folder:
+            data.write.mode("overwrite").parquet(folder)
+            yield self.warehouse.parquet_files(folder)
+
+    @contextmanager
+    def staging_folder(self) -> Iterator[str]:
+        """Where tasks may write files that belong to no table yet. Gone afterwards, as in `staged`."""
+        folder = f"{self.warehouse.location}/staging/{uuid.uuid4().hex}"
+        try:
+            yield folder
+        finally:
+            if "://" not in folder:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def staged_rows(self, table: str, data: pa.Table) -> Iterator[list[str]]:
+        """As `staged`, for rows on the driver."""
+        with self.warehouse.staging_file(table, data) as file:
+            yield [file]
+
+    def committed(self, point: str, table: str, row_count: int) -> None:
+        self.rows_written[table] = self.rows_written.get(table, 0) + row_count
+        self.reached(point)
+
+
+def spark_ddl(table: str) -> str:
+    return tables.BY_NAME[table].ddl()
+
+
+def row_count(files: Sequence[str]) -> int:
+    """As the files' own footers state it."""
+    return sum(footer(file).num_rows for file in files)
+
+
+def footer(file: str) -> pq.FileMetaData:
+    """What a Parquet file, on whatever store, says of itself."""
+    fs, path = located(file)
+    return pq.read_metadata(path, filesystem=fs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """From which version (exclusive; -1: from the beginning) to which (inclusive) each input is consumed."""
+
+    stage: str
+    since: Mapping[str, int]
+    until: Mapping[str, int]
+
+    @property
+    def transaction(self) -> dict[str, int]:
+        return {f"{self.stage}:{name}": version for name, version in self.until.items()}
+
+    @property
+    def batch_id(self) -> str:
+        """The same for the same work, so that a repeated batch overwrites its own books."""
+        return (
+            self.stage
+            + ":"
+            + ",".join(f"{name.partition('.')[2]}@{self.since[name]}-{self.until[name]}" for name in sorted(self.until))
+        )
+
+
+def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> Batch | None:
+    """What is new for a stage; None if nothing is.
+
+    If a crash fell between the commits of a batch, that batch again: the outputs that have it skip it.
+    """
+    done = [
+        {name: _version(warehouse.transaction_version(output, f"{stage}:{name}")) for name in inputs}
+        for output in outputs
+    ]
+    since = {name: min(d[name] for d in done) for name in inputs}
+    furthest = {name: max(d[name] for d in done) for name in inputs}
+    if furthest != since:
+        return Batch(stage=stage, since=since, until=furthest)
+    now = {name: _version(warehouse.version(name)) for name in inputs}
+    return None if now == since else Batch(stage=stage, since=since, until=now)
+
+
+def _version(version: int | None) -> int:
+    return -1 if version is None else version

@@ -1,0 +1,95 @@
+"""Did the change help? Numbers worked by hand, and what is never claimed."""
+
+import html
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app import sentences
+from app.answers.compare import Difference, Side, differences
+from app.answers.rows import Span
+from app.sentences.compare import interval
+
+HOUR_MS = 3_600_000
+
+
+def side(label: str, at_ms: list[int], hours: int = 10, pause_ms: float = 100.0, cost: float = 1.0) -> Side:
+    rows = pd.DataFrame(
+        {
+            "at_ms": pd.Series(at_ms, dtype="int64"),
+            "trigger": "member_joined",
+            "pause_estimate_ms": pd.Series([pause_ms] * len(at_ms), dtype=float),
+            "broker_window_ms": pd.Series([np.nan] * len(at_ms), dtype=float),
+            "resource_seconds_estimate": pd.Series([cost] * len(at_ms), dtype=float),
+            "moved_count": pd.Series([2.0] * len(at_ms), dtype=float),
+            "avoidable_moved_count": pd.Series([np.nan] * len(at_ms), dtype=float),
+        }
+    )
+    return Side(label=label, span=Span(from_ms=0, to_ms=hours * HOUR_MS), rows=rows)
+
+
+def every(minutes: int, hours: int = 10) -> list[int]:
+    return list(range(0, hours * HOUR_MS, minutes * 60_000))
+
+
+def named(found: list[Difference]) -> dict[str, Difference]:
+    return {d.name: d for d in found}
+
+
+def plain(text: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", text))
+
+
+def test_a_steady_fall_is_clear() -> None:
+    found = named(differences(side("before", every(10)), side("after", every(60))))
+    often = found["rebalances per hour"]
+    assert (often.before, often.after) == (6.0, 1.0)
+    assert often.verdict == "less"
+    assert often.lower is not None
+    assert often.upper is not None
+    assert often.lower <= -5.0 <= often.upper < 0
+    assert found["cost, resource-seconds per hour"].before == 6.0
+
+
+def test_one_burst_is_no_clear_difference() -> None:
+    """Thirty rebalances within a minute are one event of its kind, not thirty."""
+    burst = [1_000 * i for i in range(30)]
+    often = named(differences(side("before", burst), side("after", [5 * HOUR_MS])))["rebalances per hour"]
+    assert (often.before, often.after) == (3.0, 0.1)
+    assert often.verdict == "unclear"
+
+
+def test_under_five_nothing_is_claimed() -> None:
+    found = differences(side("before", [1, 2]), side("after", [3]))
+    assert {d.verdict for d in found} == {"too few"}
+    said = plain(sentences.compare(side("before", [1, 2]), side("after", [3]), found))
+    assert said.startswith("Too little was seen to tell: 2 rebalances in 10 h before, 1 rebalance in 10 h after.")
+
+
+def test_what_is_not_known_has_no_number() -> None:
+    found = named(differences(side("before", every(10)), side("after", every(10))))
+    window = found["broker's own window, median"]
+    assert (window.before, window.after, window.verdict) == (None, None, "too few")
+    assert interval(window) == "not known"
+
+
+def test_the_same_rows_give_the_same_interval() -> None:
+    twice = [differences(side("before", every(10)), side("after", every(25))) for _ in range(2)]
+    assert twice[0] == twice[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "first"),
+    [
+        (every(10), every(60), "Yes: it got better. What standing still costs went from 6.0 to 1.0 resource-seconds"),
+        (every(60), every(10), "No: it got worse."),
+        (every(30), every(30), "No clear difference."),
+    ],
+)
+def test_the_answer_comes_first_and_claims_no_cause(before: list[int], after: list[int], first: str) -> None:
+    sides = side("before", before), side("after", after)
+    said = plain(sentences.compare(*sides, differences(*sides)))
+    assert said.startswith(first)
+    assert said.endswith("A difference is not yet a cause.")

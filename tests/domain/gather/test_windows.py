@@ -1,0 +1,93 @@
+"""A history cut into windows gives the rows of the whole: made-up long lives, and every capture cut small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.gather.windows import Gather, Piece, reconstruct_in_windows
+from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord, LogKind, Rebalance
+from rebalance_audit.domain.reconstruct import reconstruct
+from tests.captures import CAPTURES, gathered, name_of
+from tests.domain.reconstruct.classic.stories import Story, a_group, member_id
+
+T0 = 1_800_000_000_000
+
+
+def a_long_life(generations: int, *, apart_ms: int = 5, story: Story | None = None, at_ms: int = T0) -> Story:
+    """Every second generation one of three members leaves and a new one comes; commits between them."""
+    story = story or a_group()
+    names = ["c0", "c1", "c2"]
+    for number in range(1, generations + 1):
+        at_ms += apart_ms
+        if number % 2 == 0:
+            gone, names = names[0], [*names[1:], f"c{number + 1}"]
+            story.says(LogKind.MEMBER_LEFT, at_ms=at_ms, member_id=member_id(gone))
+        story.preparing(number - 1, "removing member x on LeaveGroup", at_ms=at_ms)
+        if number % 17 == 0:
+            continue  # it never got its record
+        story.stabilized(number, at_ms=at_ms + 1, member_count=3)
+        held = {name: f"{place} {place + 3}" for place, name in enumerate(names)}
+        story.generation(number, held, at_ms=at_ms + 3, joined_at_ms=at_ms + 1)
+        story.commit(number % 6, at_ms=at_ms + 4)
+    return story
+
+
+def pieces_of(evidence: GroupEvidence) -> list[tuple[int, Piece]]:
+    pieces: list[tuple[int, Piece]] = [(r.at_ms, r) for r in evidence.records]
+    pieces += [(m.first_at_ms, m) for m in evidence.marks]
+    pieces += [(line.at_ms or 0, line) for line in evidence.lines]
+    pieces += [(r.at_ms, r) for r in (*evidence.statuses, *evidence.configs)]
+    return sorted(pieces, key=lambda timed: timed[0])
+
+
+def gather_for(evidence: GroupEvidence) -> Gather:
+    def gather(pieces: Sequence[Piece]) -> GroupEvidence:
+        return replace(
+            evidence,
+            records=tuple(p for p in pieces if isinstance(p, GroupRecord)),
+            marks=tuple(p for p in pieces if isinstance(p, CommitMark)),
+            lines=tuple(p for p in pieces if not isinstance(p, GroupRecord | CommitMark | ConnectRecord)),
+        )
+
+    return gather
+
+
+def in_windows(evidence: GroupEvidence, window: int, around: int) -> Iterator[Rebalance]:
+    parts = reconstruct_in_windows(pieces_of(evidence), gather_for(evidence), window=window, around=around)
+    return (row for part in parts for row in part.rebalances)
+
+
+@pytest.mark.parametrize(("window", "around"), [(300, 60), (500, 120), (10_000, 100)])
+def test_a_long_history_in_windows_gives_the_rows_of_the_whole(window: int, around: int) -> None:
+    evidence = a_long_life(400).evidence()
+    assert list(in_windows(evidence, window, around)) == list(reconstruct(evidence).rebalances)
+
+
+def test_logs_alone_give_the_same_rows_in_windows() -> None:
+    evidence = replace(a_long_life(400).evidence(), records=(), marks=())
+    assert list(in_windows(evidence, 300, 60)) == list(reconstruct(evidence).rebalances)
+
+
+def test_records_alone_give_the_same_rows_in_windows() -> None:
+    evidence = replace(a_long_life(400).evidence(), lines=())
+    assert list(in_windows(evidence, 300, 60)) == list(reconstruct(evidence).rebalances)
+
+
+def test_a_group_deleted_and_created_anew_has_ids_of_its_own_in_each_life() -> None:
+    story = a_long_life(200)
+    story.deleted(at_ms=T0 + 2_000)
+    evidence = a_long_life(200, story=story, at_ms=T0 + 3_000).evidence()
+    found = list(in_windows(evidence, 300, 60))
+    assert found == list(reconstruct(evidence).rebalances)
+    assert len({row.rebalance_id for row in found}) == len(found) == 400
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
+def test_a_capture_cut_small_gives_the_rows_of_the_whole(capture: Path) -> None:
+    for evidence in gathered(capture).groups:
+        whole = list(reconstruct(evidence).rebalances)
+        assert [r.rebalance_id for r in in_windows(evidence, 80, 30)] == [r.rebalance_id for r in whole]

@@ -1,0 +1,415 @@
+"""Generations, movements and triggers of classic consumer groups, by hand-worked stories."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import GroupEvidence, LogKind, Movement, Rebalance
+from rebalance_audit.domain.reconstruct import reconstruct
+from tests.domain.reconstruct.classic.stories import Story, a_group, member_id
+
+
+def rebalances(story: Story) -> list[Rebalance]:
+    return [measure(r) for r in reconstruct(story.evidence()).rebalances]
+
+
+def told(story: Story) -> list[tuple[int | None, str, str, str]]:
+    return [(r.generation_id, r.kind, r.outcome, r.trigger) for r in rebalances(story)]
+
+
+def moves(rebalance: Rebalance) -> dict[str, tuple[str, str | None, str | None]]:
+    return {m.resource: (m.kind, m.from_client_id, m.to_client_id) for m in rebalance.movements}
+
+
+def movement(rebalance: Rebalance, resource: str) -> Movement:
+    return next(m for m in rebalance.movements if m.resource == resource)
+
+
+def test_the_record_of_a_new_group_is_no_rebalance() -> None:
+    assert told(a_group().created(at_ms=100).generation(1, {"c1": "0 1"}, at_ms=200)) == [
+        (1, "rebalance", "completed", "member_joined")
+    ]
+
+
+def test_commits_alone_make_no_rebalance() -> None:
+    assert told(a_group().commit(0, at_ms=100)) == []
+
+
+def test_an_eager_join_moves_some_partitions_and_returns_the_rest() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000).generation(2, {"c1": "0", "c2": "1"}, at_ms=5_000)
+    first, second = rebalances(story)
+    assert moves(first) == {"orders-0": ("assigned", None, "c1"), "orders-1": ("assigned", None, "c1")}
+    assert moves(second) == {"orders-0": ("returned", "c1", "c1"), "orders-1": ("moved", "c1", "c2")}
+    assert (second.mode, second.kept_count, second.moved_count, second.returned_count) == ("eager", 0, 1, 1)
+
+
+def test_what_a_cooperative_group_keeps_has_no_row() -> None:
+    story = (
+        a_group()
+        .generation(1, {"c1": "0 1"}, at_ms=1_000, assignor="cooperative-sticky")
+        .generation(2, {"c1": "0", "c2": ""}, at_ms=5_000, assignor="cooperative-sticky", owned={"c1": "0 1"})
+        .generation(3, {"c1": "0", "c2": "1"}, at_ms=8_000, assignor="cooperative-sticky", owned={"c1": "0"})
+    )
+    first, second, third = rebalances(story)
+    assert [r.mode for r in (first, second, third)] == ["cooperative"] * 3
+    assert moves(second) == {"orders-1": ("revoked", "c1", None)}
+    assert (second.kept_count, second.unassigned_count) == (1, 1)
+    assert moves(third) == {"orders-1": ("moved", "c1", "c2")}
+    assert third.movements[0].revoked_in_rebalance_id == second.rebalance_id
+    assert (third.trigger, third.expected) == ("cooperative_follow_up", True)
+
+
+def test_an_emptied_group_revokes_and_the_next_generation_gives_on_what_was_held() -> None:
+    story = (
+        a_group()
+        .generation(1, {"c1": "0"}, at_ms=1_000)
+        .commit(0, at_ms=2_000)
+        .empty(2, at_ms=2_010)
+        .generation(3, {"c2": "0"}, at_ms=60_000)
+    )
+    _, emptied, third = rebalances(story)
+    assert (emptied.outcome, emptied.mode, moves(emptied)) == (
+        "emptied",
+        "eager",
+        {"orders-0": ("revoked", "c1", None)},
+    )
+    assert moves(third) == {"orders-0": ("moved", "c1", "c2")}
+    assert third.movements[0].revoked_in_rebalance_id == emptied.rebalance_id
+    # From the last commit (2.000 s) to 8 ms after the record (60.000 s).
+    assert third.movements[0].pause_estimate_ms == 58_008
+
+
+def test_a_static_member_that_comes_back_is_a_rewrite_and_its_partitions_stood_still() -> None:
+    new_id = "inst-2-11111111-0000-0000-0000-000000000000"
+    story = (
+        a_group()
+        .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, instances={"c2": "i2"})
+        .commit(1, at_ms=4_000)
+        .generation(1, {"c1": "0", "c2": "1"}, at_ms=7_000, instances={"c2": "i2"}, member_ids={"c2": new_id})
+    )
+    _, rewrite = rebalances(story)
+    assert (rewrite.kind, rewrite.rewrite_seq, rewrite.generation_id) == ("static_rewrite", 1, 1)
+    assert moves(rewrite) == {"orders-1": ("returned", "c2", "c2")}
+    assert rewrite.movements[0].pause_estimate_ms == 3_008
+    assert {m.client_id: m.change for m in rewrite.members} == {"c1": "stayed", "c2": "replaced"}
+
+
+def test_a_number_that_only_a_line_tells_of_was_superseded_not_missing() -> None:
+    story = (
+        a_group()
+        .generation(4, {"c1": "0"}, at_ms=1_000)
+        .preparing(4, f"Adding new member {member_id('c2')} with group instance id null", at_ms=5_000)
+        .stabilized(5, at_ms=6_000, member_count=2)
+        .preparing(5, f"explicit `LeaveGroup` request for ({member_id('c2')}) members", at_ms=6_006)
+        .stabilized(6, at_ms=8_000)
+        .received(6, at_ms=8_010)
+        .generation(6, {"c1": "0"}, at_ms=8_010, joined_at_ms=8_000)
+    )
+    assert [(n, o) for n, _, o, _ in told(story)] == [(4, "completed"), (5, "superseded"), (6, "completed")]
+    assert rebalances(story)[1].started_at_ms == 5_000
+
+
+def test_a_number_that_nothing_tells_of_is_missing() -> None:
+    story = a_group().generation(4, {"c1": "0"}, at_ms=1_000).generation(7, {"c1": "0"}, at_ms=9_000)
+    assert [(n, o) for n, _, o, _ in told(story)] == [
+        (4, "completed"), (5, "missing"), (6, "missing"), (7, "completed"),
+    ]  # fmt: skip
+    assert rebalances(story)[-1].is_complete_evidence is False
+
+
+def test_a_gap_of_millions_is_one_row() -> None:
+    story = a_group().generation(1, {"c1": "0"}, at_ms=1_000).generation(311_127_279, {"c1": "0"}, at_ms=9_000)
+    rows = rebalances(story)
+    assert [r.outcome for r in rows] == ["completed", "missing", "completed"]
+    assert rows[1].trigger_detail == "generations 2 to 311127278"
+
+
+def test_a_deleted_group_that_comes_back_uses_its_numbers_a_second_time() -> None:
+    story = (
+        a_group()
+        .generation(1, {"c1": "0"}, at_ms=1_000)
+        .deleted(at_ms=2_000)
+        .created(at_ms=3_000)
+        .generation(1, {"c2": "0"}, at_ms=3_100)
+    )
+    first, second = rebalances(story)
+    assert first.rebalance_id != second.rebalance_id
+    assert moves(second) == {"orders-0": ("assigned", None, "c2")}
+
+
+def test_a_join_phase_that_another_broker_begins_anew_came_from_the_failover() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    story.preparing(1, "removing member c9 on LeaveGroup", at_ms=5_000)
+    story.preparing(1, "Leader c1 re-joining group during Stable", at_ms=9_000)
+    story.lines[-1] = replace(story.lines[-1], coordinator_broker_id=2)
+    story.generation(2, {"c1": "0 1"}, at_ms=9_500)
+    assert told(story)[1:] == [
+        (2, "rebalance", "failed", "member_left"),
+        (2, "rebalance", "completed", "coordinator_failover"),
+    ]
+    assert rebalances(story)[2].trigger_detail == ("broker 1 had begun to prepare it when broker 2 took the group over")
+
+
+def test_a_join_phase_that_the_same_broker_begins_anew_is_no_failover() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    story.preparing(1, "removing member c9 on LeaveGroup", at_ms=5_000)
+    story.preparing(1, "removing member c8 on LeaveGroup", at_ms=9_000)
+    story.generation(2, {"c1": "0 1"}, at_ms=9_500)
+    assert [trigger for *_, trigger in told(story)][1:] == ["member_left", "member_left"]
+
+
+def test_another_assignor_for_a_returning_static_member_is_a_rebalance_and_records_alone_say_so() -> None:
+    story = a_group().generation(1, {"s": "0 1"}, at_ms=1_000, instances={"s": "one"})
+    again = {"s": member_id("s")[:-1] + "9"}
+    story.generation(2, {"s": "0 1"}, at_ms=9_000, instances={"s": "one"}, member_ids=again, assignor="roundrobin")
+    assert told(story)[1] == (2, "rebalance", "completed", "assignor_changed")
+
+
+def test_a_new_member_is_no_change_of_another_ones_subscription() -> None:
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    reason = f"Updating metadata for member {member_id('c1')} during Stable"
+    story.preparing(1, reason, at_ms=5_000, client_reason="rebalance failed due to NotCoordinatorException")
+    story.generation(2, {"c1": "0", "c2": "1"}, at_ms=5_500)
+    causes = rebalances(story)[1].triggers
+    assert [(t.trigger, t.members) for t in causes] == [
+        ("coordinator_failover", (member_id("c1"),)), ("member_joined", (member_id("c2"),)),
+    ]  # fmt: skip
+
+
+class TestSyncTimeout:
+    """c1 leads, joins c3's generation, and never sends its assignment; its max.poll.interval.ms is 8 s."""
+
+    def story(self) -> Story:
+        story = a_group(session_timeout_ms=30_000, rebalance_timeout_ms=8_000)
+        story.generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000).commit(0, at_ms=6_000).commit(0, at_ms=11_000)
+        story.commit(1, at_ms=11_000).preparing(1, "Adding new member c3 with group instance id null", at_ms=12_000)
+        story.commit(0, at_ms=12_400).stabilized(2, at_ms=12_500, member_count=3)
+        story.preparing(2, f"Removing [{member_id('c1')}] on pending sync request expiration", at_ms=20_500)
+        story.stabilized(3, at_ms=20_600, member_count=2)
+        return story.generation(3, {"c2": "0", "c3": "1"}, at_ms=20_610, joined_at_ms=20_600)
+
+    def test_it_let_go_when_it_joined_and_not_when_it_was_put_out(self) -> None:
+        last = rebalances(self.story())[-1]
+        assert (last.generation_id, last.trigger) == (3, "member_sync_timeout")
+        lost = movement(last, "orders-0")
+        assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (12_400 - 50, 12_510)
+        assert lost.pause_estimate_ms == 20_610 + 8 - 12_400
+
+    def test_records_alone_show_a_silence_that_has_more_than_one_cause(self) -> None:
+        story = self.story()
+        story.lines.clear()
+        assert told(story)[-1] == (3, "rebalance", "completed", "unknown")
+
+
+class TestRemovalByAnAdministrator:
+    """4.x names only dynamic members in its `Preparing` line; the line before has the administrator's reason."""
+
+    REASON = "member was removed by an admin"
+
+    def removed(self, *, instance: str | None, comes_back: bool) -> Story:
+        """c2 of two is removed at 9 s; the next generation is c1's alone."""
+        instances = {"c2": instance} if instance else None
+        story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, instances=instances)
+        story.commit(1, at_ms=6_000).commit(0, at_ms=6_000)
+        story.says(LogKind.MEMBER_LEFT, at_ms=9_000, member_id=member_id("c2"), client_reason=self.REASON)
+        named = "" if instance else member_id("c2")
+        story.preparing(1, f"explicit `LeaveGroup` request for ({named}) members.", at_ms=9_001)
+        story.stabilized(2, at_ms=10_000).generation(2, {"c1": "0 1"}, at_ms=10_010, joined_at_ms=10_000)
+        if comes_back:
+            again = member_id("c2")[:-1] + "9"
+            story.preparing(2, f"Adding new member {again} with group instance id null", at_ms=11_500)
+        return story
+
+    def test_it_is_the_cause_for_dynamic_and_static_members(self) -> None:
+        for instance in (None, "two"):
+            found = rebalances(self.removed(instance=instance, comes_back=False))[1]
+            assert (found.trigger, found.triggers[0].members) == ("member_removed_by_admin", (member_id("c2"),))
+            assert len(found.triggers) == 1
+
+    def test_a_member_that_lived_worked_until_it_joined_again(self) -> None:
+        lost = movement(rebalances(self.removed(instance=None, comes_back=True))[1], "orders-1")
+        assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (6_000 - 50, 11_510)
+        assert lost.overlap_ms == 11_500 - (10_010 + 8)
+
+    def test_one_that_stays_away_may_have_been_dead_since_its_last_commit(self) -> None:
+        lost = movement(rebalances(self.removed(instance="two", comes_back=False))[1], "orders-1")
+        assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (6_000 - 50, 9_000 + 3_000 + 10)
+        assert lost.pause_estimate_ms == 10_010 + 8 - 6_000
+
+    def test_before_3_2_no_line_tells_it_from_a_leave_and_what_it_may_be_bounds_it(self) -> None:
+        for instance, comes_back in (("two", False), (None, True)):
+            story = self.removed(instance=instance, comes_back=comes_back)
+            story.lines[0] = replace(story.lines[0], fields={"member_id": member_id("c2")})
+            found = rebalances(story)[1]
+            assert found.trigger == "unknown"
+            upper_ms = 11_510 if comes_back else 9_010
+            assert movement(found, "orders-1").stopped_at_upper_ms == upper_ms
+
+    def test_without_lines_a_static_member_has_gone_nobody_knows_how(self) -> None:
+        story = self.removed(instance="two", comes_back=False)
+        story.lines.clear()
+        assert told(story)[1] == (2, "rebalance", "completed", "unknown")
+
+    def test_without_lines_one_that_lived_and_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
+        for last_commit_ms, trigger in ((8_990, "member_left"), (5_000, "unknown")):
+            story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000).commit(1, at_ms=3_000)
+            story.commit(1, at_ms=last_commit_ms).generation(2, {"c1": "0 1"}, at_ms=10_010, joined_at_ms=10_000)
+            again = {"c2": member_id("c2")[:-1] + "9"}
+            story.generation(3, {"c1": "0", "c2": "1"}, at_ms=13_000, member_ids=again)
+            assert told(story)[1] == (2, "rebalance", "completed", trigger)
+
+    def test_without_lines_a_last_member_that_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
+        for last_commit_ms, trigger in ((8_900, "member_left"), (6_000, "unknown")):
+            story = a_group().generation(1, {"c1": "0"}, at_ms=1_000).commit(0, at_ms=4_000)
+            story.commit(0, at_ms=last_commit_ms).empty(2, at_ms=9_000)
+            assert told(story)[1] == (2, "rebalance", "emptied", trigger)
+
+
+def test_before_the_first_record_nobody_knows_who_held_what() -> None:
+    (only,) = rebalances(a_group().generation(17, {"c1": "0 1"}, at_ms=1_000))
+    assert (only.trigger, only.movements, only.resource_count) == ("unknown", (), 2)
+
+
+class TestDepartures:
+    """Who left, and how, with lines and without."""
+
+    def killed(self) -> Story:
+        return (
+            a_group(session_timeout_ms=10_000)
+            .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+            .commit(1, at_ms=2_000)
+            .commit(1, at_ms=7_000)
+            .commit(0, at_ms=20_000)
+        )
+
+    def test_a_session_expiry_is_told_by_the_line(self) -> None:
+        story = (
+            self.killed()
+            .says(LogKind.MEMBER_FAILED, at_ms=18_000, member_id=member_id("c2"))
+            .preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=18_001)
+            .generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)
+        )
+        second = rebalances(story)[1]
+        assert (second.trigger, second.trigger_tier) == ("member_session_expired", "logged")
+        assert second.triggers[0].members == (member_id("c2"),)
+        moved = movement(second, "orders-1")
+        assert (moved.kind, moved.from_client_id, moved.to_client_id) == ("moved", "c2", "c1")
+        # It committed at 7.000 and was out at 18.000: it died between, 18 s - 10 s + half a heartbeat is the guess.
+        assert (moved.stopped_at_lower_ms, moved.stopped_at_upper_ms) == (6_950, 18_010)
+        assert moved.pause_estimate_ms == 20_028 - 9_500
+        # The one that stayed stopped when it was told, not when the other died.
+        stayed = movement(second, "orders-0")
+        assert (stayed.kind, stayed.pause_estimate_ms) == ("returned", 28)
+        assert second.broker_window_ms == 20_020 - 18_001
+
+    def test_without_lines_silence_longer_than_the_session_says_as_much(self) -> None:
+        story = self.killed().generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)
+        second = rebalances(story)[1]
+        assert (second.trigger, second.trigger_tier) == ("member_session_expired", "inferred")
+
+    def test_without_lines_a_member_that_committed_just_before_left_in_good_order(self) -> None:
+        story = (
+            a_group(session_timeout_ms=10_000)
+            .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+            .commit(1, at_ms=17_000)
+            .commit(0, at_ms=20_000)
+            .generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)
+        )
+        assert rebalances(story)[1].trigger == "member_left"
+
+    def test_without_lines_and_commits_the_cause_is_unknown(self) -> None:
+        story = (
+            a_group()
+            .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+            .generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)
+        )
+        second = rebalances(story)[1]
+        assert (second.trigger, second.trigger_tier) == ("unknown", "unknown")
+
+    def test_the_clients_words_tell_a_poll_timeout_from_a_leave(self) -> None:
+        story = (
+            a_group()
+            .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+            .says(
+                LogKind.MEMBER_LEFT,
+                at_ms=17_999,
+                member_id=member_id("c2"),
+                client_reason="consumer poll timeout has expired.",
+            )
+            .preparing(1, f"explicit `LeaveGroup` request for ({member_id('c2')}) members", at_ms=18_000)
+            .generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)
+        )
+        second = rebalances(story)[1]
+        assert second.trigger == "member_poll_timeout"
+        # It worked on: nothing bounds when it stopped, so the pause may be an overlap of any length.
+        assert movement(second, "orders-1").pause_lower_ms is None
+
+    def test_a_line_that_contradicts_the_record_is_not_believed(self) -> None:
+        story = (
+            a_group()
+            .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+            .preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=18_000)
+            .generation(2, {"c1": "0", "c2": "1"}, at_ms=20_020, joined_at_ms=20_010)
+        )
+        assert rebalances(story)[1].trigger == "unknown"
+
+    def test_a_forged_line_of_a_number_far_away_makes_no_rebalance(self) -> None:
+        story = (
+            a_group()
+            .generation(1, {"c1": "0"}, at_ms=1_000)
+            .preparing(899, "Adding new member x with group instance id null", at_ms=1_500)
+            .generation(2, {"c1": "0"}, at_ms=2_000)
+        )
+        assert [n for n, *_ in told(story)] == [1, 2]
+
+
+class TestOrderDoesNotMatter:
+    """Any arrival order of the same evidence gives the same rows."""
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_shuffled(self, seed: int) -> None:
+        evidence = long_story().evidence()
+        shuffler = random.Random(seed)
+
+        def shuffled(things: tuple) -> tuple:  # type: ignore[type-arg]
+            return tuple(shuffler.sample(things, len(things)))
+
+        mixed = replace(
+            evidence,
+            records=shuffled(evidence.records),
+            marks=shuffled(evidence.marks),
+            lines=shuffled(evidence.lines),
+        )
+        assert reconstruct(mixed) == reconstruct(evidence)
+
+    def test_later_logs_do_not_rename_rows(self) -> None:
+        with_lines = long_story().evidence()
+        without = replace(with_lines, lines=())
+        ids = {r.generation_id: r.rebalance_id for r in reconstruct(with_lines).rebalances}
+        for rebalance in reconstruct(without).rebalances:
+            assert ids[rebalance.generation_id] == rebalance.rebalance_id
+
+    def test_an_empty_history_is_no_rebalance(self) -> None:
+        assert reconstruct(GroupEvidence(cluster_id="c", group_id="g")).rebalances == ()
+
+
+def long_story() -> Story:
+    story = a_group().created(at_ms=900)
+    clients = ["c1", "c2", "c3"]
+    for number in range(1, 12):
+        at_ms = number * 10_000
+        present = clients[: 1 + number % 3]
+        reason = f"Adding new member {member_id(present[-1])} with group instance id null"
+        story.preparing(number - 1, reason, at_ms=at_ms - 900)
+        story.stabilized(number, at_ms=at_ms - 10, member_count=len(present))
+        if number % 4 == 3:
+            continue  # the leader never synced
+        story.received(number, at_ms=at_ms)
+        story.generation(number, {c: str(i) for i, c in enumerate(present)}, at_ms=at_ms, joined_at_ms=at_ms - 10)
+        for partition in range(len(present)):
+            story.commit(partition, at_ms=at_ms + 5_000)
+    return story

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.reassign.model import reassignment_row
+from rebalance_audit.reports.report import read_report, report_dict, report_html, report_text
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.app.reassignment_rows import waiting_for_broker_4
+from tests.domain.detect.group_story import T0_MS, GroupStory, a_connect_cluster, a_group
+
+HOUR = 3_600
+EVIL = "x<script>alert(1)</script>\n\x1b[2J\u202e&\"'"
+
+
+def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[str, Any]]) -> Warehouse:
+    """A warehouse with the stories' gold tables, published."""
+    warehouse = Warehouse.open(folder, create=True)
+    findings: list[Finding] = []
+    groups = []
+    for story in stories:
+        findings += detect_group(story.rebalances, story.tasks, seen_until_ms=story.seen_until_ms)
+        last = story.rebalances[-1]
+        groups.append(
+            {
+                "cluster_id": last.cluster_id, "group_id": last.group_id, "group_type": last.group_type,
+                "mode": last.mode, "assignor": last.assignor, "state": "Stable", "member_count": last.member_count,
+            }
+        )  # fmt: skip
+    tables = {
+        "gold.rebalance": [asdict(r) for s in stories for r in s.rebalances],
+        "gold.finding": [asdict(f) for f in findings],
+        "gold.group": groups,
+        "gold.coverage": more.get("coverage", []),
+        "silver.undecoded": more.get("undecoded", []),
+        "gold.check": more.get("checks", []),
+        "gold.reassignment": more.get("reassignments", []),
+    }
+    for name, rows in tables.items():
+        if rows:
+            warehouse.append(name, rows_to_table(name, rows))
+    warehouse.publish({n: v for n in tables if n.startswith("gold.") and (v := warehouse.version(n)) is not None})
+    return warehouse
+
+
+def _orders() -> GroupStory:
+    story = a_group().joins("c1", "c2", "c3", at_s=0, resource_seconds_lower=0.0, resource_seconds_upper=0.0)
+    story.vanishes("c3", at_s=60, gone_pause_ms=12_310, broker_window_ms=1_310)
+    return story.last(
+        resource_seconds_lower=20.0, resource_seconds_estimate=24.8, resource_seconds_upper=27.5, pause_lower_ms=10_020,
+        pause_estimate_ms=12_310, pause_upper_ms=13_400,
+    )  # fmt: skip
+
+
+def _billing() -> GroupStory:
+    story = a_group("billing", mode="cooperative", assignor="cooperative-sticky").joins("b1", at_s=30)
+    story.joins("b2", at_s=90).meets_again(at_s=93, because="cooperative_follow_up", expected=True)
+    for rebalance in range(len(story.rebalances)):
+        story.rebalances[rebalance] = replace(
+            story.rebalances[rebalance],
+            resource_seconds_lower=0.5, resource_seconds_estimate=1.0, resource_seconds_upper=None,
+        )  # fmt: skip
+    return story
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    coverage = {
+        "cluster_id": "cluster-a", "source": "record:__consumer_offsets-7", "kind": "record", "from_position": 10,
+        "to_position": 20, "is_gap": True, "problem_code": "unreadable", "problem": "the checksum of a batch is wrong",
+    }  # fmt: skip
+    undecoded = [
+        {
+            "cluster_id": "cluster-a",
+            "ref": f"record:__consumer_offsets-7@{n}",
+            "reason": "unknown_record_type",
+            "part": "key",
+        }
+        for n in (15, 16)
+    ]
+    return _published(tmp_path, [_orders(), _billing()], coverage=[coverage], undecoded=undecoded)
+
+
+def test_the_numbers_are_those_of_the_tables(warehouse: Warehouse) -> None:
+    report = read_report(warehouse)
+    assert (report.group_count, report.rebalance_count, report.expected_count) == (2, 5, 1)
+    assert report.cost.estimate == pytest.approx(24.8 + 3.0)
+    assert report.cost.upper is None, "one pause has no upper bound, so the sum has none"
+    assert (report.from_ms, report.to_ms) == (T0_MS, T0_MS + 93_000)
+    assert [(g.group_id, g.rebalance_count, g.expected_count, g.cost.estimate) for g in report.groups] == [
+        ("orders", 2, 0, 24.8),
+        ("billing", 3, 1, 3.0),
+    ]
+    assert report.groups[0].worst_pause_ms == 12_310
+    assert report.groups[0].longest_window_ms == 1_310
+    assert report.groups[0].open_finding_count == 1
+    assert [(c.trigger, c.rebalance_count) for c in report.causes] == [
+        ("member_joined", 3),
+        ("cooperative_follow_up", 1),
+        ("member_session_expired", 1),
+    ]
+    assert sum(b.rebalance_count for b in report.buckets) == 5
+    assert [f["rule_id"] for f in report.open_findings] == ["RB007"]
+
+
+def test_the_text_says_incidents_first_then_groups_causes_and_what_was_not_seen(warehouse: Warehouse) -> None:
+    text = report_text(read_report(warehouse), width=160)
+    assert text.splitlines()[:2] == [
+        "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 [21.5 … unbounded] resource-seconds lost.",
+        "2025-11-21 04:40:00 UTC to 2025-11-21 04:41:33 UTC (1 min 33 s).",
+    ]
+    places = [text.index(word) for word in ("Open incidents", "Worst groups", "Causes", "Not seen")]
+    assert places == sorted(places)
+    assert "RB007 warning   c3 (/10.0.0.9) of orders vanished without leaving" in text
+    assert re.search(r"orders +eager +2 +2 +12\.3 s +24\.8 \[20\.0 … 27\.5\] +a member joined", text)
+    assert "record:__consumer_offsets-7: the checksum of a batch is wrong (from 10 to 20)" in text
+    assert "2 records could not be read: unknown record type, for instance record:__consumer_offsets-7@15" in text
+
+
+def test_one_group_and_one_period_can_be_asked_for(warehouse: Warehouse) -> None:
+    assert [g.group_id for g in read_report(warehouse, group_id="billing").groups] == ["billing"]
+    late = read_report(warehouse, from_ms=T0_MS + 90_000)
+    assert late.rebalance_count == 2
+    assert (late.from_ms, late.to_ms) == (T0_MS + 90_000, T0_MS + 93_000)
+    assert read_report(warehouse, to_ms=T0_MS).rebalance_count == 0
+
+
+def test_a_group_id_is_a_value_never_sql(warehouse: Warehouse) -> None:
+    assert read_report(warehouse, group_id="x' OR '1'='1").rebalance_count == 0
+
+
+def test_json_is_json(warehouse: Warehouse) -> None:
+    row = json.loads(json.dumps(report_dict(read_report(warehouse))))
+    assert row["groups"][0]["cost"] == {"lower": 20.0, "estimate": 24.8, "upper": 27.5}
+    assert row["open_findings"][0]["subject"] == "orders"
+
+
+class _Page(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        self.unclosed = self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "rect", "line", "link"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("rect", "line"):
+            assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_the_page_shows_the_same_numbers(warehouse: Warehouse) -> None:
+    page = _Page(report_html(read_report(warehouse)))
+    text = " ".join(" ".join(page.words).split())
+    assert page.unclosed == []
+    for said in (
+        "5 rebalances of 2 groups", "c3 (/10.0.0.9) of orders vanished without leaving", "24.8 20.0 … 27.5",
+        "12.3 s (10 s … 13.4 s)", "1.3 s", "a member vanished", "the checksum of a batch is wrong",
+    ):  # fmt: skip
+        assert said in text, said
+
+
+def test_the_page_needs_nothing_else(warehouse: Warehouse) -> None:
+    html = report_html(read_report(warehouse))
+    page = _Page(html)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe", "object")]
+    for tag, attributes in page.tags:
+        assert not any(name.startswith("on") or name == "src" for name in attributes), tag
+        assert not (attributes.get("href") or "").startswith(("http", "//", "javascript"))
+    assert "url(" not in html
+    assert "@import" not in html
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    story = a_group(EVIL, assignor=EVIL).joins("c1", EVIL, at_s=0).vanishes(EVIL, at_s=60)
+    gap = {
+        "cluster_id": EVIL, "source": EVIL, "kind": "log", "from_position": 0, "is_gap": True,
+        "problem_code": "unreadable", "problem": EVIL,
+    }  # fmt: skip
+    report = read_report(_published(tmp_path, [story], coverage=[gap]))
+    html = report_html(report)
+    assert "<script" not in html
+    for text in (html, report_text(report)):
+        assert not set(text) & {"\x1b", "\u202e"}
+    assert _Page(html).unclosed == []
+
+
+def test_an_empty_warehouse_gives_a_report_that_says_so(tmp_path: Path) -> None:
+    report = read_report(Warehouse.open(tmp_path, create=True))
+    assert report_text(report) == (
+        "No rebalance was seen in this period.\nNo time is covered.\n\nNo findings.\n\nNot seen\n"
+        "  Nothing is known to be missing: every source was read without a gap.\n"
+    )
+    page = _Page(report_html(report))
+    assert page.unclosed == []
+    assert "No incident is open." in " ".join(page.words)
+
+
+def test_a_failed_data_check_and_unknown_causes_are_told(tmp_path: Path) -> None:
+    story = a_group().joins("c1", at_s=0).meets_again(at_s=60, because="unknown", is_complete_evidence=False)
+    check = {
+        "batch_id": "7", "table_name": "gold.rebalance", "check_name": "pause bounds in order", "is_fatal": False,
+        "success": False, "checked_count": 90, "unexpected_count": 2,
+    }  # fmt: skip
+    old = {**check, "batch_id": "publish:rebalance@9", "check_name": "repaired since"}
+    repaired = {**old, "batch_id": "publish:rebalance@10", "success": True}
+    text = report_text(read_report(_published(tmp_path, [story], checks=[old, repaired, check])))
+    assert "Data check failed: gold.rebalance: pause bounds in order (2 of 90 rows)" in text
+    assert "repaired since" not in text
+    assert "The cause of 1 rebalance is not known: no log line tells it." in text
+    assert "The evidence of 1 rebalance is incomplete." in text
+
+
+def test_groups_of_one_name_in_two_clusters_are_two(tmp_path: Path) -> None:
+    one, other = a_group().joins("c1", at_s=0), a_group().joins("c1", at_s=10)
+    other.rebalances = [replace(r, cluster_id="cluster-b") for r in other.rebalances]
+    report = read_report(_published(tmp_path, [one, other]))
+    assert {g.cluster_id for g in report.groups} == {"cluster-a", "cluster-b"}
+    assert report.cluster_ids == ("cluster-a", "cluster-b")
+    assert report.group_count == 2
+
+
+def test_of_two_clusters_each_name_says_where(tmp_path: Path) -> None:
+    one, other = a_group().joins("c1", at_s=0), a_group().joins("c1", at_s=10)
+    other.rebalances = [replace(r, cluster_id="cluster-b") for r in other.rebalances]
+    text = report_text(read_report(_published(tmp_path, [one, other])))
+    assert "orders @ cluster-a" in text
+    assert "orders @ cluster-b" in text
+
+
+def test_reassignments_are_told_and_what_stands_still_comes_first(tmp_path: Path) -> None:
+    stuck = waiting_for_broker_4("orders", 0)
+    done = replace(
+        stuck, reassignment_id="orders-1@9", partition=1, outcome="completed", stalled_since_ms=None, blocked_by=None,
+        ended_at_ms=stuck.started_at_ms + 61_000,
+    )  # fmt: skip
+    warehouse = _published(tmp_path, [_orders()], reassignments=[reassignment_row(r) for r in (done, stuck)])
+    report = read_report(warehouse)
+    assert report.reassignments == (replace(stuck, steps=()), replace(done, steps=()))
+    assert report.reassignment_counts == {"completed": 1, "stalled": 1}
+    text = report_text(report, width=300)
+    assert "2 reassignments of a partition: 1 completed, 1 standing still" in text
+    first, second = text[text.index("\nReassignments\n") :].splitlines()[2:4]
+    assert "orders-0 [1,2] → [3,4] has stood still: broker 4, where it should go, is down or fenced" in first
+    assert "orders-1 [1,2] → [3,4] completed" in second
+    assert "after 1 min 1 s" in second
+    words = " ".join(_Page(report_html(report)).words)
+    assert "To do: Start broker 4, or cancel the reassignment: " in words
+    assert not read_report(warehouse, group_id="orders").reassignments
+    assert read_report(warehouse, from_ms=stuck.started_at_ms + 61_001).reassignment_counts == {"stalled": 1}
+
+
+def test_many_rebalances_are_cut_and_the_rest_is_counted(tmp_path: Path) -> None:
+    story = a_group().joins("c1", "c2", at_s=0)
+    for i in range(40):
+        story.meets_again(at_s=HOUR * (i + 1), because="topic_metadata_changed")
+    report = read_report(_published(tmp_path, [story, a_connect_cluster().joins("w1", at_s=0)]))
+    shown = [r for r in report.rebalances if r.group_id == "orders"]
+    assert len(shown) == 25
+    assert shown[0].number == "generation 41", "the newest comes first"
+    assert "The newest 25;" in report_html(report)
+    assert len(report.buckets) == 41
+    assert report.bucket_ms == 3_600_000

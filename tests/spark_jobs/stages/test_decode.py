@@ -1,0 +1,150 @@
+"""decode: rows in = rows out, and marks that depend on what bronze holds, not on when it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+from tests.spark_jobs.synthetic import BASE_MS, Row, a_commit, a_generation, a_line, a_marker, a_record, land
+
+pytestmark = pytest.mark.spark
+
+
+def decoded(
+    folder: Path, spark: SparkSession, *batches: Sequence[Row], lines: Sequence[Sequence[Row]] = ()
+) -> Warehouse:
+    warehouse = Warehouse.open(folder, create=True)
+    for at in range(max(len(batches), len(lines))):
+        land(warehouse, f"batch-{at}", batches[at] if at < len(batches) else (), lines[at] if at < len(lines) else ())
+        pipeline.run(warehouse, ["bronze", "decode"], spark=spark, with_quality=False)
+    return warehouse
+
+
+def marks(warehouse: Warehouse, group: str = "orders") -> list[tuple[int, int, int]]:
+    """(first, last, count) of a group's commits."""
+    rows = warehouse.read("silver.commit_mark", where="group_id = ?", params=[group]).to_pylist()
+    assert all(r["first_at_ms"] == BASE_MS + r["first_offset"] for r in rows)
+    assert all(r["last_at_ms"] == BASE_MS + r["last_offset"] for r in rows)
+    return sorted((r["first_offset"], r["last_offset"], r["commit_count"]) for r in rows)
+
+
+def test_each_record_is_an_event_a_commit_undecoded_or_skipped(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = decoded(
+        tmp_path,
+        spark,
+        [
+            a_generation(1, 1),
+            a_commit(2),
+            a_commit(3, value=None),
+            a_commit(4, value=b"\x00\x09"),
+            a_record(5, b"\x00\x63", b"x"),
+            a_record(6, None, b"x"),
+            a_marker(7, commits=True),
+            a_record(
+                8, b"status-connector-c1", b'{"state":"RUNNING","worker_id":"w:1","generation":2}', topic="status"
+            ),
+            a_record(9, b"status-connector-c1", b"{", topic="status"),
+        ],
+    )
+    books = warehouse.read("silver.decode_count").to_pylist()
+    counted = {
+        b["kind"]: (b["in_count"], b["event_count"], b["commit_count"], b["undecoded_count"], b["skipped_count"])
+        for b in books
+    }
+    assert counted == {
+        "GroupMetadata": (1, 1, 0, 0, 0),
+        "OffsetCommit": (3, 0, 1, 1, 1),
+        "unknown": (2, 0, 0, 2, 0),
+        "control": (1, 0, 0, 0, 1),
+        "status": (2, 1, 0, 1, 0),
+    }
+    refused = {r["ref"]: (r["reason"], r["part"]) for r in warehouse.read("silver.undecoded").to_pylist()}
+    assert refused == {
+        "record:__consumer_offsets-7@4": ("unknown_value_version", "value"),
+        "record:__consumer_offsets-7@5": ("unknown_record_type", "key"),
+        "record:__consumer_offsets-7@6": ("null_not_allowed", "key"),
+        "record:status-7@9": ("bad_json", "value"),
+    }
+    events = {
+        r["ref"]: (r["group_id"], r["source_kind"], r["kind"]) for r in warehouse.read("silver.group_event").to_pylist()
+    }
+    assert events == {
+        "record:__consumer_offsets-7@1": ("orders", "record", "GroupMetadata"),
+        "record:status-7@8": (None, "status", "connector"),
+    }
+
+
+STORY = [
+    a_commit(1), a_commit(2, partition=1), a_generation(3, 1), a_commit(4), a_commit(5), a_generation(6, 2),
+    a_generation(7, 9, group="another"), a_commit(8), a_commit(9, partition=1), a_commit(10),
+]  # fmt: skip
+STORY_MARKS = [(1, 1, 1), (2, 2, 1), (4, 5, 2), (8, 10, 2), (9, 9, 1)]
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        [range(10)],
+        [range(5), range(5, 10)],
+        [[0, 1, 3, 4, 7, 8, 9], [2, 5, 6]],
+        [[9, 8], [0, 1, 2, 3], [5], [4, 6, 7]],
+    ],
+    ids=["at once", "in order", "group records late", "shuffled"],
+)
+def test_marks_do_not_depend_on_how_records_came(
+    spark: SparkSession, tmp_path: Path, cuts: list[Sequence[int]]
+) -> None:
+    warehouse = decoded(tmp_path, spark, *[[STORY[at] for at in cut] for cut in cuts])
+    assert marks(warehouse) == STORY_MARKS
+
+
+@pytest.mark.parametrize("cut_at", [None, 2, 4])
+def test_a_transactional_commit_counts_once_its_commit_marker_is_known(
+    spark: SparkSession, tmp_path: Path, cut_at: int | None
+) -> None:
+    in_transaction = {"is_transactional": True, "producer_id": 9}
+    story = [
+        a_generation(1, 1), a_commit(2, **in_transaction), a_commit(3, topic="u"), a_marker(4, commits=False),
+        a_commit(5, **in_transaction), a_marker(6, commits=True), a_commit(7, **in_transaction),
+    ]  # fmt: skip
+    batches = [story] if cut_at is None else [story[:cut_at], story[cut_at:]]
+    assert marks(decoded(tmp_path, spark, *batches)) == [(3, 3, 1), (5, 5, 1)]
+
+
+def test_a_second_copy_of_an_offset_is_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = decoded(tmp_path, spark, [a_generation(1, 1)], [a_generation(1, 2)])
+    assert warehouse.read("silver.group_event", ["ref"]).num_rows == 1
+    assert sum(warehouse.read("silver.decode_count", ["skipped_count"]).column(0).to_pylist()) == 1
+
+
+HEAD = "[2026-11-21 10:00:00,{ms:03d}] INFO {message} (kafka.coordinator.group.GroupCoordinator)"
+EMPTY = "[GroupCoordinator 1]: Group {group} with generation 3 is now empty (__consumer_offsets-7)"
+
+
+def test_lines_become_events_in_their_local_time(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [
+        a_line(0, HEAD.format(ms=5, message=EMPTY.format(group="orders"))),
+        a_line(200, HEAD.format(ms=6, message="[LogCleaner 1] nothing of interest")),
+    ]
+    warehouse = decoded(tmp_path, spark, lines=[lines])
+    rows = warehouse.read("silver.group_event", ["ref", "group_id", "kind", "at_ms"]).to_pylist()
+    assert rows == [
+        {"ref": "log:broker-1/server.log#f1@0", "group_id": "orders", "kind": "emptied", "at_ms": 1_795_255_200_005}
+    ]
+    book = warehouse.read("silver.decode_count").to_pylist()[0]
+    assert (book["kind"], book["in_count"], book["event_count"], book["skipped_count"]) == ("server.log", 2, 1, 1)
+
+
+def test_a_line_torn_by_a_clients_text_is_seen_across_batches(spark: SparkSession, tmp_path: Path) -> None:
+    torn = "[2026-11-21 10:00:00,001] INFO [GroupCoordinator 1]: Preparing to rebalance group x"
+    lines = [a_line(0, torn), a_line(100, HEAD.format(ms=5, message=EMPTY.format(group="orders")))]
+    at_once = decoded(tmp_path / "at-once", spark, lines=[lines])
+    in_two = decoded(tmp_path / "in-two", spark, lines=[lines[:1], lines[1:]])
+    details = [w.read("silver.group_event", ["detail"]).column(0).to_pylist() for w in (at_once, in_two)]
+    assert details[0] == details[1]
+    assert "could_be_forged" in details[0][0]
