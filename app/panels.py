@@ -83,7 +83,7 @@ def typed(stalled: list[Reassignment]) -> None:
 
 
 def evidence_links(refs: list[str], cluster_id: str, kinds: dict[str, str] | None = None, **back: str) -> None:
-    """Each piece of evidence as a link, with what it is where `kinds` tells; of many, the rest is folded away.
+    """Each piece of evidence as a link, with what it is where `kinds` says; of many, the rest is folded away.
 
     `back`: where its page leads back to.
     """

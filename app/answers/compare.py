@@ -45,7 +45,7 @@ class Difference:
 
     name: str
     unit: str
-    """`ms`, or none: then the name tells it."""
+    """`ms`, or none: then the name says it."""
     before: float | None
     after: float | None
     lower: float | None = None

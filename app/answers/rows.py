@@ -136,7 +136,7 @@ class Finding:
     """The group whose history shows it; None where it is about the evidence itself."""
     evidence: tuple[str, ...] = ()
 
-    def told(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
         """The numbers by name; text that is no JSON object stands under `numbers`."""
         try:
             found = json.loads(self.numbers) if self.numbers else {}

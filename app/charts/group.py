@@ -170,19 +170,19 @@ def _held_steps(
         if len(events)
         else pd.DataFrame({"rebalance_id": [], "member_id": [], "net": []})
     )
-    told = members[members["member_id"].isin(lane_of)].merge(sums, on=["rebalance_id", "member_id"], how="left")
-    told["nth"] = told["rebalance_id"].map(order)
-    told = told.dropna(subset=["nth"]).sort_values(["member_id", "nth"], kind="stable")
-    after = pd.to_numeric(told["after_count"]).where(told["change"] != "left", 0)
-    before = after.groupby(told["member_id"]).shift(1)
-    first_before = pd.to_numeric(told["before_count"]).fillna(0)
+    held = members[members["member_id"].isin(lane_of)].merge(sums, on=["rebalance_id", "member_id"], how="left")
+    held["nth"] = held["rebalance_id"].map(order)
+    held = held.dropna(subset=["nth"]).sort_values(["member_id", "nth"], kind="stable")
+    after = pd.to_numeric(held["after_count"]).where(held["change"] != "left", 0)
+    before = after.groupby(held["member_id"]).shift(1)
+    first_before = pd.to_numeric(held["before_count"]).fillna(0)
     before = before.fillna(first_before)
-    told["correction"] = (after.fillna(before + told["net"].fillna(0)) - before - told["net"].fillna(0)).astype(float)
-    first = told.groupby("member_id").head(1)
+    held["correction"] = (after.fillna(before + held["net"].fillna(0)) - before - held["net"].fillna(0)).astype(float)
+    first = held.groupby("member_id").head(1)
     opening = pd.DataFrame(
         {"member_id": first["member_id"], "at": -np.inf, "change": pd.to_numeric(first["before_count"]).fillna(0)}
     )
-    corrections = told[told["correction"] != 0]
+    corrections = held[held["correction"] != 0]
     fixes = pd.DataFrame(
         {
             "member_id": corrections["member_id"],

@@ -19,7 +19,7 @@ class RebalanceQuestions(Tables):
 
     def rebalances_around(self, cluster_id: str, group_id: str, span: Span, most: int = 200) -> list[Rebalance]:
         """The group's rebalances in the span, the newest `most` of them, oldest first, each as from `rebalance`; and up
-        to 20 before and after, since what is told of one may begin or end outside the span."""
+        to 20 before and after, since the bars of one may begin or end outside the span."""
 
         def build() -> list[Rebalance]:
             rows = self.rows(

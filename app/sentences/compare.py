@@ -20,14 +20,14 @@ def compare(before: Side, after: Side, found: Sequence[Difference]) -> Html:
         tb=words.duration(after.span.length_ms),
     )
     if sum(counts) < FEWEST:
-        return fill("<b>Too little was seen to tell</b>: {seen}", seen=seen)
+        return fill("<b>Too little was seen to say</b>: {seen}", seen=seen)
     cost, often = found[0], found[1]
     deciding = cost if cost.verdict in ("less", "more") else often
     first = {
         "less": "<b>Yes: it got better.</b>",
         "more": "<b>No: it got worse.</b>",
         "unclear": "<b>No clear difference.</b>",
-        "too few": "<b>Too little was seen to tell.</b>",
+        "too few": "<b>Too little was seen to say.</b>",
     }[deciding.verdict]
     what = "What standing still costs" if deciding is cost else "The number of rebalances"
     return fill(
@@ -71,5 +71,5 @@ VERDICT_WORDS = {
     "less": "clearly less",
     "more": "clearly more",
     "unclear": "no clear difference",
-    "too few": "too few to tell",
+    "too few": "too few to say",
 }

@@ -21,7 +21,7 @@ def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
     design, fault = (sum(o.waited_ms(by_design) for o in down) / 1000 for by_design in (True, False))
     longest = down[0]
     states = [(words.duration(length), words.STATE_WORDS.get(state, state)) for state, length, _ in longest.parts]
-    told = states[0][1] if len(states) == 1 else ", then ".join(f"{length} {state}" for length, state in states)
+    states_said = states[0][1] if len(states) == 1 else ", then ".join(f"{length} {state}" for length, state in states)
     still = [t for t in tasks if t.task is not None and t.to_ms is None and t.state in NOT_RUNNING]
     parts = [
         fill(
@@ -32,10 +32,10 @@ def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
             fault=f"{words.seconds(fault, 'task')} not by design" if fault else "nothing else",
         ),
         fill(
-            "The longest: {task} did not run for {length}: {told}.",
+            "The longest: {task} did not run for {length}: {states_said}.",
             task=words.code(f"{longest.connector}-{longest.task}", 40),
             length=words.duration(longest.length_ms),
-            told=told,
+            states_said=states_said,
         ),
     ]
     if still:

@@ -77,7 +77,7 @@ def doubts(rebalances: pd.DataFrame) -> Html | None:
     partial = int((~rebalances["is_complete_evidence"].astype(bool)).sum())
     said = []
     if missing:
-        said.append(f"{words.count(missing, 'number')} skipped, and nothing tells why")
+        said.append(f"{words.count(missing, 'number')} skipped, and nothing says why")
     if partial:
         them = "it" if partial == 1 else "them"
         said.append(f"{words.count(partial, 'rebalance')} with evidence missing around, which may change {them}")

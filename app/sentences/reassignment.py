@@ -62,15 +62,15 @@ def reassignments(
     ended = found[found["outcome"] != "open"]
     if len(ended):
         counts = ended["outcome"].value_counts()
-        told = [f"{n:,} {words.REASSIGNMENT_WORDS[o]}" for o, n in counts.items()]
+        counted = [f"{n:,} {words.REASSIGNMENT_WORDS[o]}" for o, n in counts.items()]
         parts.append(
             fill(
-                "In these {t}, {n}: {told}.",
+                "In these {t}, {n}: {counted}.",
                 t=words.duration(span.length_ms),
                 n=words.count(len(ended), "other ended", "others ended")
                 if len(running)
                 else words.count(len(ended), "reassignment ended", "reassignments ended"),
-                told=", ".join(told),
+                counted=", ".join(counted),
             )
         )
     if stood is not None and stood.longest_standstill_ms is not None:
@@ -212,7 +212,7 @@ def coincidence(c: Coincidence, tz: tzinfo) -> Html:
 def coincidences(found: Sequence[Coincidence]) -> Html:
     """How many rebalances fell together with changes of leaders, and of how many that is known to be the cause."""
     of_coordinator = sum(c.of_coordinator for c in found)
-    told = sum(c.is_told for c in found)
+    said = sum(c.is_told for c in found)
     parts = [
         fill(
             "<b>{n} began in time with a change of a leader</b>, within {t} after it",
@@ -223,7 +223,7 @@ def coincidences(found: Sequence[Coincidence]) -> Html:
     if of_coordinator:
         who = "it was" if of_coordinator == len(found) == 1 else f"in {of_coordinator:,} it was"
         parts.append(fill("{who} the coordinator that moved, with its partition of the offsets topic", who=who))
-    if told:
-        cause = "its own cause says" if told == 1 else f"{told:,} of their own causes say"
+    if said:
+        cause = "its own cause says" if said == 1 else f"{said:,} of their own causes say"
         parts.append(fill("{cause} that this was why", cause=cause))
     return fill("{all}.", all=words.join(parts, "; "))

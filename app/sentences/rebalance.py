@@ -54,7 +54,7 @@ def _headline(found: Rebalance) -> Html:
         return fill("<b>How long {who} stood still is not known</b>{also}.", who=who.lower(), also=also)
     if not still and found.revoked_count:
         return fill(
-            "<b>{n} stopped here and had no new owner yet</b>: the rebalance that hands them on tells how long they "
+            "<b>{n} stopped here and had no new owner yet</b>: the rebalance that hands them on shows how long they "
             "stood still.",
             n=words.things(found.protocol_type, found.revoked_count),
         )

@@ -25,8 +25,8 @@ def is_quiet(story: ConnectStory) -> bool:
     return story.kind == "worker_joined" and not any(m.kind in STOPPED for r in rounds_of(story) for m in r.movements)
 
 
-def rounds_of(told: ConnectStory | ConnectorChange) -> list[Rebalance]:
-    return [by_id[i] for i in told.rebalance_ids]
+def rounds_of(story: ConnectStory | ConnectorChange) -> list[Rebalance]:
+    return [by_id[i] for i in story.rebalance_ids]
 
 
 def in_span(from_ms: int | None, to_ms: int | None) -> bool:
@@ -35,12 +35,12 @@ def in_span(from_ms: int | None, to_ms: int | None) -> bool:
 
 def stories() -> None:
     """The newest, the rest counted; what connectors' changes did has a place of its own."""
-    told = [
+    stories = [
         s for s in connect_stories(whole_rebalances) if s.kind != "connector_changed" and in_span(s.from_ms, s.to_ms)
     ]
-    found = [s for s in told if not is_quiet(s)]
-    quiet = len(told) - len(found)
-    if not told:
+    found = [s for s in stories if not is_quiet(s)]
+    quiet = len(stories) - len(found)
+    if not stories:
         return
     page.heading("What happened, in plain words")
     page.note(
@@ -50,7 +50,7 @@ def stories() -> None:
     for story in sorted(found, key=lambda s: (s.to_ms is None, s.to_ms, s.kind == "rolling_bounce"), reverse=True)[
         :MOST_STORIES
     ]:
-        tell(story)
+        show_story(story)
     if len(found) > MOST_STORIES:
         page.note("{n} more in that time; choose a shorter one to read them.", n=f"{len(found) - MOST_STORIES:,}")
     if quiet:
@@ -59,7 +59,7 @@ def stories() -> None:
         page.note("{also} worker joined{times}, and nothing that ran had to stop.", also=also, times=times)
 
 
-def tell(story: ConnectStory) -> None:
+def show_story(story: ConnectStory) -> None:
     rounds = rounds_of(story)
     st.html(
         fill(

@@ -156,7 +156,7 @@ def line(e: LineEvidence, offsets: list[tuple[int | None, str | None]]) -> None:
             at=words.instant(e.local_at_ms - known[0], page.zone()),
         )
     elif e.local_at_ms is not None and any(how is not None for _, how in offsets):
-        page.note("Its time is local; its node's time zone was given, which tells UTC.")
+        page.note("Its time is local; its node's time zone was given, which gives UTC.")
     elif e.local_at_ms is not None:
         page.note("Its time is local, and its zone is not known.")
     page.heading("In its surroundings")

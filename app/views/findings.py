@@ -12,7 +12,7 @@ MOST = 20
 
 
 def numbers_of(f: Finding) -> dict[str, str | Html]:
-    return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in f.told().items()}
+    return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in f.facts().items()}
 
 
 def said(key: str, value: object) -> str:
@@ -68,7 +68,7 @@ def show(f: Finding, is_whole: bool) -> None:
     with st.container(horizontal=True):
         if f.group_id is not None:
             page.link("The group", "group", cluster=f.cluster_id, group=f.group_id)
-        if isinstance(moved := f.told().get("reassignment_id"), str):
+        if isinstance(moved := f.facts().get("reassignment_id"), str):
             page.link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=moved)
         if not is_whole:
             page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)

@@ -20,7 +20,7 @@ def state_line(g: Group) -> Html:
         words.things(g.protocol_type, g.resource_count) if g.resource_count is not None else "what it holds not known"
     )
     return fill(
-        "{cluster} \u00b7 {type} group, {mode}, assignor {assignor} \u00b7 last told: {state}, {number}, "
+        "{cluster} \u00b7 {type} group, {mode}, assignor {assignor} \u00b7 last seen: {state}, {number}, "
         "{members}, {held}",
         cluster=words.code(g.cluster_id, 40),
         type=g.group_type if g.protocol_type != "connect" else "Connect",
@@ -53,7 +53,7 @@ def cause_rows(causes: list[Cause], unit: str) -> list[Row]:
 def pause_words(row: object) -> str:
     ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
     if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
-        return "told where it goes on" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
+        return "shown where it goes on" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
     return words.pause(*ends)
 
 

@@ -16,7 +16,7 @@ LEVELS = {"critical": 0, "warning": 1, "info": 2}
 
 
 def about(i: Incident) -> tuple[str, str]:
-    """What it is told together with: its group; of replicas, all that have the same thing wrong."""
+    """Findings with the same key are shown together: by group; of replicas, all that have the same thing wrong."""
     f = i.finding
     return f.cluster_id, f.group_id or (f.rule_id if f.rule_id.startswith("RA") else f.subject)
 
@@ -35,7 +35,7 @@ def cost_of(some: list[Incident]) -> float:
 
 
 def opens(what: str, cluster_id: str, with_cluster: bool) -> str:
-    """A link's label: where several clusters have a group of that name, its cluster tells them apart."""
+    """A link's label: where several clusters have a group of that name, its cluster sets them apart."""
     return f"Open {words.name(what, 24)}" + (f" of {words.name(cluster_id, 34)}" if with_cluster else "")
 
 

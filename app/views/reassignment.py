@@ -62,8 +62,8 @@ def others(r: Reassignment) -> None:
         for each in chain.tail(12).itertuples():
             at = words.instant(None if pd.isna(each.at_ms) else int(each.at_ms), page.zone())
             to = words.replicas(words.ids(each.target_replicas))
-            told = words.state(each.outcome, not pd.isna(each.stalled_since_ms))
-            label = f"{at} to {to}, {told}" + (", this one" if each.reassignment_id == r.reassignment_id else "")
+            outcome = words.state(each.outcome, not pd.isna(each.stalled_since_ms))
+            label = f"{at} to {to}, {outcome}" + (", this one" if each.reassignment_id == r.reassignment_id else "")
             page.link(label, "reassignment", cluster=cluster_id, reassignment=each.reassignment_id)
 
 
@@ -88,7 +88,7 @@ if r.outcome == "open":
 if r.stalled_since_ms is not None:
     panels.steps(sentences.advice([r])[0])
     panels.never_run()
-own = [f for f in reader.findings(cluster_id=cluster_id) if f.told().get("reassignment_id") == r.reassignment_id]
+own = [f for f in reader.findings(cluster_id=cluster_id) if f.facts().get("reassignment_id") == r.reassignment_id]
 panels.findings([f for f in own[:4] if f.status != "open" or r.stalled_since_ms is None])  # else said above
 with st.container(horizontal=True):
     for f in own[:4]:

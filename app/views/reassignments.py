@@ -9,7 +9,7 @@ from app.charts import bars, ladder
 from app.words import Html, fill
 
 LADDERS = 8
-BESIDE = ("RA002", "RA004", "RA005")  # throttles left, leaders, risk: what the ladders do not tell
+BESIDE = ("RA002", "RA004", "RA005")  # throttles left, leaders, risk: what the ladders do not show
 STATES = {"standing still": "stalled", "moving": "open", "completed": "completed", "cancelled": "cancelled",
           "replaced by another request": "superseded", "ended with its topic": "deleted", "refused": "refused",
           "ended unseen": "unknown"}  # fmt: skip

@@ -18,7 +18,7 @@ def numbers(r: Rebalance, unit: str) -> None:
     is_still_less = sentences.stood_still(r) is False
     said_pause = words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
     if is_still_less:
-        said_pause = "told where it goes on: it only stopped here" if r.revoked_count else "nothing stood still"
+        said_pause = "shown where it goes on: it only stopped here" if r.revoked_count else "nothing stood still"
     counts = [
         f"{n:,} {what}"
         for n, what in (
@@ -39,22 +39,22 @@ def numbers(r: Rebalance, unit: str) -> None:
             r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit
         )
         if not is_still_less
-        else "told where it goes on"
+        else "shown where it goes on"
         if r.revoked_count
         else "none",
         "broker's own window": words.duration(r.broker_window_ms)
         if r.broker_window_ms is not None
-        else "not known: no log line tells when it began"
+        else "not known: no log line says when it began"
         if r.started_at_ms is None
         else "not known: nothing was delivered",
         "began": at(
             r.started_at_ms,
-            f"no log line tells; not before {words.instant(r.started_lower_ms, tz)}"
+            f"no log line says; not before {words.instant(r.started_lower_ms, tz)}"
             if r.started_lower_ms is not None
-            else "no log line tells",
+            else "no log line says",
         )
         + (f", {words.TIER_WORDS[r.started_tier]}" if r.started_at_ms is not None and r.started_tier else ""),
-        "members had joined": at(r.joined_at_ms, "neither record nor log line tells"),
+        "members had joined": at(r.joined_at_ms, "neither record nor log line says"),
         "delivered": at(r.assigned_at_ms, "no assignment was recorded"),
         "tasks and connectors" if r.protocol_type == "connect" else f"{unit}s": ", ".join(counts)
         if counts
@@ -218,7 +218,7 @@ if len(r.triggers) > 1 or (r.triggers and r.triggers[0].detail):
     )
 page.heading("Evidence")
 if not r.evidence:
-    page.note("None: this number was skipped, and nothing tells why.")
+    page.note("None: this number was skipped, and nothing says why.")
 refs = list(
     dict.fromkeys(
         [*r.evidence, *(e for t in r.triggers for e in t.evidence), *(e for m in r.movements for e in m.evidence)]

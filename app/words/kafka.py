@@ -115,7 +115,7 @@ OUTCOME_WORDS = {
     "emptied": "the group emptied",
     "superseded": "superseded before anyone was assigned",
     "failed": "failed",
-    "missing": "missing: the number was skipped and nothing tells why",
+    "missing": "missing: the number was skipped and nothing says why",
     "open": "open: still running, or evidence ends inside it",
 }
 MODE_WORDS = {

@@ -10,7 +10,7 @@ from app.words.numbers import duration
 
 
 def zone(name_of_zone: str | None) -> tzinfo:
-    """The reader's zone; UTC where the browser does not tell or names one nobody knows."""
+    """The reader's zone; UTC where the browser does not say or names one nobody knows."""
     if not name_of_zone:
         return UTC
     try:

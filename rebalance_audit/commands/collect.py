@@ -75,8 +75,8 @@ def land_folder(found: object, warehouse: str, *, quiet: bool) -> ImportSummary:
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(warehouse, create=True)
-    with meter("import", quiet=quiet) as tell:
-        return import_evidence(found, Landing(opened.location), progress=tell)  # type: ignore[arg-type]
+    with meter("import", quiet=quiet) as progress:
+        return import_evidence(found, Landing(opened.location), progress=progress)  # type: ignore[arg-type]
 
 
 def tell_import(summary: ImportSummary, *, quiet: bool) -> None:
@@ -114,7 +114,7 @@ def collect(
     )
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
     landing = Landing(Warehouse.open(warehouse, create=True).location)
-    with until_stopped() as stopped, meter("collect", quiet=quiet, unit="records") as tell:
+    with until_stopped() as stopped, meter("collect", quiet=quiet, unit="records") as progress:
         if followed is not None:
             followed.start(landing, stopped, until_end=until_end, quiet=quiet)
             settings = replace(settings, cluster_id=followed.cluster_id)
@@ -124,7 +124,7 @@ def collect(
                 note(f"Landed {followed.count:,} records of cluster {followed.cluster_id}.", quiet=quiet)
                 return
             summary = collect_into(
-                settings, landing, stop=stopped.is_set, report=lambda line: note(line, quiet=quiet), progress=tell
+                settings, landing, stop=stopped.is_set, report=lambda line: note(line, quiet=quiet), progress=progress
             )
         finally:
             if followed is not None:

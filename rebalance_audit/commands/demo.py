@@ -90,10 +90,10 @@ def _fingerprint(captures: Sequence[Path]) -> str:
 
 def _description(capture: Path) -> str:
     try:
-        told = json.loads((capture / "truth" / "scenario.json").read_text("utf-8"))["description"]
+        description = json.loads((capture / "truth" / "scenario.json").read_text("utf-8"))["description"]
     except (OSError, ValueError, KeyError):
         return "recorded evidence"
-    return " ".join(str(told).split())
+    return " ".join(str(description).split())
 
 
 # ---- live

@@ -35,9 +35,9 @@ def maintain(
     kept_hours = keep_ms // HOUR_MS
     names = [table.name for table in tables.TABLES if opened.exists(table.name)]
     joined = 0
-    with opened.lease("maintain"), meter("maintain", quiet=quiet, unit="tables") as tell:
+    with opened.lease("maintain"), meter("maintain", quiet=quiet, unit="tables") as progress:
         for at, name in enumerate(names):
-            tell(at, len(names), name)
+            progress(at, len(names), name)
             before = len(opened.files(name))
             opened.compact(name, kept_hours)
             after = len(opened.files(name))

@@ -12,7 +12,7 @@ Progress = Callable[[int, int, str], None]
 
 @contextmanager
 def meter(what: str, *, quiet: bool = False, unit: str = "bytes") -> Iterator[Progress]:
-    """A bar that appears as soon as there is something to tell."""
+    """A bar that appears as soon as there is something to show."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return
@@ -32,10 +32,10 @@ def meter(what: str, *, quiet: bool = False, unit: str = "bytes") -> Iterator[Pr
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(escape(what), total=None, now="")
 
-        def tell(done: int, total: int, now: str) -> None:
+        def progress(done: int, total: int, now: str) -> None:
             bars.update(task, completed=done, total=total or None, now=escape(now[:50]))
 
-        yield tell
+        yield progress
 
 
 @contextmanager
@@ -58,13 +58,13 @@ def stages(names: list[str], *, quiet: bool = False) -> Iterator[Callable[[str, 
 
         yield say
         return
-    with meter("stages", unit="stages") as tell:
+    with meter("stages", unit="stages") as progress:
         done = 0
-        tell(0, len(names), "starting Spark")
+        progress(0, len(names), "starting Spark")
 
         def show(stage: str, what: str) -> None:
             nonlocal done
             done += what != "started"
-            tell(done, len(names), stage if what == "started" else "")
+            progress(done, len(names), stage if what == "started" else "")
 
         yield show

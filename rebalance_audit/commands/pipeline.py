@@ -66,13 +66,13 @@ def run_stages(
     from spark_jobs import pipeline
 
     wanted = [s.name for s in pipeline.STAGES if names is None or s.name in names]
-    with stages(wanted, quiet=quiet) as tell:
+    with stages(wanted, quiet=quiet) as progress:
         if is_checked or wanted == ["publish"]:
-            return pipeline.run(opened, wanted, tell, spark=spark)
+            return pipeline.run(opened, wanted, progress, spark=spark)
         before = [name for name in wanted if name != "publish"]
-        outcome = pipeline.run(opened, before, tell, spark=spark, with_quality=False)
+        outcome = pipeline.run(opened, before, progress, spark=spark, with_quality=False)
         if "publish" in wanted:
-            published = pipeline.run(opened, ["publish"], tell, spark=spark)
+            published = pipeline.run(opened, ["publish"], progress, spark=spark)
             outcome.ms_by_stage |= published.ms_by_stage
             outcome.rows_written |= published.rows_written
         return outcome

@@ -65,7 +65,7 @@ def alert(
     least: Annotated[Severity, typer.Option("--min-severity", help="Not below this.")] = Severity.WARNING,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="What was told to whom; in the warehouse by default.")
+        Path | None, typer.Option("--state", metavar="FILE", help="What was sent to whom; in the warehouse by default.")
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -95,16 +95,16 @@ def send(
         if "://" in opened.location:
             raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
         state = Path(opened.location) / "notes" / "alerts.json"
-    told = send_alerts(
+    sent = send_alerts(
         [from_row(Finding, row) for row in rows], to, state, dry_run, least.value, is_all=True, out=_print_message
     )
-    for failure in told.failures:
+    for failure in sent.failures:
         note(failure)
     if dry_run:
-        note(f"{len(told.printed)} messages would be sent.", quiet=quiet)
+        note(f"{len(sent.printed)} messages would be sent.", quiet=quiet)
     else:
-        note(f"{told.delivered_count} findings told.", quiet=quiet)
-    return not told.failures
+        note(f"{sent.delivered_count} findings sent.", quiet=quiet)
+    return not sent.failures
 
 
 def _print_message(text: str) -> None:

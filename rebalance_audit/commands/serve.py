@@ -1,4 +1,4 @@
-"""`serve` (Prometheus) and `ui` (the app): both on loopback unless told otherwise."""
+"""`serve` (Prometheus) and `ui` (the app): both on loopback unless another address is given."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def not_seen(report: Report) -> list[str]:
         )
     if report.unknown_cause_count:
         notes.append(
-            f"The cause of {counted(report.unknown_cause_count, 'rebalance')} is not known: no log line tells it."
+            f"The cause of {counted(report.unknown_cause_count, 'rebalance')} is not known: no log line says it."
         )
     if report.incomplete_count:
         notes.append(f"The evidence of {counted(report.incomplete_count, 'rebalance')} is incomplete.")

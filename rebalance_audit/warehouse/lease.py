@@ -102,7 +102,7 @@ def _is_stale(held: Mapping[str, Any]) -> bool:
 
 
 def _process_start(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None where the system does not tell."""
+    """When the process began, in the kernel's ticks; None where the system does not say."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]

@@ -249,7 +249,7 @@ class Warehouse:
             self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
 
     def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
-        """Delete landing files that bronze took in, as their transaction `application(file)` tells, and that are this
+        """Delete landing files that bronze took in, as their transaction `application(file)` shows, and that are this
         old. How many."""
         landed = self.landed(noun)
         done = self.transaction_versions(f"bronze.{noun}", [application(file) for file in landed])
@@ -362,7 +362,7 @@ class Warehouse:
             self._files.fs.delete_dir(folder)
 
     def recall(self, note: str) -> dict[str, Any]:
-        """What `remember` was told last under this name; empty if nothing."""
+        """What `remember` kept last under this name; empty if nothing."""
         text = self._files.read(f"notes/{note}.json")
         return {} if text is None else dict(json.loads(text))
 

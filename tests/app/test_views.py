@@ -179,7 +179,7 @@ def test_a_revocation_round_has_no_pause_of_its_own(opened: Open, full_warehouse
     at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="payments/4")
     text = said(at)
     assert "2 partitions stopped here and had no new owner yet: the rebalance that hands them on tells how long" in text
-    assert "longest pausetold where it goes on: it only stopped here" in text
+    assert "longest pauseshown where it goes on: it only stopped here" in text
     assert "nothing stood still" not in text.lower()
     assert "none yet: it has no new owner here" in cells(at)
 
@@ -320,7 +320,7 @@ def test_one_group_is_compared_before_and_after_the_moment_in_the_address(opened
     at = opened(full_warehouse, "compare", a=one, b=one, at=str(T0 - 3_600_000))
     assert "27 rebalances in 5 h before, 4 rebalances in 1 h after." in said(at)
     unknown = opened(full_warehouse, "compare", a=json.dumps([CLUSTER, "nobody"]), b="not json", at="x")
-    assert "Too little was seen to tell" in said(unknown)
+    assert "Too little was seen to say" in said(unknown)
 
 
 def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: Path) -> None:
@@ -362,11 +362,11 @@ def test_what_is_not_known_is_said_and_never_a_zero(opened: Open, full_warehouse
     at = opened(full_warehouse, "group", cluster=CLUSTER, group="unknowns")
     text = said(at)
     assert "What they cost is not known: no pause of any resource is." in text
-    assert "Not seen: 1 number skipped, and nothing tells why; 1 rebalance with evidence missing around" in text
+    assert "Not seen: 1 number skipped, and nothing says why; 1 rebalance with evidence missing around" in text
     one = said(opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="unknowns/3"))
     assert "Why it began is not known: no evidence names the cause." in one
     assert "longest pausenot known: no evidence of when it stopped or went on" in one
-    assert "began not known: no log line tells" in one.replace("began", "began ")
+    assert "began not known: no log line says" in one.replace("began", "began ")
     assert "None" not in one
     assert "nan" not in one
 

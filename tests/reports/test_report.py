@@ -226,7 +226,7 @@ def test_a_failed_data_check_and_unknown_causes_are_told(tmp_path: Path) -> None
     text = report_text(read_report(_published(tmp_path, [story], checks=[old, repaired, check])))
     assert "Data check failed: gold.rebalance: pause bounds in order (2 of 90 rows)" in text
     assert "repaired since" not in text
-    assert "The cause of 1 rebalance is not known: no log line tells it." in text
+    assert "The cause of 1 rebalance is not known: no log line says it." in text
     assert "The evidence of 1 rebalance is incomplete." in text
 
 

@@ -67,7 +67,7 @@ def explain(
     last: Annotated[
         str | None, typer.Option("--last", metavar="TIME", help="Only what is this recent: 1h, 2d.")
     ] = None,
-    latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Tell only the newest N.")] = None,
+    latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Show only the newest N.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order they happened.")] = False,
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
@@ -84,7 +84,7 @@ def explain(
     if [group is None, reassignment is None, plan is None].count(False) != 1:
         raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
     if metadata and group is not None:
-        raise UsageError("--metadata tells of reassignments; a group is explained without it.")
+        raise UsageError("--metadata is for reassignments; a group is explained without it.")
     if sum(places) > 1 or not (any(places) or logs or metadata):
         raise UsageError("Say where to look, in one way: -b HOST:PORT, --evidence DIR, or --data-dir D --node N.")
     last_ms = None if last is None else options.duration_ms(last)
@@ -103,8 +103,8 @@ def explain(
         cluster_id = cluster_of_brokers(config) if followed is None else followed.cluster_id
         folder = open_evidence(evidence, data_dir, node, folders, cluster_id, log_time_zone, kinds)
         folder.metadata |= {} if followed is None else followed.folders
-        with meter("explain", quiet=quiet, unit="items") as tell:
-            history = explain_reassignment.history_of(folder, tell)
+        with meter("explain", quiet=quiet, unit="items") as progress:
+            history = explain_reassignment.history_of(folder, progress)
         if asked is not None:
             explain_plan.write(asked, history, str(plan), output)
             return
@@ -117,15 +117,15 @@ def explain(
         groups = explain_reassignment.coordinated(folder) if is_of_groups else None
         explain_reassignment.write(history, found if oldest_first else found[::-1], output, groups)
         return
-    with meter("explain", quiet=quiet, unit="items") as tell:
+    with meter("explain", quiet=quiet, unit="items") as progress:
         if bootstrap:
             config = options.client_config(bootstrap, command_config, overrides)
             reading = from_cluster(
-                config, group, tell, logs=folders, log_time_zone=log_time_zone, connect_topics=kinds
+                config, group, progress, logs=folders, log_time_zone=log_time_zone, connect_topics=kinds
             )  # fmt: skip
         else:
             folder = open_evidence(evidence, data_dir, node, folders, None, log_time_zone, kinds)
-            reading = from_folder(folder, group, tell)
+            reading = from_folder(folder, group, progress)
         answer = answer_for(reading, last_ms=last_ms)
         moves = moves_beside(reading, answer.rebalances)
     explanation = text.explain(
@@ -180,14 +180,14 @@ def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list
 
 
 def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
-    from rebalance_audit.domain.publish.leader_moves import told
+    from rebalance_audit.domain.publish.leader_moves import sentence
 
     if not moves:
         return
     yield ""
     yield "Leaders that moved beside it:"
     for move in moves[-SHOWN_MOVES:]:
-        yield f"   {told(move)}"
+        yield f"   {sentence(move)}"
         yield f"      evidence  {', '.join(move.evidence)}"
     if len(moves) > SHOWN_MOVES:
         yield f"   and {len(moves) - SHOWN_MOVES} earlier ones"
@@ -242,18 +242,18 @@ def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Lim
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
     """What the answer may lack, as sentences without their full stop."""
-    told = list(_deleted(reading.sources))
+    unseen = list(_deleted(reading.sources))
     if not reading.log_nodes:
-        told.append("no logs were given (--logs), so starts and many causes are inferred from records alone")
+        unseen.append("no logs were given (--logs), so starts and many causes are inferred from records alone")
     if gathered.undecoded:
         first = gathered.undecoded[0]
-        told.append(f"{len(gathered.undecoded)} records could not be decoded (first {first.ref}: {first.reason})")
-    told += _clocks(gathered.clocks)
+        unseen.append(f"{len(gathered.undecoded)} records could not be decoded (first {first.ref}: {first.reason})")
+    unseen += _clocks(gathered.clocks)
     problems = list(dict.fromkeys(p.sentence.rstrip(".") for source in reading.sources for p in source.problems))
-    told += problems[:SHOWN_PROBLEMS]
+    unseen += problems[:SHOWN_PROBLEMS]
     if len(problems) > SHOWN_PROBLEMS:
-        told.append(f"{len(problems) - SHOWN_PROBLEMS} more things could not be read")
-    return told
+        unseen.append(f"{len(problems) - SHOWN_PROBLEMS} more things could not be read")
+    return unseen
 
 
 def _deleted(sources: Iterable[SourceReading]) -> Iterable[str]:

@@ -43,7 +43,7 @@ class GroupReading:
     log_nodes: Sequence[str] = ()
 
 
-def from_folder(folder: EvidenceFolder, group_id: str, tell: Progress) -> GroupReading:
+def from_folder(folder: EvidenceFolder, group_id: str, progress: Progress) -> GroupReading:
     from ingest.evidence import read_evidence
 
     evidence = read_evidence(folder)
@@ -54,8 +54,8 @@ def from_folder(folder: EvidenceFolder, group_id: str, tell: Progress) -> GroupR
     return GroupReading(
         group_id=group_id,
         cluster_id=folder.cluster_id,
-        records=lambda: _counted(evidence.records(wants), tell, "records"),
-        lines=lambda: _counted(evidence.lines(), tell, "log lines"),
+        records=lambda: _counted(evidence.records(wants), progress, "records"),
+        lines=lambda: _counted(evidence.lines(), progress, "log lines"),
         zones=dict.fromkeys(nodes, zone) if zone else {},
         sources=evidence.sources,
         groups_seen=seen,
@@ -68,7 +68,7 @@ def from_folder(folder: EvidenceFolder, group_id: str, tell: Progress) -> GroupR
 def from_cluster(
     config: Mapping[str, str],
     group_id: str,
-    tell: Progress,
+    progress: Progress,
     *,
     logs: Sequence[tuple[str, Path]] = (),
     log_time_zone: str | None = None,
@@ -104,8 +104,8 @@ def from_cluster(
     return GroupReading(
         group_id=group_id,
         cluster_id=live.cluster_id,
-        records=lambda: _counted(records(), tell, "records"),
-        lines=lambda: _counted(from_logs.lines(), tell, "log lines"),
+        records=lambda: _counted(records(), progress, "records"),
+        lines=lambda: _counted(from_logs.lines(), progress, "log lines"),
         zones={node: log_time_zone for node, _ in logs} if log_time_zone else {},
         sources=sources,
         groups_seen=seen,
@@ -163,17 +163,17 @@ def not_found(reading: GroupReading) -> CommandError:
     return CommandError(f"{place} There are: {', '.join(named)}{more}.")
 
 
-def _counted(items: Iterator[T], tell: Progress, what: str) -> Iterator[T]:
+def _counted(items: Iterator[T], progress: Progress, what: str) -> Iterator[T]:
     told_at = 0.0
     for count, item in enumerate(items, 1):
         if count % 2_000 == 0 and time.monotonic() - told_at > 0.1:
             told_at = time.monotonic()
-            tell(0, 0, f"{count:,} {what}")
+            progress(0, 0, f"{count:,} {what}")
         yield item
 
 
 def _only_commits_of(group_id: str, seen: set[str]) -> Callable[[str, bytes | None], bool]:
-    """Keeps every group's own records (they tell clocks and belonging) and the commits of this group alone."""
+    """Keeps every group's own records (they show clocks and belonging) and the commits of this group alone."""
     from rebalance_audit.domain.records import record_group_id
 
     commit_types = (b"\x00\x00", b"\x00\x01")

@@ -1,4 +1,4 @@
-"""`explain --reassignment TOPIC -b HOST`: what brokers say of partitions now, and what only files can tell."""
+"""`explain --reassignment TOPIC -b HOST`: what brokers say of partitions now, and what only files can show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_SAID = (
 
 
 def history_of_plan(config: Mapping[str, str], plan: Plan) -> ReassignmentHistory:
-    """As far as brokers tell: where every partition of the plan is now, and the throttles. Raises IngestError."""
+    """As far as brokers say: where every partition of the plan is now, and the throttles. Raises IngestError."""
     from ingest.live_partitions import LivePartitions
     from rebalance_audit.domain.reassign import ReassignmentHistory
 
@@ -62,11 +62,11 @@ def write(config: Mapping[str, str], target: str, output: Output) -> None:
     throttles = live.throttles([topic])
     not_said = NOT_SAID.format(address=live.address)
     if output is Output.JSON:
-        told = {
+        shown = {
             "cluster_id": live.cluster_id, "partitions": rows, "not_said": not_said,
             "throttles": [{"resource": t.resource or "all", "name": t.name, "value": t.value} for t in throttles],
         }  # fmt: skip
-        sys.stdout.write(json_text(told) + "\n")
+        sys.stdout.write(json_text(shown) + "\n")
     elif output is Output.TABLE:
         lines = [f"{topic} of cluster {live.cluster_id}, now:"]
         for row in rows:
@@ -93,8 +93,8 @@ def _named(live: LivePartitions, target: str) -> tuple[str, int | None]:
 
 def _missing(row: Mapping[str, object]) -> str:
     out, away = row["not_in_sync"], row["away"]
-    told = f", not in sync {_ids(out)}" if out else ", all in sync"
-    return told + (f", of these brokers are away {_ids(away)}" if away else "")
+    state = f", not in sync {_ids(out)}" if out else ", all in sync"
+    return state + (f", of these brokers are away {_ids(away)}" if away else "")
 
 
 def _ids(brokers: object) -> str:

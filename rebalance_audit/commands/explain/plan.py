@@ -44,7 +44,7 @@ def write(plan: Plan, history: ReassignmentHistory, file: str, output: Output) -
     if output is Output.TABLE:
         sys.stdout.write("\n".join(visible(line) for line in explain_plan(plan, verdicts, history, file)) + "\n")
     elif output is Output.JSON:
-        told = {
+        shown = {
             "cluster_id": history.cluster_id,
             "seen_until_ms": history.seen_until_ms,
             "is_rollback": plan.is_rollback,
@@ -53,7 +53,7 @@ def write(plan: Plan, history: ReassignmentHistory, file: str, output: Output) -
             "remaining": remaining(verdicts),
             "do": list(plan_steps(plan, verdicts, history, file)),
         }
-        sys.stdout.write(json_text(told) + "\n")
+        sys.stdout.write(json_text(shown) + "\n")
     else:
         write_rows(map(_row, verdicts), COLUMNS, output)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMED = 12
 
 
-def history_of(folder: EvidenceFolder, tell: Progress) -> ReassignmentHistory:
+def history_of(folder: EvidenceFolder, progress: Progress) -> ReassignmentHistory:
     """Every reassignment in a folder's metadata log and logs."""
     from ingest.evidence import read_evidence
     from rebalance_audit.domain.gather.groups import gather
@@ -29,13 +29,13 @@ def history_of(folder: EvidenceFolder, tell: Progress) -> ReassignmentHistory:
     nodes = sorted({node for node, _ in folder.log_files})
     lines = []
     if nodes:
-        tell(0, 0, "clocks of nodes")
+        progress(0, 0, "clocks of nodes")
         zones = dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {}
         clocks = gather(
             evidence.records(), evidence.lines(), zones, group_id=""
-        ).clocks  # from all groups, telling none
+        ).clocks  # from all groups; none is shown
         lines = settled(LogLines().read(evidence.lines()).lines, clocks)
-    tell(0, 0, "metadata log")
+    progress(0, 0, "metadata log")
     return reassignment_history(evidence.metadata(), lines, cluster_id=folder.cluster_id)
 
 
@@ -91,7 +91,7 @@ def write(
         sys.stdout.write("\n\n".join(texts) + "\n")
     elif output is Output.JSON:
         rows: list[dict[str, Any]] = [reassignment_row(r) | {"steps": step_rows(r)} for r in found]
-        told = {"cluster_id": history.cluster_id, "seen_until_ms": history.seen_until_ms, "reassignments": rows}
-        sys.stdout.write(json_text(told) + "\n")
+        shown = {"cluster_id": history.cluster_id, "seen_until_ms": history.seen_until_ms, "reassignments": rows}
+        sys.stdout.write(json_text(shown) + "\n")
     else:
         write_rows(map(reassignment_row, found), [column.name for column in GOLD_REASSIGNMENT.columns], output)

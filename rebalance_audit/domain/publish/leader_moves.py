@@ -151,7 +151,7 @@ def leader_move_row(move: LeaderMove) -> dict[str, Any]:
     return asdict(move)
 
 
-def told(move: LeaderMove) -> str:
+def sentence(move: LeaderMove) -> str:
     """One line for people."""
     new = "nobody leads it now" if move.elected is None else f"broker {move.elected} leads it now"
     old = "" if move.previous_leader is None else f", broker {move.previous_leader} did"

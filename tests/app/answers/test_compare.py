@@ -65,7 +65,7 @@ def test_under_five_nothing_is_claimed() -> None:
     found = differences(side("before", [1, 2]), side("after", [3]))
     assert {d.verdict for d in found} == {"too few"}
     said = plain(sentences.compare(side("before", [1, 2]), side("after", [3]), found))
-    assert said.startswith("Too little was seen to tell: 2 rebalances in 10 h before, 1 rebalance in 10 h after.")
+    assert said.startswith("Too little was seen to say: 2 rebalances in 10 h before, 1 rebalance in 10 h after.")
 
 
 def test_what_is_not_known_has_no_number() -> None:

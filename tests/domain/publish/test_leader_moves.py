@@ -11,7 +11,7 @@ from rebalance_audit.domain.publish.leader_moves import (
     Rebalanced,
     leader_moves,
     offsets_partition,
-    told,
+    sentence,
 )
 from rebalance_audit.domain.reassign import LeaderElection
 
@@ -55,7 +55,7 @@ def moves(
 def test_a_coordinator_moves_with_its_partition_whether_the_group_rebalances_or_not() -> None:
     (quiet,) = moves(election("__consumer_offsets", 47, 10_000))
     assert (quiet.group_id, quiet.relation, quiet.rebalance_id) == ("a", COORDINATOR_MOVED, None)
-    assert told(quiet).endswith(
+    assert sentence(quiet).endswith(
         "the coordinator moved: __consumer_offsets-47, broker 2 leads it now, broker 1 did (reassignment); "
         "no rebalance followed"
     )
@@ -64,7 +64,7 @@ def test_a_coordinator_moves_with_its_partition_whether_the_group_rebalances_or_
         rebalances=(rebalance("a", 9_000 - 1), rebalance("a", 12_500, "coordinator_failover"), rebalance("a", 13_000)),
     )
     assert (followed.rebalance_id, followed.after_ms, followed.is_cause) == ("a@12500", 2_500, True)
-    assert told(followed).endswith("it caused the rebalance 2.5 s later")
+    assert sentence(followed).endswith("it caused the rebalance 2.5 s later")
 
 
 def test_a_group_of_another_partition_keeps_its_coordinator() -> None:
@@ -84,7 +84,7 @@ def test_a_partition_that_is_read_is_told_only_where_a_rebalance_with_it_followe
     assert moves(change, rebalances=(rebalance("a", 8_000, "member_joined", ("orders", 3)),)) == []
     (move,) = moves(change, rebalances=(rebalance("a", 9_900, "topic_metadata_changed", ("orders", 3)),))
     assert (move.relation, move.after_ms, move.is_cause) == (PARTITION_LED_BY_ANOTHER, -100, False)
-    assert told(move).endswith("a rebalance began at the same moment")
+    assert sentence(move).endswith("a rebalance began at the same moment")
 
 
 def test_an_election_of_the_same_leader_moves_nothing() -> None:
@@ -97,4 +97,4 @@ def test_the_reassignment_it_was_part_of_is_named() -> None:
         reassigned={("__consumer_offsets", 47): [(1_000, 2_000, "old"), (9_000, None, "__consumer_offsets-47@88")]},
     )  # fmt: skip
     assert move.reassignment_id == "__consumer_offsets-47@88"
-    assert "(reassignment __consumer_offsets-47@88)" in told(move)
+    assert "(reassignment __consumer_offsets-47@88)" in sentence(move)
