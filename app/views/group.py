@@ -53,7 +53,7 @@ def cause_rows(causes: list[Cause], unit: str) -> list[Row]:
 def pause_words(row: object) -> str:
     ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
     if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
-        return "shown where it goes on" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
+        return "counted in the rebalance that assigns it again" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
     return words.pause(*ends)
 
 

@@ -18,7 +18,7 @@ def numbers(r: Rebalance, unit: str) -> None:
     is_still_less = sentences.stood_still(r) is False
     said_pause = words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
     if is_still_less:
-        said_pause = "shown where it goes on: it only stopped here" if r.revoked_count else "nothing stood still"
+        said_pause = "counted in the rebalance that assigns it again" if r.revoked_count else "nothing stood still"
     counts = [
         f"{n:,} {what}"
         for n, what in (
@@ -39,7 +39,7 @@ def numbers(r: Rebalance, unit: str) -> None:
             r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit
         )
         if not is_still_less
-        else "shown where it goes on"
+        else "counted in the rebalance that assigns it again"
         if r.revoked_count
         else "none",
         "broker's own window": words.duration(r.broker_window_ms)
