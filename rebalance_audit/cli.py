@@ -107,9 +107,9 @@ def run(argv: Sequence[str]) -> int:
 
 
 _KNOWN_ERRORS = (
-    ("rebalance_audit.warehouse", "WarehouseError"),
-    ("rebalance_audit.alerts", "AlertError"),
-    ("rebalance_audit.domain.detect", "LimitsError"),
+    ("rebalance_audit.warehouse.storage", "WarehouseError"),
+    ("rebalance_audit.alerts.target", "AlertError"),
+    ("rebalance_audit.domain.detect.limits", "LimitsError"),
     ("ingest.errors", "IngestError"),
     ("spark_jobs.session", "NoJavaError"),
     ("spark_jobs.quality", "QualityError"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib
 import io
 import json
 import os
@@ -81,6 +82,7 @@ def assert_one_sentence(told: Told, status: int = 1) -> None:
     assert told.err.count("\n") == 1, told.err
     assert told.err.startswith("rebalance-audit: ")
     assert "Traceback" not in told.err
+    assert "unexpected" not in told.err
 
 
 # ---- the command itself
@@ -143,6 +145,13 @@ def test_a_wrong_command_line_ends_with_status_2(call: Any, arguments: list[str]
     assert told.out == ""
     assert "Traceback" not in told.err
     assert told.err
+
+
+@pytest.mark.parametrize(("module", "name"), cli._KNOWN_ERRORS)
+def test_every_error_with_a_sentence_is_where_the_command_line_looks_for_it(module: str, name: str) -> None:
+    kind = getattr(importlib.import_module(module), name)
+    assert kind.__module__ == module
+    assert cli.sentence_for(kind("what, where, what to do")) == "what, where, what to do"
 
 
 def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
