@@ -2,65 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
-from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
-from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
-from rebalance_audit.domain.reconstruct.evidence.departures import logged_departure
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
+from rebalance_audit.domain.reconstruct.evidence.departures import REJOIN_WITHIN, logged_departure
 from rebalance_audit.domain.records import MemberMetadata
 
+from . import silence
+from .before import Before, Holding
 from .between import Between, between
-from .group_state import Holding
 from .members import resource_name
 from .resumes import delivered_marks, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
 from .stretch import Stretch
 
-REJOIN_WITHIN = 3
-"""A member put out for not polling is looked for in so many attempts after it lost its partitions."""
 _NO_END = 1 << 62
 
-
 _make_movement, _make_stretch = maker(Movement), maker(Stretch)
-
 
 _Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
 """When something stopped and when it resumed, and all evidence of it."""
 
 
 class HandOvers:
-    """Movements of one rebalance after another. Members give up all they hold at once, so they share their marks."""
+    """Movements of one attempt. Members give up all they hold at once: what is found for one partition is remembered
+    for the others."""
 
-    def __init__(
-        self,
-        attempts: Sequence[Attempt],
-        commits: Commits,
-        clients: ClientLines,
-        loads: Sequence[LogEvent],
-        inferred: Callable[[int, str], str],
-        fell_silent: Callable[[int, str, int], bool | None],
-    ) -> None:
-        self._attempts = attempts
-        self._commits = commits
-        self._clients = clients
-        self._loads = loads
-        """Lines of coordinators that took the group over."""
-        self._inferred = inferred
-        """How a member went, by its silence: of an attempt's index and a member id."""
-        self._fell_silent = fell_silent
-        """Whether it had stopped polling when it left: of index, member id and the time of its LeaveGroup."""
-        self._index = -1
-        self._following: Attempt | None = None
-        """The next attempt with a record after the one at `_index`."""
-        self._until = _NO_END
-        """The offset of its record."""
+    def __init__(self, before: Before) -> None:
+        record = before.attempt.record
+        assert record is not None
+        self._before, self._record = before, record
+        self._following = _following(before)
+        """The next attempt with a record."""
+        self._until = _offset(self._following)
+        self._delivered = delivered_marks(record)
         self._betweens: dict[int, Between] = {}
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
         """Of a holding as a whole, or of one partition of it."""
-        self._delivered: tuple[Mark, ...] = ()
         self._resumes: dict[str, tuple[Mark, ...]] = {}
         self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
         """By what was given up together and its new owner."""
@@ -69,7 +48,6 @@ class HandOvers:
         self,
         kind: str,
         resource: Resource,
-        index: int,
         *,
         holding: Holding | None = None,
         new: MemberMetadata | None = None,
@@ -79,10 +57,7 @@ class HandOvers:
     ) -> Movement:
         """From `holding` to `new`. `held`: all the old owner gave up together, None if this alone; `assigned`: all the
         new one was given."""
-        record = self._attempts[index].record
-        assert record is not None
-        if index != self._index:
-            self._turn_to(index, record)
+        course, record = self._before.course, self._record
         alone = resource if holding is not None and (held is None or holding.given is not None) else None
         pair = holding, alone, None if new is None else new.member_id
         shown = self._shown.get(pair)
@@ -92,7 +67,7 @@ class HandOvers:
                 stops = self._stops(holding, alone, resource, held, fenced)
                 shown = _shown(record, stops, self._resumed(new, assigned))
             self._shown[pair] = shown
-        if holding is not None and new is not None and not self._clients.is_empty:
+        if holding is not None and new is not None and not course.clients.is_empty:
             shown = self._with_own_lines(shown, holding, alone, resource, new)
         stops, resumes, refs = shown
         old = None if holding is None else holding.member
@@ -109,19 +84,9 @@ class HandOvers:
             revoked_in_rebalance_id=None if holding is None else holding.revoked_in,
             stop_marks=stops,
             resume_marks=resumes,
-            first_commit_at_ms=None if new is None else self._commits.first_of(resource, record.offset, self._until),
+            first_commit_at_ms=None if new is None else course.commits.first_of(resource, record.offset, self._until),
             evidence=refs,
         )
-
-    def _turn_to(self, index: int, record: GroupRecord) -> None:
-        self._index, self._betweens, self._stretches, self._resumes, self._shown = index, {}, {}, {}, {}
-        self._delivered = delivered_marks(record)
-        self._following, self._until = None, _NO_END
-        for i in range(index + 1, len(self._attempts)):
-            following = self._attempts[i].record
-            if following is not None:
-                self._following, self._until = self._attempts[i], following.offset
-                return
 
     def _stops(
         self,
@@ -135,13 +100,13 @@ class HandOvers:
         if known is None:
             held = frozenset({resource}) if held is None else held
             stretch = self._stretch(holding, resource, held, fenced)
-            known = self._stretches[holding, alone] = stretch, tuple(stop_bounds(stretch, self._commits))
+            known = self._stretches[holding, alone] = stretch, tuple(stop_bounds(stretch, self._before.course.commits))
         return known[1]
 
     def _resumed(self, new: MemberMetadata, assigned: frozenset[Resource]) -> tuple[Mark, ...]:
         known = self._resumes.get(new.member_id)
         if known is None:
-            bound = resume_bound(new, assigned, self._attempts[self._index], self._following, self._commits)
+            bound = resume_bound(new, assigned, self._before.attempt, self._following, self._before.course.commits)
             known = self._resumes[new.member_id] = (*self._delivered, *bound)
         return known
 
@@ -149,26 +114,28 @@ class HandOvers:
         self, shown: _Shown, holding: Holding, alone: Resource | None, resource: Resource, new: MemberMetadata
     ) -> _Shown:
         """With what both owners' clients say of this very partition."""
-        attempt = self._attempts[self._index]
-        stop = stop_line(self._stretches[holding, alone][0], resource, self._clients)
-        resume = resume_line(new, resource, attempt, self._following, self._clients)
-        if attempt.record is None or not (stop or resume):
+        clients = self._before.course.clients
+        stop = stop_line(self._stretches[holding, alone][0], resource, clients)
+        resume = resume_line(new, resource, self._before.attempt, self._following, clients)
+        if not (stop or resume):
             return shown
         stops, resumes, _ = shown
-        return _shown(attempt.record, stops + tuple(stop), resumes + tuple(resume))
+        return _shown(self._record, stops + tuple(stop), resumes + tuple(resume))
 
     def _stretch(
         self, holding: Holding, resource: Resource, held: frozenset[Resource], fenced: LogEvent | None
     ) -> Stretch:
         """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
-        owner, index, shared = holding.member, self._index, self._between(holding)
-        attempts, departure = shared.attempts, None
+        before, owner, shared = self._before, holding.member, self._between(holding)
+        course, attempts, departure = before.course, shared.attempts, None
         gone = next((a for a in attempts if a.member_ids is not None and owner.member_id not in a.member_ids), None)
         if gone is not None:
-            departure = logged_departure(owner, attempts, self._attempts[index + 1 : index + 1 + REJOIN_WITHIN])
+            later = course.attempts[before.index + 1 : before.index + 1 + REJOIN_WITHIN]
+            departure = logged_departure(owner, attempts, later)
         if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
-            if self._fell_silent(index, owner.member_id, departure.at_ms or 0):
+            if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger="member_poll_timeout")
+        is_untold = gone is not None and departure is None
         return _make_stretch(
             owner=owner,
             resource=resource,
@@ -177,20 +144,30 @@ class HandOvers:
             is_gone=gone is not None,
             gone=gone,
             departure=departure,
-            inferred=self._inferred(index, owner.member_id) if gone is not None and departure is None else None,
-            revoked=self._attempts[holding.revoked_index] if holding.revoked_index is not None else None,
+            inferred=silence.inferred(before, owner.member_id) if is_untold else None,
+            revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
         )
 
     def _between(self, holding: Holding) -> Between:
-        since = holding.attempt_index
+        since, course = holding.attempt_index, self._before.course
         known = self._betweens.get(since)
         if known is None or holding.given is not None:
-            before, attempts = self._attempts[since], self._attempts[since + 1 : self._index + 1]
-            known = between(holding.given or before, before, attempts, self._loads)
+            earlier, attempts = course.attempts[since], course.attempts[since + 1 : self._before.index + 1]
+            known = between(holding.given or earlier, earlier, attempts, course.loads)
             if holding.given is None:
                 self._betweens[since] = known
         return known
+
+
+def _following(before: Before) -> Attempt | None:
+    attempts = before.course.attempts
+    coming = (attempts[i] for i in range(before.index + 1, len(attempts)))
+    return next((a for a in coming if a.record is not None), None)
+
+
+def _offset(attempt: Attempt | None) -> int:
+    return _NO_END if attempt is None or attempt.record is None else attempt.record.offset
 
 
 def _shown(record: GroupRecord, stops: tuple[Mark, ...], resumes: tuple[Mark, ...]) -> _Shown:

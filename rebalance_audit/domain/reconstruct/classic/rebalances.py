@@ -6,34 +6,24 @@ one round before it is handed on. Source: KIP-429, KIP-345, formats.md G.2; time
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.model import (
-    EvidenceTier,
-    GroupEvidence,
-    LogEvent,
-    LogKind,
-    Member,
-    Movement,
-    Rebalance,
-    Trigger,
-    changed,
-)
+from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, Member, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
-from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt, classic_attempts
+from rebalance_audit.domain.reconstruct.attempts.attempt import classic_attempts
 from rebalance_audit.domain.reconstruct.attempts.frame import frames
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
-from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
-from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction
 from rebalance_audit.domain.records import MemberMetadata
 
-from .causes import Causes
-from .conversions import Downgrade, downgrades
-from .group_state import GroupState, Holding, is_same
+from . import silence
+from .before import Before, Holding, before_all, course_of, created_anew, forgotten, is_same
+from .causes import with_causes
+from .conversions import Downgrade
 from .hand_overs import HandOvers
 from .members import Parsed, mode_of, names, parse, settle_modes
 
@@ -44,244 +34,222 @@ def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[
     """All rebalances of the group, in order, and what was not believed."""
     classic = [r for r in evidence.records if r.record.name == "GroupMetadata"]
     attempts, contradictions = classic_attempts(classic, evidence.lines)
-    fold = _Fold(evidence, attempts)
-    framed = frames(evidence.cluster_id, evidence.group_id, attempts)
-    rebalances = [fold.step(index, rebalance) for index, rebalance in enumerate(framed)]
+    if not attempts:
+        return [], contradictions
+    before = before_all(course_of(evidence, attempts))
+    rebalances = []
+    for index, framed in enumerate(frames(evidence.cluster_id, evidence.group_id, attempts)):
+        rebalance, before = _step(_turned_to(before, index), framed)
+        rebalances.append(rebalance)
     return settle_modes(rebalances), contradictions
 
 
-class _Fold:
-    """Walks through the attempts of one group and says what each did."""
+def _turned_to(before: Before, index: int) -> Before:
+    """The same group before the attempt at `index`."""
+    attempts = before.course.attempts
+    attempt = attempts[index]
+    if attempt.number == 1 and not attempt.rewrite_seq:
+        if index == 0 or attempts[index - 1].incarnation != attempt.incarnation:
+            before = created_anew(before)
+    return changed(before, index=index, attempt=attempt, committers=silence.committers(before, attempt))
 
-    def __init__(self, evidence: GroupEvidence, attempts: Sequence[Attempt]) -> None:
-        self._evidence = evidence
-        self._state = GroupState(attempts=attempts, commits=Commits(evidence.marks))
-        instance_ids = (line.fields.get("group_instance_id") for line in evidence.lines)
-        loads = tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED)
-        self._causes = Causes(self._state, frozenset(i for i in instance_ids if i is not None), loads)
-        self._hand_overs = HandOvers(
-            attempts,
-            self._state.commits,
-            ClientLines(evidence.lines),
-            loads,
-            self._causes.silence.inferred,
-            self._causes.silence.fell_silent,
-        )
-        self._downgrades = downgrades(evidence)
-        self._task_of: dict[Resource, str] = {}
 
-    def step(self, index: int, rebalance: Rebalance) -> Rebalance:
-        """The next attempt, given as a rebalance of its own, beside what was before."""
-        attempt = self._state.attempts[index]
-        value = attempt.value
-        if self._starts_fresh(index):
-            self._state.holdings, self._state.before, self._state.held_before, self._state.is_history_known = (
-                {},
-                {},
-                {},
-                True,
-            )
-        after = {m.member_id: m for m in value.members} if value is not None else None
-        self._causes.silence.note_committers(index)
-        rebalance = self._causes.with_triggers(rebalance, index, after)
-        if value is None and attempt.converted is not None:
-            return _from_consumer_group(rebalance, EvidenceTier.LOGGED, attempt.converted.ref)
-        if value is None and attempt.rewrite_seq:
-            return _static_return(rebalance, EvidenceTier.LOGGED)
-        if value is None or after is None:
-            if rebalance.outcome in ("completed", "emptied"):
-                # Known from lines alone: who holds what from here on is not.
-                self._state.forget(before=None, is_history_known=False)
-            return rebalance
-        parsed = {m.member_id: parse(m) for m in value.members}
-        if attempt.rewrite_seq:
-            return self._rewrite(rebalance, index, parsed)
-        assert attempt.record is not None
-        downgrade = self._downgrades.get(attempt.record.offset)
-        if downgrade is not None:
-            return self._handed_over(rebalance, index, parsed, downgrade)
-        self._state.converted = None
-        delivered = mark_avoidable(self._delivered(rebalance, index, parsed))
-        if rebalance.assignor == STREAMS_ASSIGNOR:
-            for member in value.members:
-                self._task_of.update(tasks_of(member))
-            delivered = as_tasks(delivered, self._task_of, value.members)
-        return delivered
+def _step(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
+    """The next attempt, which is given as a rebalance of its own, and what is known after it."""
+    attempt = before.attempt
+    value = attempt.value
+    after = {m.member_id: m for m in value.members} if value is not None else None
+    rebalance = with_causes(before, rebalance, after)
+    if value is None and attempt.converted is not None:
+        return _from_consumer_group(rebalance, EvidenceTier.LOGGED, attempt.converted.ref), before
+    if value is None and attempt.rewrite_seq:
+        return _static_return(rebalance, EvidenceTier.LOGGED), before
+    if value is None or after is None:
+        return rebalance, forgotten(before) if rebalance.outcome in ("completed", "emptied") else before
+    parsed = {m.member_id: parse(m) for m in value.members}
+    if attempt.rewrite_seq:
+        return _rewritten(before, rebalance, parsed)
+    assert attempt.record is not None
+    downgrade = before.course.downgrades.get(attempt.record.offset)
+    if downgrade is not None:
+        return _handed_over(before, rebalance, parsed, downgrade)
+    rebalance, known = _delivered(before, rebalance, parsed)
+    delivered = mark_avoidable(rebalance)
+    if rebalance.assignor == STREAMS_ASSIGNOR:
+        task_of = dict(before.task_of)
+        for member in value.members:
+            task_of.update(tasks_of(member))
+        known = changed(known, task_of=task_of)
+        delivered = as_tasks(delivered, task_of, value.members)
+    return delivered, known
 
-    def _starts_fresh(self, index: int) -> bool:
-        attempt = self._state.attempts[index]
-        is_new = index == 0 or self._state.attempts[index - 1].incarnation != attempt.incarnation
-        return is_new and attempt.number == 1 and not attempt.rewrite_seq
 
-    def _rewrite(self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed]) -> Rebalance:
-        """A static member came back under a new member id: its partitions stood still, nobody else's."""
-        before = self._state.before or {}
-        by_instance = {m.group_instance_id: m for m in before.values() if m.group_instance_id is not None}
-        members, movements = [], []
-        for p in parsed.values():
-            old = None
-            if p.member.member_id not in before and p.member.group_instance_id is not None:
-                old = by_instance.get(p.member.group_instance_id)
-            held = frozenset(self._state.held_before.get(old.member_id if old else p.member.member_id, frozenset()))
-            assigned = p.assigned if p.assigned is not None else frozenset()
-            members.append(self._member(p, rebalance, "replaced" if old else "stayed", held))
-            if old is None:
-                continue
-            holding, fenced = Holding(old, self._state.delivered_index), self._fenced(old, self._state.attempts[index])
-            for resource in sorted(assigned):
-                movements.append(
-                    self._hand_overs.movement(
-                        "returned",
-                        resource,
-                        index,
-                        holding=holding,
-                        new=p.member,
-                        held=held,
-                        assigned=assigned,
-                        fenced=fenced,
-                    )
-                )
-        rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
-        return self._close(rebalance, index, parsed, members, movements, kept=None, mode=rebalance.mode)
-
-    def _fenced(self, old: MemberMetadata, rewrite: Attempt) -> LogEvent | None:
-        """The line by which the member whose place was taken learned it: so it had been alive."""
-        since_ms = (rewrite.known_at_ms or 0) - LINE_SLACK_MS
-        lines = (
-            line
-            for line in self._evidence.lines
-            if line.kind is LogKind.MEMBER_FENCED
-            and line.fields.get("member_id") == old.member_id
-            and since_ms <= (line.at_ms or 0) <= since_ms + old.session_timeout
-        )
-        return min(lines, key=lambda line: line.at_ms or 0, default=None)
-
-    def _handed_over(
-        self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed], downgrade: Downgrade
-    ) -> Rebalance:
-        """A consumer group became classic with all it had: nothing stops, and who went is seen in the next round."""
-        self._state.is_history_known = True
-        members = []
-        held_of: dict[str, set[Resource]] = {m: set() for m in downgrade.members}
-        for resource, one in downgrade.held.items():
-            held_of[one.member.member_id].add(resource)
-        for member_id, p in parsed.items():
-            change = "stayed" if member_id in held_of else "joined"
-            members.append(self._member(p, rebalance, change, frozenset(held_of.get(member_id, ()))))
-        for member_id, member in downgrade.members.items():
-            if member_id not in parsed:
-                gone = Parsed(member, None, frozenset(), frozenset())
-                members.append(self._member(gone, rebalance, "left", frozenset(held_of[member_id])))
-        rebalance = _from_consumer_group(rebalance, EvidenceTier.RECORDED, rebalance.evidence[0])
-        rebalance = changed(rebalance, is_complete_evidence=True)
-        self._state.holdings = {
-            resource: Holding(one.member, index - 1, given=one.given) for resource, one in downgrade.held.items()
-        }
-        mode = mode_of(rebalance, parsed, None)
-        closed = self._close(rebalance, index, parsed, members, (), kept=len(downgrade.held), mode=mode)
-        self._state.converted = downgrade
-        return closed
-
-    def _delivered(self, rebalance: Rebalance, index: int, parsed: Mapping[str, Parsed]) -> Rebalance:
-        state, movement = self._state, self._hand_overs.movement
-        mode = mode_of(rebalance, parsed, state.before)
-        assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
-        members, movements, kept = [], [], 0
-        for p in parsed.values():
-            old, held = state.known(p.member), None
-            if state.is_history_known or state.before:
-                held = frozenset() if old is None else state.held_before[old.member_id]
-            elif mode == "cooperative":
-                held = p.owned
-            is_known = bool(held) if state.before is None else old is not None
-            members.append(self._member(p, rebalance, "stayed" if is_known else "joined", held))
-        returned = {p.member.group_instance_id for p in parsed.values()} - {None}
-        for member_id, member in (state.before or {}).items():
-            if member_id not in parsed and member.group_instance_id not in returned:
-                held = state.held_before.get(member_id, frozenset())
-                gone = Parsed(member, None, frozenset(), frozenset())
-                members.append(self._member(gone, rebalance, "left", held))
-        for resource in sorted(assigned_to):
-            p, holding = assigned_to[resource], state.holdings.get(resource)
-            if holding is None:
-                if state.is_history_known:
-                    movements.append(movement("assigned", resource, index, new=p.member))
-                continue
-            same = is_same(holding.member, p.member)
-            if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
-                kept += 1
-                continue
-            held = None if holding.revoked_in is not None else state.held_before.get(holding.member.member_id)
+def _rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]) -> tuple[Rebalance, Before]:
+    """A static member came back under a new member id: its partitions stood still, nobody else's."""
+    there = before.members or {}
+    by_instance = {m.group_instance_id: m for m in there.values() if m.group_instance_id is not None}
+    hand_overs, members, movements = HandOvers(before), [], []
+    for p in parsed.values():
+        old = None
+        if p.member.member_id not in there and p.member.group_instance_id is not None:
+            old = by_instance.get(p.member.group_instance_id)
+        held = frozenset(before.held.get(old.member_id if old else p.member.member_id, frozenset()))
+        assigned = p.assigned if p.assigned is not None else frozenset()
+        members.append(_member(p, rebalance, "replaced" if old else "stayed", held))
+        if old is None:
+            continue
+        holding, fenced = Holding(old, before.delivered_index), _fenced(before, old)
+        for resource in sorted(assigned):
             movements.append(
-                movement(
-                    "returned" if same else "moved",
-                    resource,
-                    index,
-                    holding=holding,
-                    new=p.member,
-                    held=held,
-                    assigned=p.assigned or frozenset(),
+                hand_overs.movement(
+                    "returned", resource, holding=holding, new=p.member, held=held, assigned=assigned, fenced=fenced
                 )
             )
-        for resource in sorted(state.holdings.keys() - assigned_to.keys()):
-            holding = state.holdings[resource]
-            if holding.revoked_in is None:
-                movements.append(movement("revoked", resource, index, holding=holding))
-                state.holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=index)
-        return self._close(rebalance, index, parsed, members, movements, kept, mode)
+    rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
+    rebalance = changed(rebalance, members=tuple(members), movements=tuple(movements), kept_count=None)
+    return _closed(before, rebalance, parsed, dict(before.holdings), before.converted)
 
-    def _close(
-        self,
-        rebalance: Rebalance,
-        index: int,
-        parsed: Mapping[str, Parsed],
-        members: Sequence[Member],
-        movements: Sequence[Movement],
-        kept: int | None,
-        mode: str,
-    ) -> Rebalance:
-        state = self._state
-        for p in parsed.values():
-            state.holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, index)))
-        if parsed:
-            # From the first full record on, what is not assigned is known to be nobody's.
-            state.is_history_known = True
-        state.before = {m: p.member for m, p in parsed.items()}
-        state.held_before = {m: p.assigned or frozenset() for m, p in parsed.items()}
-        state.delivered_index = index
-        held = set().union(*state.held_before.values())
-        without_owner = state.holdings.keys() - held
-        if without_owner:
-            subscribed = set().union(*(p.topics or () for p in parsed.values()))
-            without_owner = {r for r in without_owner if r[0] in subscribed}
-        return changed(
-            rebalance,
-            mode=mode,
-            members=tuple(members),
-            movements=tuple(movements),
-            resource_count=len(held),
-            kept_count=kept,
-            unassigned_count=len(without_owner),
-        )
 
-    def _member(self, p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
-        assigned = p.assigned
-        return _make_member(
-            member_id=p.member.member_id,
-            group_instance_id=p.member.group_instance_id,
-            client_id=p.member.client_id,
-            client_host=p.member.client_host,
-            change=change,
-            is_leader=change != "left" and p.member.member_id == rebalance.leader_member_id,
-            session_timeout_ms=p.member.session_timeout,
-            rebalance_timeout_ms=p.member.rebalance_timeout if p.member.rebalance_timeout >= 0 else None,
-            subscribed_topics=tuple(sorted(p.topics)) if p.topics is not None else None,
-            owned_before=None if held is None else names(held),
-            assigned=None if assigned is None else names(assigned),
-            revoked=None if held is None or assigned is None else names(held - assigned),
-            added=None if held is None or assigned is None else names(assigned - held),
-            evidence=rebalance.evidence[:1],
+def _fenced(before: Before, old: MemberMetadata) -> LogEvent | None:
+    """The line by which the member whose place was taken learned it: so it had been alive."""
+    since_ms = (before.attempt.known_at_ms or 0) - LINE_SLACK_MS
+    lines = (
+        line
+        for line in before.course.fences
+        if line.fields.get("member_id") == old.member_id
+        and since_ms <= (line.at_ms or 0) <= since_ms + old.session_timeout
+    )
+    return min(lines, key=lambda line: line.at_ms or 0, default=None)
+
+
+def _handed_over(
+    before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed], downgrade: Downgrade
+) -> tuple[Rebalance, Before]:
+    """A consumer group became classic with all it had: nothing stops, and who went is seen in the next round."""
+    members = []
+    held_of: dict[str, set[Resource]] = {m: set() for m in downgrade.members}
+    for resource, one in downgrade.held.items():
+        held_of[one.member.member_id].add(resource)
+    for member_id, p in parsed.items():
+        change = "stayed" if member_id in held_of else "joined"
+        members.append(_member(p, rebalance, change, frozenset(held_of.get(member_id, ()))))
+    for member_id, member in downgrade.members.items():
+        if member_id not in parsed:
+            gone = Parsed(member, None, frozenset(), frozenset())
+            members.append(_member(gone, rebalance, "left", frozenset(held_of[member_id])))
+    rebalance = _from_consumer_group(rebalance, EvidenceTier.RECORDED, rebalance.evidence[0])
+    rebalance = changed(
+        rebalance,
+        is_complete_evidence=True,
+        mode=mode_of(rebalance, parsed, None),
+        members=tuple(members),
+        movements=(),
+        kept_count=len(downgrade.held),
+    )
+    holdings = {
+        resource: Holding(one.member, before.index - 1, given=one.given) for resource, one in downgrade.held.items()
+    }
+    rebalance, after = _closed(before, rebalance, parsed, holdings, downgrade)
+    return rebalance, changed(after, is_history_known=True)
+
+
+def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]) -> tuple[Rebalance, Before]:
+    movement = HandOvers(before).movement
+    mode = mode_of(rebalance, parsed, before.members)
+    assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
+    members, movements, kept = [], [], 0
+    for p in parsed.values():
+        old, held = before.member(p.member), None
+        if before.is_history_known or before.members:
+            held = frozenset() if old is None else before.held[old.member_id]
+        elif mode == "cooperative":
+            held = p.owned
+        is_known = bool(held) if before.members is None else old is not None
+        members.append(_member(p, rebalance, "stayed" if is_known else "joined", held))
+    returned = {p.member.group_instance_id for p in parsed.values()} - {None}
+    for member_id, member in (before.members or {}).items():
+        if member_id not in parsed and member.group_instance_id not in returned:
+            held = before.held.get(member_id, frozenset())
+            gone = Parsed(member, None, frozenset(), frozenset())
+            members.append(_member(gone, rebalance, "left", held))
+    for resource in sorted(assigned_to):
+        p, holding = assigned_to[resource], before.holdings.get(resource)
+        if holding is None:
+            if before.is_history_known:
+                movements.append(movement("assigned", resource, new=p.member))
+            continue
+        same = is_same(holding.member, p.member)
+        if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
+            kept += 1
+            continue
+        held = None if holding.revoked_in is not None else before.held.get(holding.member.member_id)
+        movements.append(
+            movement(
+                "returned" if same else "moved",
+                resource,
+                holding=holding,
+                new=p.member,
+                held=held,
+                assigned=p.assigned or frozenset(),
+            )
         )
+    holdings = dict(before.holdings)
+    for resource in sorted(before.holdings.keys() - assigned_to.keys()):
+        holding = before.holdings[resource]
+        if holding.revoked_in is None:
+            movements.append(movement("revoked", resource, holding=holding))
+            holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=before.index)
+    rebalance = changed(rebalance, mode=mode, members=tuple(members), movements=tuple(movements), kept_count=kept)
+    return _closed(before, rebalance, parsed, holdings, None)
+
+
+def _closed(
+    before: Before,
+    rebalance: Rebalance,
+    parsed: Mapping[str, Parsed],
+    holdings: dict[Resource, Holding],
+    converted: Downgrade | None,
+) -> tuple[Rebalance, Before]:
+    """With the counts of what is held now. `holdings`: those of before, which get what is given now."""
+    held_now = {m: p.assigned or frozenset() for m, p in parsed.items()}
+    for p in parsed.values():
+        holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, before.index)))
+    held = set().union(*held_now.values())
+    without_owner = holdings.keys() - held
+    if without_owner:
+        subscribed = set().union(*(p.topics or () for p in parsed.values()))
+        without_owner = {r for r in without_owner if r[0] in subscribed}
+    after = changed(
+        before,
+        members={m: p.member for m, p in parsed.items()},
+        held=held_now,
+        holdings=holdings,
+        converted=converted,
+        delivered_index=before.index,
+        # From the first full record on, what is not assigned is known to be nobody's.
+        is_history_known=before.is_history_known or bool(parsed),
+    )
+    return changed(rebalance, resource_count=len(held), unassigned_count=len(without_owner)), after
+
+
+def _member(p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
+    assigned = p.assigned
+    return _make_member(
+        member_id=p.member.member_id,
+        group_instance_id=p.member.group_instance_id,
+        client_id=p.member.client_id,
+        client_host=p.member.client_host,
+        change=change,
+        is_leader=change != "left" and p.member.member_id == rebalance.leader_member_id,
+        session_timeout_ms=p.member.session_timeout,
+        rebalance_timeout_ms=p.member.rebalance_timeout if p.member.rebalance_timeout >= 0 else None,
+        subscribed_topics=tuple(sorted(p.topics)) if p.topics is not None else None,
+        owned_before=None if held is None else names(held),
+        assigned=None if assigned is None else names(assigned),
+        revoked=None if held is None or assigned is None else names(held - assigned),
+        added=None if held is None or assigned is None else names(assigned - held),
+        evidence=rebalance.evidence[:1],
+    )
 
 
 def _from_consumer_group(rebalance: Rebalance, tier: EvidenceTier, ref: str) -> Rebalance:

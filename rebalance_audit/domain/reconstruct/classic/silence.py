@@ -2,100 +2,107 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import (
     AS_IT_LEFT_MS,
     HEARTBEAT_MS,
     REGULARLY,
+    REJOIN_WITHIN,
     infer_departure,
 )
 from rebalance_audit.domain.records import MemberMetadata
 
-from .group_state import GroupState
-from .hand_overs import REJOIN_WITHIN
+from .before import Before
+
+AGAIN_MS = 1_000
+"""Commits so far apart are not those of one moment: the client commits as it works."""
 
 
-class Silence:
-    """Asked as Causes is: for every attempt, in order, before the state moves on to it."""
+def committers(before: Before, attempt: Attempt) -> frozenset[str]:
+    """Those of before, and the clients that committed more than once from when they were last given partitions to the
+    attempt's record."""
+    since, record = before.delivered_offset, attempt.record
+    if since is None or record is None or not before.members:
+        return before.committers
+    found = []
+    for member_id, member in before.members.items():
+        if member.client_id not in before.committers:
+            span_ms = before.course.commits.span_ms(before.held[member_id], since, record.offset)
+            if span_ms is not None and span_ms > AGAIN_MS:
+                found.append(member.client_id)
+    return before.committers.union(found) if found else before.committers
 
-    def __init__(self, state: GroupState) -> None:
-        self._state = state
 
-    def note_committers(self, index: int) -> None:
-        """Which members committed more than once since they were last given partitions."""
-        state = self._state
-        since, record = state.delivered_offset, state.attempts[index].record
-        if since is None or record is None:
-            return
-        for member_id, member in (state.before or {}).items():
-            if member.client_id not in state.committers:
-                span_ms = state.commits.span_ms(state.held_before[member_id], since, record.offset)
-                if span_ms is not None and span_ms > 1_000:
-                    state.committers.add(member.client_id)
+def inferred(before: Before, member_id: str) -> str:
+    """How a member went, from its commits before the record in which it is missing."""
+    member = (before.members or {}).get(member_id)
+    attempt, since = before.attempt, before.delivered_offset
+    if member is None or attempt.record is None or since is None or attempt.value is None:
+        return "unknown"
+    last = before.course.commits.last_between(_held(before, member_id), since, attempt.record.offset)
+    commits_often = member.client_id in before.committers
+    if last is None and not commits_often:
+        return "unknown"
+    alive_at_ms = last[0] if last is not None else _given_at_ms(before)
+    joined_at_ms = attempt.value.current_state_timestamp
+    told = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, not attempt.value.members)
+    if told == "member_poll_timeout" and _may_be_dropped(before, member):
+        return "unknown"
+    silence_ms = (joined_at_ms or 0) - (alive_at_ms or 0)
+    if told == "member_left" and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
+        # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
+        return "unknown" if _is_there_again(before, member) else told
+    return told
 
-    def inferred(self, index: int, member_id: str) -> str:
-        """How a member went, from its commits before the record in which it is missing."""
-        if self._state.before is None or member_id not in self._state.before:
-            return "unknown"
-        member = self._state.before[member_id]
-        held = self._state.held_before.get(member_id, frozenset())
-        record = self._state.attempts[index].record
-        since = self._state.delivered_offset
-        value = self._state.attempts[index].value
-        if record is None or since is None or value is None:
-            return "unknown"
-        last = self._state.commits.last_between(held, since, record.offset)
-        if last is None and member.client_id not in self._state.committers:
-            return "unknown"
-        given = self._state.attempts[self._state.delivered_index].record
-        alive_at_ms = last[0] if last else given.at_ms if given else None
-        commits_often = member.client_id in self._state.committers
-        told = infer_departure(member, alive_at_ms, value.current_state_timestamp, commits_often, not value.members)
-        if told == "member_poll_timeout" and self._may_be_dropped(index, member):
-            return "unknown"
-        silence_ms = (value.current_state_timestamp or 0) - (alive_at_ms or 0)
-        if told == "member_left" and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
-            # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
-            return "unknown" if self._is_there_again(index, member) else told
-        return told
 
-    def _is_there_again(self, index: int, member: MemberMetadata) -> bool:
-        """Whether the same client is a new member in one of the next records."""
-        last = min(index + REJOIN_WITHIN, len(self._state.attempts) - 1)
-        values = (self._state.attempts[i].value for i in range(index, last + 1))
-        return any(m.client_id == member.client_id for v in values if v is not None for m in v.members)
+def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:
+    """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""
+    member = (before.members or {}).get(member_id)
+    since, record = before.delivered_offset, before.attempt.record
+    if member is None or since is None or record is None:
+        return None
+    held, commits = _held(before, member_id), before.course.commits
+    last = commits.last_between(held, since, record.offset)
+    if member.client_id not in before.committers and (last is None or not before.committers):
+        return None
+    interval_ms = commits.interval_between(held, since, record.offset)
+    if interval_ms is not None and interval_ms * REGULARLY > member.rebalance_timeout > 0:
+        return None
+    given_at_ms = _given_at_ms(before)
+    alive_at_ms = last[0] if last is not None else given_at_ms if given_at_ms is not None else left_at_ms
+    return member.rebalance_timeout > 0 and left_at_ms - alive_at_ms >= member.rebalance_timeout
 
-    def _may_be_dropped(self, index: int, member: MemberMetadata) -> bool:
-        """Whether one that was silent may have been waited for: somebody else had begun a rebalance, or one before came
-        to nothing."""
-        attempt = self._state.attempts[index]
-        there = attempt.value.members if attempt.value is not None else ()
-        new = (m for m in there if m.member_id not in (self._state.before or {}))
-        has_arrivals = any(m.client_id != member.client_id for m in new)
-        return has_arrivals or (index > 0 and self._state.attempts[index - 1].record is None)
 
-    def fell_silent(self, index: int, member_id: str, left_at_ms: int) -> bool | None:
-        """Whether it had not committed for its max.poll.interval.ms when it left; None if it never commits."""
-        member = (self._state.before or {}).get(member_id)
-        since, record = self._state.delivered_offset, self._state.attempts[index].record
-        if member is None or since is None or record is None:
-            return None
-        last = self._state.commits.last_between(
-            self._state.held_before.get(member_id, frozenset()), since, record.offset
-        )
-        if member.client_id not in self._state.committers and (last is None or not self._state.committers):
-            return None
-        held = self._state.held_before.get(member_id, frozenset())
-        interval_ms = self._state.commits.interval_between(held, since, record.offset)
-        if interval_ms is not None and interval_ms * REGULARLY > member.rebalance_timeout > 0:
-            return None
-        given = self._state.attempts[self._state.delivered_index].record
-        alive_at_ms = last[0] if last is not None else given.at_ms if given is not None else left_at_ms
-        return member.rebalance_timeout > 0 and left_at_ms - alive_at_ms >= member.rebalance_timeout
+def last_commit_ms(before: Before, member_id: str) -> int | None:
+    since, record = before.delivered_offset, before.attempt.record
+    if since is None or record is None:
+        return None
+    last = before.course.commits.last_between(_held(before, member_id), since, record.offset)
+    return None if last is None else last[0]
 
-    def last_commit_ms(self, index: int, member_id: str) -> int | None:
-        since, record = self._state.delivered_offset, self._state.attempts[index].record
-        if since is None or record is None:
-            return None
-        held = self._state.held_before.get(member_id, frozenset())
-        last = self._state.commits.last_between(held, since, record.offset)
-        return None if last is None else last[0]
+
+def _held(before: Before, member_id: str) -> frozenset[Resource]:
+    return before.held.get(member_id, frozenset())
+
+
+def _given_at_ms(before: Before) -> int | None:
+    delivered = before.delivered
+    return None if delivered is None or delivered.record is None else delivered.record.at_ms
+
+
+def _is_there_again(before: Before, member: MemberMetadata) -> bool:
+    """Whether the same client is a new member in one of the next records."""
+    coming = before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]
+    values = (a.value for a in coming)
+    return any(m.client_id == member.client_id for v in values if v is not None for m in v.members)
+
+
+def _may_be_dropped(before: Before, member: MemberMetadata) -> bool:
+    """Whether one that was silent may have been waited for: somebody else had begun a rebalance, or one before came
+    to nothing."""
+    attempt = before.attempt
+    there = attempt.value.members if attempt.value is not None else ()
+    new = (m for m in there if m.member_id not in (before.members or {}))
+    has_arrivals = any(m.client_id != member.client_id for m in new)
+    return has_arrivals or (before.index > 0 and before.course.attempts[before.index - 1].record is None)

@@ -16,6 +16,8 @@ REGULARLY = 1.1
 """A silence means something if it is longer, by this factor, than commits are apart."""
 AS_IT_LEFT_MS = 1_000
 """The commit of a client that closes comes some ms before its LeaveGroup, a second under load."""
+REJOIN_WITHIN = 3
+"""A member put out for not polling is looked for in so many attempts after it lost its partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,130 @@
+"""What is known of a classic group just before one of its attempts: whoever asks about the attempt is given this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, changed
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
+from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
+
+from .conversions import Downgrade, downgrades
+
+
+@quick
+@dataclass(frozen=True, slots=True, eq=False)
+class Holding:
+    """Who held partitions last, and since which attempt: one for all that it was given together, compared as such."""
+
+    member: MemberMetadata
+    attempt_index: int
+    revoked_in: str | None = None
+    """The rebalance that took it away without giving it on."""
+    revoked_index: int | None = None
+    given: Attempt | None = None
+    """What gave it, where that is no attempt of the classic group: a consumer group that was converted."""
+
+
+@quick
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Course:
+    """A group's whole history as evidence tells it: the same before each attempt."""
+
+    attempts: Sequence[Attempt]
+    commits: Commits
+    clients: ClientLines
+    loads: Sequence[LogEvent]
+    """Lines of coordinators that took the group over."""
+    fences: Sequence[LogEvent]
+    """Lines by which members heard that another has their place."""
+    instance_ids: frozenset[str]
+    """Of static members, as lines name them; records say so themselves."""
+    downgrades: Mapping[int, Downgrade]
+    """By the offset of the classic record that a consumer group was converted to."""
+
+
+@quick
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Before:
+    """The group between two attempts. One is made for each attempt, from the one before it, and never changes."""
+
+    course: Course
+    index: int
+    attempt: Attempt
+    """The one that comes, at `index` of the course."""
+    members: Mapping[str, MemberMetadata] | None = None
+    """Of the last record; None where lines alone show the last generation."""
+    held: Mapping[str, frozenset[Resource]]
+    """By member of the last record."""
+    holdings: Mapping[Resource, Holding]
+    delivered_index: int = -1
+    """Of the last attempt with a record of members, or of none."""
+    is_history_known: bool = False
+    """What `holdings` lacks is nobody's, rather than not known."""
+    converted: Downgrade | None = None
+    """The attempt before was a conversion."""
+    committers: frozenset[str] = frozenset()
+    """Client ids that were seen to commit again and again."""
+    task_of: Mapping[Resource, str]
+    """Of a Streams group: the tasks that read its partitions."""
+
+    @property
+    def delivered(self) -> Attempt | None:
+        return None if self.delivered_index < 0 else self.course.attempts[self.delivered_index]
+
+    @property
+    def delivered_offset(self) -> int | None:
+        delivered = self.delivered
+        return None if delivered is None or delivered.record is None else delivered.record.offset
+
+    @property
+    def delivered_value(self) -> GroupMetadataValue | None:
+        delivered = self.delivered
+        return None if delivered is None else delivered.value
+
+    def member(self, member: MemberMetadata) -> MemberMetadata | None:
+        """The member, or its static predecessor, as it was before."""
+        if self.members is None:
+            return None
+        found = self.members.get(member.member_id)
+        if found is not None or member.group_instance_id is None:
+            return found
+        return next((m for m in self.members.values() if m.group_instance_id == member.group_instance_id), None)
+
+
+def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
+    instance_ids = (line.fields.get("group_instance_id") for line in evidence.lines)
+    return Course(
+        attempts=attempts,
+        commits=Commits(evidence.marks),
+        clients=ClientLines(evidence.lines),
+        loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
+        fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
+        instance_ids=frozenset(i for i in instance_ids if i is not None),
+        downgrades=downgrades(evidence),
+    )
+
+
+def before_all(course: Course) -> Before:
+    """Nothing is known yet. There is an attempt at least."""
+    return Before(course=course, index=0, attempt=course.attempts[0], held={}, holdings={}, task_of={})
+
+
+def created_anew(before: Before) -> Before:
+    """The group begins: it has no members, and nothing is anybody's."""
+    return changed(before, members={}, held={}, holdings={}, is_history_known=True)
+
+
+def forgotten(before: Before) -> Before:
+    """An attempt that lines alone show was delivered: who holds what from there on is not known."""
+    return changed(before, members=None, held={}, holdings={}, is_history_known=False)
+
+
+def is_same(one: MemberMetadata, other: MemberMetadata) -> bool:
+    if one.member_id == other.member_id:
+        return True
+    return one.group_instance_id is not None and one.group_instance_id == other.group_instance_id
