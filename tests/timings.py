@@ -1,4 +1,4 @@
-"""How far apart records, lines and callbacks are: `python -m tests.timings` prints the second table of docs/measured.md.
+"""How far apart records, lines and callbacks are: `python -m tests.timings` prints the table of docs/measured.md.
 
 One end of each time is a record or a line of Kafka, the other what clients and tasks wrote down on the same clock, over
 all golden captures. Nothing here comes from a reconstruction.
@@ -40,9 +40,7 @@ def samples(capture: Path) -> Iterator[Sample]:
     for group in gathered(capture).groups:
         mine = [e for e in events if e.get("group") == group.group_id]
         records = sorted(group.records, key=lambda r: (r.topic, r.partition, r.offset))
-        classic = [
-            r for r in records if r.record.name == "GroupMetadata" and r.record.value and r.record.value.members
-        ]
+        classic = [r for r in records if r.record.name == "GroupMetadata" and r.record.value and r.record.value.members]
         yield from _deliveries([r for r in classic if r.record.value.protocol_type == "consumer"], mine)
         yield from _windows(group, classic)
         yield from _poll_timeouts(group, mine)
@@ -177,9 +175,7 @@ def _near(events: Iterable[Event], kind: str, record: GroupRecord) -> list[Event
 
 
 def _of_task(events: Iterable[Event], kind: str, worker: str | None, task: str) -> list[int]:
-    return [
-        e["at_ms"] for e in events if e["event"] == kind and e["client"] == worker and task in e.get("tasks", ())
-    ]
+    return [e["at_ms"] for e in events if e["event"] == kind and e["client"] == worker and task in e.get("tasks", ())]
 
 
 def table(found: Iterable[Sample]) -> str:
