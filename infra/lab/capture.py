@@ -12,11 +12,11 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import jars
+from . import jars, programs
 from .clients import read_events
 from .cluster import Cluster
 
@@ -57,12 +57,13 @@ def write_capture(cluster: Cluster, output: Path, *, scenario: dict[str, Any], c
         partial / "meta.json",
         {"cluster_id": cluster.cluster_id, "kafka_version": cluster.version, "log_time_zone": cluster.time_zone},
     )
-    _write_json(partial / "origin.json", origin(cluster, command))
+    libraries = {client["library"] for client in scenario["clients"]}
+    _write_json(partial / "origin.json", origin(cluster, command, libraries))
     shutil.rmtree(output, ignore_errors=True)
     partial.rename(output)
 
 
-def origin(cluster: Cluster, command: str) -> dict[str, Any]:
+def origin(cluster: Cluster, command: str, libraries: Collection[str]) -> dict[str, Any]:
     java = subprocess.run([jars.tool("java"), "-version"], capture_output=True, text=True, check=False).stderr
     return {
         "kafka_version": cluster.version,
@@ -70,6 +71,7 @@ def origin(cluster: Cluster, command: str) -> dict[str, Any]:
         "clients": {
             "kafka-clients": cluster.version,
             "confluent-kafka": importlib.metadata.version("confluent-kafka"),
+            **{name: version for name, version in programs.versions().items() if name in libraries},
         },
         "java_version": java.splitlines()[0] if java else "unknown",
         "captured_on": dt.datetime.now(dt.UTC).date().isoformat(),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import configs
+from . import configs, programs
 from .cluster import SMALL_HEAP, Cluster
 from .configs import Settings
 from .processes import LabError, Process, wait_until
@@ -34,7 +34,8 @@ JAVA_PROGRAMS = {"java": "TruthConsumer", "share": "TruthShareConsumer", "stream
 class Client:
     """One consumer process. `name` is its name in the truth, and its client id unless the settings have another.
 
-    `library`: `java`, `librdkafka`, `share` (a Java share consumer) or `streams` (a Streams instance of one thread).
+    `library`: `java`, `librdkafka`, `share` (a Java share consumer), `streams` (a Streams instance of one thread), or
+    one of `programs.LIBRARIES`.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Client:
         if library in JAVA_PROGRAMS:
             layout = configs.single_log_layout("client.log")
             command = cluster.java(name, layout, SMALL_HEAP, JAVA_PROGRAMS[library], *arguments)
-        else:
+        elif library == "librdkafka":
             command = [sys.executable, str(Path(__file__).with_name("librdkafka_consumer.py")), *arguments]
+        else:
+            command = [*programs.command(library), *arguments]
         self._process = Process(name, command, folder=cluster.folder, output=cluster.folder / f"output/{name}.txt")
 
     @property
@@ -75,7 +78,7 @@ class Client:
         return self._process.pid
 
     def start(self) -> None:
-        self._process.start(self._cluster.environment())
+        self._process.start(self._cluster.environment() | programs.environment())
 
     def tell(self, command: str) -> None:
         self._process.tell(command)
@@ -109,7 +112,8 @@ def java_settings(assignor: str, **more: str | int) -> dict[str, str | int]:
     return _classic_settings(",".join(JAVA_ASSIGNORS[name] for name in assignor.split(",")), more)
 
 
-def librdkafka_settings(assignor: str, **more: str | int) -> dict[str, str | int]:
+def plain_settings(assignor: str, **more: str | int) -> dict[str, str | int]:
+    """The same for librdkafka and the libraries of `programs`, which call assignors by their plain names."""
     return _classic_settings(assignor, more)
 
 

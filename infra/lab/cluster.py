@@ -126,8 +126,13 @@ class Cluster:
         jars.tool("java")
         for part in ("data", "logs", "etc", "output", "truth"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
+        clients_version = jars.clients_version(self.version)
         _link(self.folder / "libs", jars.libs(self.version))
-        _link(self.folder / "classes", jars.classes(self.version))
+        _link(self.folder / "classes", jars.classes(clients_version))
+        _link(self.folder / "client-libs", jars.libs(clients_version))
+        first = jars.zookeeper_classes(self.version)
+        if first is not None:
+            _link(self.folder / "zookeeper-classes", first)
         if self.uses_zookeeper:
             self._start_zookeeper()
         for node in [*(node for node in self._controller_ports if node >= FIRST_CONTROLLER_ID), *self._brokers]:
@@ -203,7 +208,11 @@ class Cluster:
         logging = f"etc/{name}-log4j{suffix}"
         (self.folder / logging).write_text(text)
         flags = [*JVM_FLAGS, heap, f"-Duser.timezone={self.time_zone}", configs.logging_flag(self.version, logging)]
-        return [jars.tool("java"), *flags, "-cp", "classes:libs/*", f"-Dlab.node={name}", main_class, *arguments]
+        # ZooKeeper's client of 2.3 asks Java for a login that nobody configured.
+        flags += ["-Dzookeeper.sasl.client=false"] if self.uses_zookeeper else []
+        jar_folder = "libs" if "." in main_class else "client-libs"
+        class_path = f"zookeeper-classes:classes:{jar_folder}/*"
+        return [jars.tool("java"), *flags, "-cp", class_path, f"-Dlab.node={name}", main_class, *arguments]
 
     def run(self, command: list[str]) -> str:
         """What a tool says that runs to its end in the run folder."""

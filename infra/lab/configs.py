@@ -154,6 +154,8 @@ def broker_log_layout(version: str) -> LogLayout:
     controller = [("kafka.controller", "TRACE")] if version_key(version) < (4, 0) else []
     if version_key(version) >= (3, 4):
         controller.append(("org.apache.kafka.controller", "INFO"))
+    # KAFKA-8470
+    state_changes = "TRACE" if version_key(version) < (2, 6) else "INFO"
     cleaner = ["kafka.log.LogCleaner"]
     if version_key(version) >= (4, 0):
         package = "org.apache.kafka.storage.internals.log"
@@ -163,7 +165,7 @@ def broker_log_layout(version: str) -> LogLayout:
         files=(
             LogFile(name="server.log"),
             LogFile(name="controller.log", loggers=tuple(controller)),
-            LogFile(name="state-change.log", loggers=(("state.change.logger", "INFO"),)),
+            LogFile(name="state-change.log", loggers=(("state.change.logger", state_changes),)),
             LogFile(name="log-cleaner.log", loggers=tuple((name, "INFO") for name in cleaner)),
             LogFile(
                 name="kafka-request.log",

@@ -18,7 +18,7 @@ from .clients import (
     delete_group,
     holdings,
     java_settings,
-    librdkafka_settings,
+    plain_settings,
     prefer_first_replicas,
     put_connector,
     read_events,
@@ -28,6 +28,10 @@ from .cluster import SMALL_HEAP, Cluster, worker_name
 from .configs import Settings
 from .processes import LabError, now_ms, wait_until
 
+NOT_A_MOVE = {"first_record", "in_generation"}
+"""Events of clients that neither take a partition nor let one go."""
+DOES_NOT_ALWAYS_TELL = {"librdkafka", "kafkajs"}
+"""Libraries that say nothing of a generation, or only with its first heartbeat."""
 QUIET_S = 6.0
 """Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
 
@@ -72,10 +76,17 @@ class Driver:
             self._producer.add(topic, range(self._partitions[topic], total))
         self._partitions[topic] = total
 
-    def produce(self) -> None:
+    def produce(self, *, per_second: int = 24) -> None:
         """Steadily, to every topic created so far."""
-        self._producer = SteadyProducer(self.cluster.bootstrap, self._partitions)
+        self._producer = SteadyProducer(self.cluster.bootstrap, self._partitions, per_second=per_second)
         self._producer.start()
+
+    def fall_silent(self) -> None:
+        """Nothing is produced any more."""
+        if self._producer is not None:
+            self._producer.stop()
+            self._producer = None
+        self._note("stop producing", "steady-producer")
 
     # Consumers
 
@@ -96,7 +107,7 @@ class Driver:
     ) -> None:
         """Start a consumer; without `settings` a classic one of the group's assignor."""
         if settings is None:
-            make = librdkafka_settings if library == "librdkafka" else java_settings
+            make = java_settings if library == "java" else plain_settings
             settings = make(str(options.pop("assignor", self.groups[group]["assignor"])), **options)
         client = Client(self.cluster, name, group, topics, library=library, settings=settings)
         self.clients[name] = client
@@ -377,7 +388,7 @@ class Driver:
                         for name in self.cluster.worker_urls()
                     }
                 )
-            silent = {name for name, client in self.clients.items() if client.library == "librdkafka"}
+            silent = {name for name, client in self.clients.items() if client.library in DOES_NOT_ALWAYS_TELL}
             faults = unexpected_generations(seen, story, silent)
             if faults:
                 raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
@@ -400,10 +411,15 @@ class Driver:
 
 
 def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[str]]:
-    """Which clients were given an assignment, by generation. librdkafka does not tell, so its clients are missing."""
+    """Which clients were given an assignment, by generation. librdkafka does not tell, so its clients are missing;
+    kafkajs tells with its first heartbeat."""
     seen: dict[int, set[str]] = {}
     for event in events:
-        if event.get("group") == group and event["event"] == "assigned_end" and "generation" in event:
+        if (
+            event.get("group") == group
+            and event["event"] in ("assigned_end", "in_generation")
+            and "generation" in event
+        ):
             seen.setdefault(event["generation"], set()).add(event["client"])
     return seen
 
@@ -443,5 +459,5 @@ def _holds_all_once(held: dict[str, set[str]], wanted: set[str]) -> bool:
 
 
 def _is_quiet(events: Sequence[Event], names: set[str], quiet_s: float) -> bool:
-    moves = [event["at_ms"] for event in events if event["client"] in names and event["event"] != "first_record"]
+    moves = [event["at_ms"] for event in events if event["client"] in names and event["event"] not in NOT_A_MOVE]
     return not moves or now_ms() - max(moves) > quiet_s * 1000

@@ -41,7 +41,7 @@ def libs(version: str) -> Path:
         raise LabError(f"There is no lab for Kafka {version}; there is one for {', '.join(versions())}.")
     home = BUILD / "kafka" / version
     folder, complete = home / "libs", home / "libs.complete"
-    with _locked(home):
+    with locked(home):
         if complete.exists() and complete.read_text() == pom.read_text():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -55,13 +55,22 @@ def libs(version: str) -> Path:
     return folder
 
 
+def clients_version(version: str) -> str:
+    """The Kafka version of the Java clients for such brokers: what our clients ask of theirs came with 2.5."""
+    return version if version_key(version) >= (2, 5) else "2.8.2"
+
+
 def classes(version: str) -> Path:
-    """The folder with our Java clients and connector, compiled against that version's jars."""
+    """The folder with our Java clients and connector, compiled against that version's jars; the connector and Streams
+    only where there are jars of theirs."""
     jars = libs(version)
     home = BUILD / "kafka" / version
     folder, complete = home / "classes", home / "classes.complete"
     sources = sorted((HERE / "java").glob("*.java"))
-    with _locked(home):
+    for part, jar in (("connect", "connect-api"), ("streams", "kafka-streams")):
+        if not any(jars.glob(f"{jar}-*.jar")):
+            sources = [s for s in sources if f"import org.apache.kafka.{part}." not in s.read_text()]
+    with locked(home):
         if complete.exists() and all(source.stat().st_mtime < complete.stat().st_mtime for source in sources):
             return folder
         # Beside the old ones: clients of a lab that runs now go on loading those until the new ones stand.
@@ -80,8 +89,27 @@ def classes(version: str) -> Path:
     return folder
 
 
+def zookeeper_classes(version: str) -> Path | None:
+    """What has to stand before the jars of a broker with ZooKeeper 3.4, so that it finds its ZooKeeper on Java 17."""
+    jars = libs(version)
+    if not any(jars.glob("zookeeper-3.4.*.jar")):
+        return None
+    home = BUILD / "kafka" / version
+    folder = home / "zookeeper-classes"
+    source = HERE / "java/zookeeper34/org/apache/zookeeper/client/StaticHostProvider.java"
+    with locked(home):
+        if not folder.exists():
+            partial = home / "zookeeper-classes.partial"
+            command = [tool("javac"), "-nowarn", "-proc:none", "-cp", f"{jars}/*", "-d", str(partial), str(source)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise LabError(f"ZooKeeper of Kafka {version} cannot be mended: {done.stderr[:2000]}")
+            partial.rename(folder)
+    return folder
+
+
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
+def locked(home: Path) -> Iterator[None]:
     """Two labs that start at once must not fetch or compile into the same folder."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:

@@ -11,7 +11,7 @@ from .clients import (
     create_topics,
     java_settings,
     kip848_settings,
-    librdkafka_settings,
+    plain_settings,
     put_connector,
 )
 from .cluster import Cluster
@@ -55,9 +55,9 @@ def _sample_load(cluster: Cluster, stack: ExitStack) -> list[Client]:
     wanted: list[tuple[str, str, str, str, Settings]] = [
         ("orders-1", "orders-app", "orders", "java", java_settings("range")),
         ("orders-2", "orders-app", "orders", "java", java_settings("range")),
-        ("orders-3", "orders-app", "orders", "librdkafka", librdkafka_settings("range")),
+        ("orders-3", "orders-app", "orders", "librdkafka", plain_settings("range")),
         ("payments-1", "payments-app", "payments", "java", java_settings("cooperative-sticky")),
-        ("payments-2", "payments-app", "payments", "librdkafka", librdkafka_settings("cooperative-sticky")),
+        ("payments-2", "payments-app", "payments", "librdkafka", plain_settings("cooperative-sticky")),
     ]
     if version_key(cluster.version) >= (4, 0):
         wanted += [

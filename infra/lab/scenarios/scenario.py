@@ -301,3 +301,14 @@ def rolling_deploy(driver: Driver) -> None:
 
 
 # Registered where they are written
+from . import (  # noqa: E402
+    broker,  # noqa: F401
+    classic,  # noqa: F401
+    connect,  # noqa: F401
+    kip848,  # noqa: F401
+    libraries,  # noqa: F401
+    member,  # noqa: F401
+    modern,  # noqa: F401
+    reassignment,  # noqa: F401
+    standstill,  # noqa: F401
+)

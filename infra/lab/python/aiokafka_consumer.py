@@ -1,0 +1,97 @@
+"""An aiokafka consumer that writes down its rebalance callbacks, like TruthConsumer.java.
+
+Commands: `close`, `stall MS` (awaits that long between two polls), `block MS` (holds the event loop that long, so that
+no heartbeat goes out), `delay MS` (per record).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from truth import Truth
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, client: TruthConsumer) -> None:
+        self._client = client
+
+    async def on_partitions_assigned(self, assigned) -> None:
+        self._client.truth.saw("assigned", assigned, self._client.membership())
+
+    async def on_partitions_revoked(self, revoked) -> None:
+        self._client.truth.saw("revoked", revoked, self._client.membership())
+
+
+class TruthConsumer:
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+        settings = truth.settings
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=settings["bootstrap.servers"],
+            client_id=settings["client.id"],
+            group_id=settings["group.id"],
+            group_instance_id=settings.get("group.instance.id"),
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=[
+                ASSIGNORS[name] for name in settings["partition.assignment.strategy"].split(",")
+            ],
+            session_timeout_ms=truth.millis("session.timeout.ms", 10_000),
+            heartbeat_interval_ms=truth.millis("heartbeat.interval.ms", 3000),
+            max_poll_interval_ms=truth.millis("max.poll.interval.ms", 300_000),
+            rebalance_timeout_ms=truth.millis("rebalance.timeout.ms", 0) or None,
+        )
+        self._delay_s = 0.0
+        self._closing = False
+
+    async def run(self) -> None:
+        self._consumer.subscribe(self.truth.topics, listener=Listener(self))
+        await self._consumer.start()
+        while not self._closing:
+            await self._obey()
+            batches = await self._consumer.getmany(timeout_ms=100)
+            self.truth.first_records(batches, self.membership())
+            await asyncio.sleep(self._delay_s * sum(map(len, batches.values())))
+        self.truth.write("close_start")
+        await self._consumer.stop()
+        self.truth.write("closed")
+
+    def membership(self) -> dict[str, object]:
+        # The library has no public name for it; there is no coordinator yet before the first join.
+        coordinator = self._consumer._coordinator
+        return self.truth.membership(coordinator.member_id, coordinator.generation)
+
+    async def _obey(self) -> None:
+        while not self.truth.commands.empty():
+            word, _, rest = self.truth.commands.get().strip().partition(" ")
+            match word:
+                case "close":
+                    self._closing = True
+                case "stall" | "block":
+                    self.truth.write("stall_start", stall_ms=int(rest), blocks_the_loop=word == "block")
+                    if word == "block":
+                        time.sleep(int(rest) / 1000)
+                    else:
+                        await asyncio.sleep(int(rest) / 1000)
+                    self.truth.write("stall_end")
+                case "delay":
+                    self._delay_s = int(rest) / 1000
+                case _:
+                    self.truth.write("unknown_command", command=word)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
+    asyncio.run(TruthConsumer(Truth(sys.argv[1:])).run())

@@ -1,0 +1,95 @@
+"""A kafka-python consumer that writes down its rebalance callbacks, like TruthConsumer.java.
+
+Commands: `close`, `stall MS` (no poll for that long), `delay MS` (per record).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from truth import Truth
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class Listener(ConsumerRebalanceListener):
+    def __init__(self, client: TruthConsumer) -> None:
+        self._client = client
+
+    def on_partitions_assigned(self, assigned) -> None:
+        self._client.truth.saw("assigned", assigned, self._client.membership())
+
+    def on_partitions_revoked(self, revoked) -> None:
+        self._client.truth.saw("revoked", revoked, self._client.membership())
+
+    def on_partitions_lost(self, lost) -> None:
+        self._client.truth.saw("lost", lost, self._client.membership())
+
+
+class TruthConsumer:
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+        settings = truth.settings
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=settings["bootstrap.servers"].split(","),
+            client_id=settings["client.id"],
+            group_id=settings["group.id"],
+            group_instance_id=settings.get("group.instance.id"),
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=[
+                ASSIGNORS[name] for name in settings["partition.assignment.strategy"].split(",")
+            ],
+            session_timeout_ms=truth.millis("session.timeout.ms", 10_000),
+            heartbeat_interval_ms=truth.millis("heartbeat.interval.ms", 3000),
+            max_poll_interval_ms=truth.millis("max.poll.interval.ms", 300_000),
+        )
+        self._delay_s = 0.0
+        self._closing = False
+
+    def run(self) -> None:
+        self._consumer.subscribe(self.truth.topics, listener=Listener(self))
+        while not self._closing:
+            self._obey()
+            batches = self._consumer.poll(timeout_ms=100)
+            self.truth.first_records(batches, self.membership())
+            time.sleep(self._delay_s * sum(map(len, batches.values())))
+        self.truth.write("close_start")
+        self._consumer.close()
+        self.truth.write("closed")
+
+    def membership(self) -> dict[str, object]:
+        # The library has no public name for it.
+        generation = self._consumer._coordinator._generation
+        return self.truth.membership(generation.member_id, generation.generation_id)
+
+    def _obey(self) -> None:
+        while not self.truth.commands.empty():
+            word, _, rest = self.truth.commands.get().strip().partition(" ")
+            match word:
+                case "close":
+                    self._closing = True
+                case "stall":
+                    self.truth.write("stall_start", stall_ms=int(rest))
+                    time.sleep(int(rest) / 1000)
+                    self.truth.write("stall_end")
+                case "delay":
+                    self._delay_s = int(rest) / 1000
+                case _:
+                    self.truth.write("unknown_command", command=word)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
+    TruthConsumer(Truth(sys.argv[1:])).run()

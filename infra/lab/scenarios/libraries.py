@@ -1,0 +1,223 @@
+"""What each client library does when members come, go, die, get stuck, and when their topic falls silent.
+
+The same few stories for every library, so that what differs in their captures is the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from infra.lab.driver import Driver
+from infra.lab.programs import LIBRARIES
+
+from .scenario import scenario
+
+QUIET_S = 4.0
+"""One heartbeat and a second: none of these libraries takes longer to notice a rebalance."""
+TICKS_PER_S = 12
+
+EAGER = {
+    "kafkajs": "roundrobin",
+    "franz-go": "range",
+    "sarama": "range",
+    "kafka-go": "range",
+    "kafka-python": "range",
+    "aiokafka": "roundrobin",
+}
+"""By library, the assignor of its eager groups: its own default, where that is an eager one."""
+WITH_COOPERATIVE = ("franz-go", "sarama", "kafka-python")
+WITH_STATIC_MEMBERS = ("franz-go", "sarama", "kafka-python", "aiokafka")
+WITH_POLL_INTERVAL = ("kafka-python", "aiokafka")
+
+Story = Callable[[Driver, str], None]
+
+
+def _begin(driver: Driver, library: str, *, assignor: str | None = None, partitions: int = 4) -> str:
+    group = f"{library}-app"
+    driver.topics(orders=partitions)
+    driver.produce(per_second=TICKS_PER_S)
+    chosen = assignor or EAGER[library]
+    mode = "cooperative" if chosen == "cooperative-sticky" else "eager"
+    driver.group(group, group_type="classic", mode=mode, assignor=chosen)
+    return group
+
+
+def _join(driver: Driver, library: str, name: str, **options: str | int) -> None:
+    group = f"{library}-app"
+    driver.join(name, group, ["orders"], library=library, **options)
+    driver.expect(group, "member_joined", [name])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+def join_leave_kill(driver: Driver, library: str) -> None:
+    """Two members join one after another, a third, too; the second closes, the third is killed (session 10 s)."""
+    group = _begin(driver, library)
+    for name in ("m1", "m2", "m3"):
+        _join(driver, library, name)
+    driver.leave("m2")
+    driver.expect(group, "member_left", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+    driver.kill("m3")
+    driver.expect(group, "member_session_expired", ["m3"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+def silent_close(driver: Driver, library: str) -> None:
+    """Nothing is produced for 16 s, which is longer than the rebalance timeout (10 s) in the record. Then the members
+    close one after the other, as cleanly as their library does: nobody was late."""
+    group = _begin(driver, library)
+    timeout = "max_poll_interval_ms" if library in WITH_POLL_INTERVAL else "rebalance_timeout_ms"
+    for name in ("m1", "m2"):
+        _join(driver, library, name, **{timeout: 10_000})
+    driver.rest(3)
+    driver.fall_silent()
+    driver.rest(16)
+    driver.leave("m2")
+    driver.expect(group, "member_left", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+    driver.rest(8)
+    driver.leave("m1")
+    driver.expect(group, "member_left", ["m1"], outcome="emptied")
+    driver.rest(2)
+
+
+def rolling_deploy(driver: Driver, library: str) -> None:
+    """Two members are replaced one after another, each closed and started again."""
+    group = _begin(driver, library)
+    for name in ("m1", "m2"):
+        _join(driver, library, name)
+    for name in ("m1", "m2"):
+        driver.leave(name)
+        driver.expect(group, "member_left", [name])
+        driver.settle(group, quiet_s=QUIET_S)
+        _join(driver, library, name)
+
+
+def static_restart(driver: Driver, library: str) -> None:
+    """Two static members (session 20 s); the second closes and is back inside its session."""
+    group = _begin(driver, library)
+    options = {name: {"group_instance_id": f"{name}-instance", "session_timeout_ms": 20_000} for name in ("m1", "m2")}
+    for name in ("m1", "m2"):
+        _join(driver, library, name, **options[name])
+    driver.leave("m2")
+    driver.rest(1)
+    driver.join("m2", group, ["orders"], library=library, **options["m2"])
+    driver.expect(group, "static_member_replaced", ["m2"], kind="static_rewrite")
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+def scale_up(driver: Driver, library: str) -> None:
+    """A cooperative-sticky group grows from one member to two, then the first one leaves."""
+    group = _begin(driver, library, assignor="cooperative-sticky")
+    _join(driver, library, "m1")
+    driver.join("m2", group, ["orders"], library=library)
+    driver.expect(group, "member_joined", ["m2"])
+    driver.expect(group, "cooperative_follow_up", ["m1"])
+    driver.settle(group, quiet_s=QUIET_S)
+    driver.leave("m1")
+    driver.expect(group, "member_left", ["m1"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+def _for_each(story: Story, libraries: tuple[str, ...] = LIBRARIES) -> None:
+    for library in libraries:
+
+        def script(driver: Driver, library: str = library) -> None:
+            story(driver, library)
+
+        script.__name__ = f"{library.replace('-', '_')}_{story.__name__}"
+        script.__doc__ = f"{library}: {story.__doc__}"
+        scenario()(script)
+
+
+_for_each(join_leave_kill)
+_for_each(silent_close)
+_for_each(rolling_deploy)
+_for_each(static_restart, WITH_STATIC_MEMBERS)
+_for_each(scale_up, WITH_COOPERATIVE)
+
+
+# Handlers that are stuck, each as its library takes it
+
+
+@scenario()
+def kafkajs_slow_handler(driver: Driver) -> None:
+    """kafkajs sends heartbeats only between messages: a handler of 16 s outlives its session (10 s), the group goes on
+    without it, and it is back under a new member id when the handler has returned."""
+    group = _begin(driver, "kafkajs")
+    for name in ("m1", "m2"):
+        _join(driver, "kafkajs", name)
+    driver.tell("m2", "stall 16000")
+    driver.expect(group, "member_session_expired", ["m2"], members=["m1"])
+    driver.rest(18)
+    driver.expect(group, "member_joined", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+@scenario()
+def aiokafka_blocked_loop(driver: Driver) -> None:
+    """A coroutine holds aiokafka's event loop for 16 s: no heartbeat goes out, and the session (10 s) ends."""
+    group = _begin(driver, "aiokafka")
+    for name in ("m1", "m2"):
+        _join(driver, "aiokafka", name)
+    driver.tell("m2", "block 16000")
+    driver.expect(group, "member_session_expired", ["m2"], members=["m1"])
+    driver.rest(18)
+    driver.expect(group, "member_joined", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+def poll_timeout(driver: Driver, library: str) -> None:
+    """The second member does not poll for 16 s with max_poll_interval_ms=8000: it leaves, and joins again later."""
+    group = _begin(driver, library)
+    for name in ("m1", "m2"):
+        _join(driver, library, name, max_poll_interval_ms=8000)
+    driver.tell("m2", "stall 16000")
+    driver.expect(group, "member_poll_timeout", ["m2"], members=["m1"])
+    driver.rest(18)
+    driver.expect(group, "member_joined", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+_for_each(poll_timeout, WITH_POLL_INTERVAL)
+
+
+def stuck_with_a_joiner(driver: Driver, library: str) -> None:
+    """The second member's handler takes 20 s, and a third one joins: the stuck one does not re-join within its
+    rebalance timeout (8 s) and is dropped. It comes back when its handler has returned."""
+    group = _begin(driver, library)
+    options: dict[str, str | int] = {"rebalance_timeout_ms": 8000, "session_timeout_ms": 30_000}
+    if library == "franz-go":
+        options["lab_block_rebalance"] = "true"
+    for name in ("m1", "m2"):
+        _join(driver, library, name, **options)
+    driver.tell("m2", "stall 20000")
+    driver.wait_for("m2", "stall_start")
+    driver.join("m3", group, ["orders"], library=library, **options)
+    driver.expect(
+        group, "member_joined", ["m3"], also=[["member_dropped_at_rebalance_timeout", "m2"]], members=["m1", "m3"]
+    )
+    driver.wait_for("m2", "stall_end")
+    driver.expect(group, "member_joined", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+_for_each(stuck_with_a_joiner, ("franz-go", "sarama"))
+
+
+def stuck_alone(driver: Driver, library: str) -> None:
+    """The second member's handler takes 24 s. This library has no max.poll.interval: it keeps its partitions, nothing
+    is committed, and the group sees nothing. Then it closes."""
+    group = _begin(driver, library)
+    for name in ("m1", "m2"):
+        _join(driver, library, name, rebalance_timeout_ms=10_000)
+    driver.tell("m2", "stall 24000")
+    driver.wait_for("m2", "stall_start")
+    driver.wait_for("m2", "stall_end")
+    driver.rest(8)
+    driver.leave("m2")
+    driver.expect(group, "member_left", ["m2"])
+    driver.settle(group, quiet_s=QUIET_S)
+
+
+_for_each(stuck_alone, ("franz-go", "sarama", "kafka-go"))
