@@ -92,6 +92,11 @@ class TruthConsumer:
                     self.truth.write("unknown_command", command=word)
 
 
+async def consume(truth: Truth) -> None:
+    # The consumer wants a running loop when it is made.
+    await TruthConsumer(truth).run()
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
-    asyncio.run(TruthConsumer(Truth(sys.argv[1:])).run())
+    asyncio.run(consume(Truth(sys.argv[1:])))
