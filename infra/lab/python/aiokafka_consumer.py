@@ -65,6 +65,8 @@ class TruthConsumer:
             self.truth.first_records(batches, self.membership())
             await asyncio.sleep(self._delay_s * sum(map(len, batches.values())))
         self.truth.write("close_start")
+        # The library does not call its listener when it closes, and nothing is read from here on.
+        self.truth.saw("revoked", self._consumer.assignment(), self.membership())
         await self._consumer.stop()
         self.truth.write("closed")
 
