@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rebalance_audit.domain.causes import Cause
+
 WITHIN_MS = 5_000
 """Members hear of it at their next heartbeat, 3 s apart by default; 2 s more for retries and the group's loading."""
 _CLOCKS_MS = 1_000
@@ -39,7 +41,7 @@ class Coincidence:
     @property
     def is_told(self) -> bool:
         """The trigger itself names the coordinator's move."""
-        return self.of_coordinator and self.trigger == "coordinator_failover"
+        return self.of_coordinator and self.trigger == Cause.COORDINATOR_FAILOVER
 
 
 def coincidences(

@@ -11,7 +11,7 @@ from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalanc
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep
 
 __all__ = [
-    "Cause",
+    "CauseShare",
     "Check",
     "Cluster",
     "ConnectTask",
@@ -86,7 +86,7 @@ class Fleet:
     """Rebalances whose cost nobody knows."""
     partition_seconds: float | None
     task_seconds: float | None
-    causes: tuple[Cause, ...]
+    causes: tuple[CauseShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class CauseShare:
     trigger: str
     rebalance_count: int
     resource_seconds: float | None

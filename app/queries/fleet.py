@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from app.answers.rows import Cause, Cluster, Fleet, Headline, Span, State
+from app.answers.rows import CauseShare, Cluster, Fleet, Headline, Span, State
 from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
 
 
@@ -126,4 +126,4 @@ class FleetQuestions(Tables):
             """,
             (span.from_ms, span.to_ms),
         )
-        return Fleet(**row, causes=tuple(Cause(**c) for c in causes))
+        return Fleet(**row, causes=tuple(CauseShare(**c) for c in causes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from app.answers.rows import Cause, Group, Span
+from app.answers.rows import CauseShare, Group, Span
 from app.queries.tables import AT, COUNTED, Tables
 
 SPARK_BUCKETS = 24
@@ -89,7 +89,7 @@ class GroupQuestions(Tables):
             (cluster_id, group_id, span.from_ms, span.to_ms),
         )
 
-    def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[Cause]:
+    def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[CauseShare]:
         """Causes of the group's rebalances, the commonest first, each with the client it was mostly about."""
         rows = self.rows(
             f"""
@@ -110,4 +110,4 @@ class GroupQuestions(Tables):
             """,
             (cluster_id, group_id, span.from_ms, span.to_ms),
         )
-        return [Cause(**row) for row in rows]
+        return [CauseShare(**row) for row in rows]

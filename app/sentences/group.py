@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from app import words
-from app.answers.rows import Cause, Span
+from app.answers.rows import CauseShare, Span
 from app.sentences.fleet import normal_work
 from app.words import Html, fill
 
 
-def mostly(cause: Cause) -> str | None:
+def mostly(cause: CauseShare) -> str | None:
     """How far one client stands behind a cause; None where none does."""
     if cause.client is None or cause.client_count * 2 <= cause.rebalance_count:
         return None
@@ -21,7 +21,7 @@ def mostly(cause: Cause) -> str | None:
     return "always" if cause.rebalance_count > 1 else "namely"
 
 
-def group(rebalances: pd.DataFrame, causes: Sequence[Cause], unit: str, span: Span) -> Html:
+def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, span: Span) -> Html:
     """How many rebalances, why, and what they cost."""
     length = words.duration(span.length_ms)
     if not len(rebalances):
@@ -39,7 +39,7 @@ def group(rebalances: pd.DataFrame, causes: Sequence[Cause], unit: str, span: Sp
     return words.join(parts, " ")
 
 
-def _why(causes: Sequence[Cause]) -> Html:
+def _why(causes: Sequence[CauseShare]) -> Html:
     said = []
     for cause in causes[:3]:
         share = mostly(cause)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from app import words
 from app.answers.rows import Member, Movement, Rebalance
 from app.words import Html, fill
+from rebalance_audit.domain.causes import Cause
 
 
 def known_as(member: Member) -> str:
@@ -85,7 +86,7 @@ def how_wrong(window_ms: float, pause_ms: float) -> str:
 
 def _beginning(found: Rebalance) -> Html:
     detail = words.visible(found.trigger_detail).rstrip(".") if found.trigger_detail else ""
-    if found.trigger == "unknown":
+    if found.trigger == Cause.UNKNOWN:
         return fill(
             "Why it began is not known: no evidence names the cause.{more}", more=f" Seen: {detail}." if detail else ""
         )

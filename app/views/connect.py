@@ -7,6 +7,7 @@ from app import charts, page, panels, sentences, words
 from app.answers.rows import ConnectTask, Rebalance, is_by_design
 from app.charts import bars
 from app.words import Html, fill
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, Touched, connector_changes
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 
@@ -136,7 +137,7 @@ def _prices(rounds: list[Rebalance]) -> list[str | Html]:
 
 
 def _why(rounds: list[Rebalance]) -> Html:
-    of_config = [r.trigger_detail for r in rounds if r.trigger == "connect_config_changed" and r.trigger_detail]
+    of_config = [r.trigger_detail for r in rounds if r.trigger == Cause.CONNECT_CONFIG_CHANGED and r.trigger_detail]
     said = list(dict.fromkeys(words.visible(text) for text in of_config))
     return fill(": {said}", said="; ".join(said[:3])) if said else Html("")
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import charts, page, panels, sentences, words
 from app.answers import coincidence
-from app.answers.rows import Cause, Group, Span
+from app.answers.rows import CauseShare, Group, Span
 from app.charts import bars
 from app.charts.bars import Row
 from app.words import Html, fill
@@ -33,7 +33,7 @@ def state_line(g: Group) -> Html:
     )
 
 
-def cause_rows(causes: list[Cause], unit: str) -> list[Row]:
+def cause_rows(causes: list[CauseShare], unit: str) -> list[Row]:
     rows = []
     for c in causes:
         share = sentences.mostly(c)

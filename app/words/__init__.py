@@ -7,7 +7,6 @@ characters drawn), cut in the middle, and escaped for where it is going: `Html` 
 from app.words.foreign import Html, assignor, code, cut, fill, join, markdown, name, natural, resources, visible
 from app.words.kafka import (
     FAMILIES,
-    FAMILY,
     FAMILY_SIGN,
     FAMILY_WORDS,
     MODE_WORDS,
@@ -16,7 +15,6 @@ from app.words.kafka import (
     STATE_WORDS,
     TIER_SENTENCES,
     TIER_WORDS,
-    TRIGGER_WORDS,
     because,
     family,
     number_of,
@@ -31,7 +29,6 @@ from app.words.times import ago, clock, instant, minute, utc_in, when, zone
 __all__ = [
     "ELECTION_WORDS",
     "FAMILIES",
-    "FAMILY",
     "FAMILY_SIGN",
     "FAMILY_WORDS",
     "MODE_WORDS",
@@ -42,7 +39,6 @@ __all__ = [
     "STATE_WORDS",
     "TIER_SENTENCES",
     "TIER_WORDS",
-    "TRIGGER_WORDS",
     "Html",
     "ago",
     "assignor",

@@ -4,82 +4,9 @@ from __future__ import annotations
 
 from app.words.foreign import name
 from app.words.numbers import count
+from rebalance_audit.domain.causes import Cause, Family, cause_of, phrase_of
 
-TRIGGER_WORDS = {
-    "member_joined": "a member joined",
-    "member_left": "a member left",
-    "member_session_expired": "a member vanished (session expired)",
-    "member_poll_timeout": "a member processed for too long (poll timeout)",
-    "member_dropped_at_rebalance_timeout": "a member did not rejoin in time and was dropped",
-    "member_sync_timeout": "a member did not sync in time",
-    "subscription_changed": "a subscription changed",
-    "topic_metadata_changed": "topics or partitions changed",
-    "leader_rejoined": "the leader rejoined",
-    "client_requested": "a client asked for it",
-    "static_member_replaced": "a static member came back",
-    "static_member_expired": "a static member stayed away",
-    "group_emptied": "the last member left",
-    "coordinator_failover": "the coordinator moved",
-    "group_converted": "the group changed its protocol",
-    "member_removed_by_admin": "an administrator removed a member",
-    "cooperative_follow_up": "second round of a cooperative change",
-    "streams_probing": "Streams probing",
-    "streams_follow_up": "Streams follow-up",
-    "streams_topology_changed": "the Streams topology changed",
-    "share_state_initialized": "share state was initialised",
-    "connect_worker_joined": "a worker joined",
-    "connect_worker_left": "a worker left",
-    "connect_config_changed": "a connector's configuration changed",
-    "connect_delay_expired": "the scheduled delay ended",
-    "connect_revocation_follow_up": "follow-up of a revocation",
-    "connect_assignment_failed": "the assignment failed",
-    "assignor_changed": "the assignor changed",
-    "append_failed": "the group record could not be written",
-    "unknown": "not known: no evidence names the cause",
-}
-
-_ROUNDS = {
-    "cooperative_follow_up": "the second round of a cooperative change",
-    "streams_probing": "a probe of Streams",
-    "streams_follow_up": "the follow-up of a Streams change",
-    "connect_revocation_follow_up": "the follow-up of a revocation",
-}
-"""Triggers that are no event but a round of the protocol."""
-
-FAMILIES = ("failure", "departure", "arrival", "configuration", "protocol", "unknown")
-_FAMILY_OF = {
-    "arrival": ("member_joined", "static_member_replaced", "connect_worker_joined"),
-    "departure": ("member_left", "group_emptied", "member_removed_by_admin", "connect_worker_left"),
-    "failure": (
-        "member_session_expired",
-        "member_poll_timeout",
-        "member_dropped_at_rebalance_timeout",
-        "member_sync_timeout",
-        "static_member_expired",
-        "coordinator_failover",
-        "connect_assignment_failed",
-        "append_failed",
-    ),
-    "configuration": (
-        "subscription_changed",
-        "topic_metadata_changed",
-        "leader_rejoined",
-        "client_requested",
-        "group_converted",
-        "streams_topology_changed",
-        "connect_config_changed",
-        "assignor_changed",
-    ),
-    "protocol": (
-        "cooperative_follow_up",
-        "streams_probing",
-        "streams_follow_up",
-        "share_state_initialized",
-        "connect_delay_expired",
-        "connect_revocation_follow_up",
-    ),
-}
-FAMILY = {trigger: family for family, triggers in _FAMILY_OF.items() for trigger in triggers}
+FAMILIES = tuple(Family)
 FAMILY_WORDS = {
     "failure": "failure",
     "departure": "departure",
@@ -139,20 +66,19 @@ STATE_WORDS = {
 
 
 def trigger(value: str) -> str:
-    return TRIGGER_WORDS.get(value, name(value))
+    return name(phrase_of(value))
 
 
 def because(value: str) -> str:
     """The cause as the end of a sentence: `because a member joined`, `as Streams probing`."""
-    if value == "unknown":
+    cause = cause_of(value)
+    if cause is Cause.UNKNOWN:
         return "for a cause not known"
-    if value in _ROUNDS:
-        return f"as {_ROUNDS[value]}"
-    return f"because {trigger(value)}"
+    return f"{'as' if cause.facts.is_round else 'because'} {cause.facts.phrase}"
 
 
 def family(value: str) -> str:
-    return FAMILY.get(value, "unknown")
+    return cause_of(value).facts.family
 
 
 def number_of(generation_id: int | None, group_epoch: int | None, rewrite_seq: int = 0) -> str:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from rebalance_audit.domain.causes import Cause
+
 from . import configs
 from .clients import (
     Client,
@@ -289,7 +291,7 @@ class Driver:
             name = worker_name(worker)
             self._present[group].append(name)
             self._note("found running", name)
-            self.expect(group, "connect_worker_joined", [name])
+            self.expect(group, Cause.CONNECT_WORKER_JOINED, [name])
         return group
 
     def connector(self, name: str, tasks: int, topic: str, **options: str | int) -> None:
@@ -298,7 +300,7 @@ class Driver:
         put_connector(self.cluster.worker_url(worker), name, tasks=tasks, topic=topic, **options)
         self.connectors[name] = tasks
         for changed in (f"connector {name}", f"tasks of {name}"):
-            self.expect(self.cluster.connect_group, "connect_config_changed", [], note=changed)
+            self.expect(self.cluster.connect_group, Cause.CONNECT_CONFIG_CHANGED, [], note=changed)
 
     def worker_joins(self, worker: int) -> None:
         name = worker_name(worker)

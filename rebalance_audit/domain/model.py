@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from rebalance_audit.domain.causes import Cause, cause_of
 from rebalance_audit.domain.frozen import changed as changed
 from rebalance_audit.domain.frozen import quick
 
@@ -347,7 +348,7 @@ class GroupEvidence:
 class Trigger:
     """One cause met while a rebalance was prepared."""
 
-    trigger: str
+    trigger: Cause
     tier: str
     members: tuple[str, ...] = ()
     """Member ids."""
@@ -465,7 +466,7 @@ class Rebalance:
     assigned_at_ms: int | None = None
     ended_at_ms: int | None = None
     broker_window_ms: int | None = None
-    trigger: str = "unknown"
+    trigger: Cause = Cause.UNKNOWN
     trigger_tier: str = "unknown"
     trigger_detail: str | None = None
     triggers: tuple[Trigger, ...] = ()
@@ -552,6 +553,8 @@ _NESTED: dict[str, dict[str, type]] = {
     "Movement": {"stop_marks": Mark, "resume_marks": Mark},
 }
 
+_CAUSES = {"Rebalance": ("trigger",), "Trigger": ("trigger",)}
+
 
 def to_row(thing: Rebalance | Movement | Member | ConnectTask | Finding) -> dict[str, Any]:
     """The thing as a table row: plain dicts, tuples and texts."""
@@ -570,6 +573,7 @@ def _row(thing: Any) -> dict[str, Any]:
 def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
     """The thing of a table row; columns it does not have are left out, lists become tuples."""
     nested = _NESTED.get(kind.__name__, {})
+    causes = _CAUSES.get(kind.__name__, ())
     values: dict[str, Any] = {}
     for f in fields(kind):  # type: ignore[arg-type]
         if f.name not in row:
@@ -577,6 +581,8 @@ def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
         value = row[f.name]
         if f.name in nested:
             value = tuple(from_row(nested[f.name], item) for item in value or ())
+        elif f.name in causes:
+            value = cause_of(value)
         elif isinstance(value, list):
             value = tuple(value)
         values[f.name] = value

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.causes import Cause
+
 SCHEMA_VERSION = 1
 """Of the warehouse as a whole. A reader refuses a warehouse with a greater number."""
 
@@ -16,15 +18,7 @@ REBALANCE_KINDS = ("rebalance", "static_rewrite")
 MODES = ("eager", "cooperative", "incremental", "server", "unknown")
 TIERS = ("recorded", "logged", "inferred", "unknown")
 MOVEMENT_KINDS = ("moved", "returned", "assigned", "revoked", "restarted")
-TRIGGERS = (
-    "member_joined", "member_left", "member_session_expired", "member_poll_timeout",
-    "member_dropped_at_rebalance_timeout", "member_sync_timeout", "subscription_changed", "topic_metadata_changed",
-    "leader_rejoined", "client_requested", "static_member_replaced", "static_member_expired", "group_emptied",
-    "coordinator_failover", "group_converted", "member_removed_by_admin", "cooperative_follow_up", "streams_probing",
-    "streams_follow_up", "streams_topology_changed", "share_state_initialized", "connect_worker_joined",
-    "connect_worker_left", "connect_config_changed", "connect_delay_expired", "connect_revocation_follow_up",
-    "connect_assignment_failed", "assignor_changed", "append_failed", "unknown",
-)  # fmt: skip
+TRIGGERS = tuple(Cause)
 SEVERITIES = ("info", "warning", "critical")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.detect.wording import TRIGGER_WORDS, clock, counted, duration, shown
+from rebalance_audit.domain.causes import phrase_of
+from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
 from rebalance_audit.reports.read import Report
 
 _OUTCOME_WORDS = {
@@ -85,7 +86,7 @@ def counts(count: int, expected_count: int) -> str:
 
 
 def cause(trigger: str | None) -> str:
-    return "" if trigger is None else TRIGGER_WORDS.get(trigger, trigger)
+    return "" if trigger is None else phrase_of(trigger)
 
 
 def milliseconds(value: float | None) -> str:

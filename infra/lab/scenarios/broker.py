@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.lab.driver import Driver
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import scenario
 
@@ -13,7 +14,7 @@ def _three_members(driver: Driver, group: str, topic: str) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("c1", "c2", "c3"):
         driver.join(name, group, [topic])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
 
 
@@ -25,9 +26,9 @@ def coordinator_killed(driver: Driver) -> None:
     broker = driver.coordinator_killed(group)
     driver.rest(20)
     driver.settle(group)
-    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.expect_if_seen(group, Cause.TOPIC_METADATA_CHANGED, [], or_trigger=Cause.LEADER_REJOINED)
     driver.leave("c3")
-    driver.expect(group, "member_left", ["c3"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["c3"])
     driver.settle(group)
     driver.broker_returns(broker)
 
@@ -43,12 +44,12 @@ def coordinator_killed_while_preparing(driver: Driver) -> None:
     driver.wait_for("c1", "revoked_start")
     driver.tell("c1", "revoke_delay 0")
     broker = driver.coordinator_killed(group)
-    driver.expect(group, "member_joined", ["c4"], outcome="failed", members=[])
+    driver.expect(group, Cause.MEMBER_JOINED, ["c4"], outcome="failed", members=[])
     # c4's wish to join is what both brokers were busy with; records show nothing but that.
-    driver.expect(group, "coordinator_failover", [], number=4, or_trigger="member_joined")
+    driver.expect(group, Cause.COORDINATOR_FAILOVER, [], number=4, or_trigger=Cause.MEMBER_JOINED)
     driver.rest(30)
     driver.settle(group)
-    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.expect_if_seen(group, Cause.TOPIC_METADATA_CHANGED, [], or_trigger=Cause.LEADER_REJOINED)
     driver.broker_returns(broker)
 
 
@@ -60,9 +61,9 @@ def offsets_leader_moved(driver: Driver) -> None:
     driver.coordinator_moved(group)
     driver.rest(12)
     driver.settle(group)
-    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.expect_if_seen(group, Cause.TOPIC_METADATA_CHANGED, [], or_trigger=Cause.LEADER_REJOINED)
     driver.leave("c2")
-    driver.expect(group, "member_left", ["c2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["c2"])
     driver.settle(group)
 
 
@@ -74,7 +75,7 @@ def broker_restart(driver: Driver) -> None:
     driver.broker_restarts(1)
     driver.rest(15)
     driver.settle(group)
-    driver.expect_if_seen(group, "topic_metadata_changed", [], or_trigger="leader_rejoined")
+    driver.expect_if_seen(group, Cause.TOPIC_METADATA_CHANGED, [], or_trigger=Cause.LEADER_REJOINED)
     driver.leave("c2")
-    driver.expect(group, "member_left", ["c2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["c2"])
     driver.settle(group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.lab.driver import Driver
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import scenario
 
@@ -16,13 +17,13 @@ def session_expiry_frozen(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("f1", "f2", "f3"):
         driver.join(name, group, ["frozen"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.freeze("f3")
-    driver.expect(group, "member_session_expired", ["f3"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["f3"])
     driver.settle(group)
     driver.thaw("f3")
-    driver.expect(group, "member_joined", ["f3"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["f3"])
     driver.settle(group)
 
 
@@ -36,14 +37,14 @@ def dropped_at_rebalance_timeout(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("e1", "e2"):
         driver.join(name, group, ["dropped"], session_timeout_ms=30_000, max_poll_interval_ms=8000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.freeze("e2")
     driver.join("e3", group, ["dropped"], session_timeout_ms=30_000, max_poll_interval_ms=8000)
-    driver.expect(group, "member_joined", ["e3"], also=[["member_dropped_at_rebalance_timeout", "e2"]])
+    driver.expect(group, Cause.MEMBER_JOINED, ["e3"], also=[[Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "e2"]])
     driver.settle(group)
     driver.thaw("e2")
-    driver.expect(group, "member_joined", ["e2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["e2"])
     driver.settle(group)
 
 
@@ -56,14 +57,14 @@ def slow_revoker(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("v1", "v2"):
         driver.join(name, group, ["slow"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.tell("v1", "revoke_delay 5000")
     driver.join("v3", group, ["slow"])
-    driver.expect(group, "member_joined", ["v3"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["v3"])
     driver.settle(group)
     driver.leave("v2")
-    driver.expect(group, "member_left", ["v2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["v2"])
     driver.settle(group)
 
 
@@ -76,13 +77,13 @@ def static_restart_late(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("l1", "l2"):
         driver.join(name, group, ["late"], group_instance_id=f"{name}-instance")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("l2")
-    driver.expect(group, "static_member_expired", ["l2"])
+    driver.expect(group, Cause.STATIC_MEMBER_EXPIRED, ["l2"])
     driver.settle(group)
     driver.join("l2", group, ["late"], group_instance_id="l2-instance")
-    driver.expect(group, "member_joined", ["l2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["l2"])
     driver.settle(group)
 
 
@@ -96,10 +97,10 @@ def duplicate_instance_id(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("i1", "i2"):
         driver.join(name, group, ["twins"], group_instance_id=f"{name}-instance", session_timeout_ms=20_000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.join("i3", group, ["twins"], group_instance_id="i2-instance", session_timeout_ms=20_000)
-    driver.expect(group, "static_member_replaced", ["i3"], kind="static_rewrite", members=["i1", "i3"])
+    driver.expect(group, Cause.STATIC_MEMBER_REPLACED, ["i3"], kind="static_rewrite", members=["i1", "i3"])
     # The coordinator keeps the client id of the member whose place is taken: i3 is in no record and no line.
     driver.known_as("i3", "i2")
     driver.fails("i2")
@@ -115,12 +116,12 @@ def rolling_deploy_static(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("d1", "d2", "d3"):
         driver.join(name, group, ["calm"], group_instance_id=f"{name}-instance", session_timeout_ms=30_000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     for name in ("d1", "d2", "d3"):
         driver.leave(name)
         driver.join(name, group, ["calm"], group_instance_id=f"{name}-instance", session_timeout_ms=30_000)
-        driver.expect(group, "static_member_replaced", [name], kind="static_rewrite")
+        driver.expect(group, Cause.STATIC_MEMBER_REPLACED, [name], kind="static_rewrite")
         driver.settle(group)
 
 
@@ -133,13 +134,13 @@ def subscription_change(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("u1", "u2"):
         driver.join(name, group, ["news"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.subscribe("u2", ["news", "mail"])
-    driver.expect(group, "subscription_changed", ["u2"])
+    driver.expect(group, Cause.SUBSCRIPTION_CHANGED, ["u2"])
     driver.settle(group)
     driver.tell("u1", "enforce")
-    driver.expect(group, "client_requested", ["u1"])
+    driver.expect(group, Cause.CLIENT_REQUESTED, ["u1"])
     driver.rest(5)
     driver.settle(group)
 
@@ -153,10 +154,10 @@ def partition_count_change(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("g1", "g2"):
         driver.join(name, group, ["grower"], metadata_max_age_ms=3000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.more_partitions("grower", 6)
-    driver.expect(group, "topic_metadata_changed", ["g1"])
+    driver.expect(group, Cause.TOPIC_METADATA_CHANGED, ["g1"])
     driver.settle(group)
 
 
@@ -169,13 +170,13 @@ def pattern_subscription(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("n1", "n2"):
         driver.join(name, group, [r"pattern:events\..*"], metadata_max_age_ms=3000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.later_topic("events.b", 2)
     # Whichever member refreshes its metadata first, and whatever it calls it.
-    driver.expect(group, "topic_metadata_changed", [], or_trigger="subscription_changed")
+    driver.expect(group, Cause.TOPIC_METADATA_CHANGED, [], or_trigger=Cause.SUBSCRIPTION_CHANGED)
     driver.settle(group)
-    while driver.expect_if_seen(group, "subscription_changed", [], or_trigger="topic_metadata_changed"):
+    while driver.expect_if_seen(group, Cause.SUBSCRIPTION_CHANGED, [], or_trigger=Cause.TOPIC_METADATA_CHANGED):
         pass
 
 
@@ -188,24 +189,24 @@ def two_bounce_upgrade(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("b1", "b2"):
         driver.join(name, group, ["upgrade"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     for name in ("b1", "b2"):
         driver.leave(name)
-        driver.expect(group, "member_left", [name])
+        driver.expect(group, Cause.MEMBER_LEFT, [name])
         driver.settle(group)
         driver.join(name, group, ["upgrade"], assignor="cooperative-sticky,range")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     # A member that still offers range works eagerly whatever is elected.
     for name, mode in (("b1", "eager"), ("b2", "cooperative")):
         driver.leave(name)
-        driver.expect(group, "member_left", [name], mode=mode)
+        driver.expect(group, Cause.MEMBER_LEFT, [name], mode=mode)
         driver.settle(group)
         driver.join(name, group, ["upgrade"], assignor="cooperative-sticky")
-        driver.expect(group, "member_joined", [name], mode=mode)
+        driver.expect(group, Cause.MEMBER_JOINED, [name], mode=mode)
         if mode == "cooperative":
-            driver.expect(group, "cooperative_follow_up", ["b1"], mode=mode)
+            driver.expect(group, Cause.COOPERATIVE_FOLLOW_UP, ["b1"], mode=mode)
         driver.settle(group)
 
 
@@ -219,13 +220,13 @@ def no_auto_commit(driver: Driver) -> None:
     for name in ("h1", "h2", "h3"):
         driver.join(name, group, ["byhand"], enable_auto_commit="false")
         driver.tell(name, "commit 3000")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("h2")
-    driver.expect(group, "member_left", ["h2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["h2"])
     driver.settle(group)
     driver.kill("h3")
-    driver.expect(group, "member_session_expired", ["h3"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["h3"])
     driver.settle(group)
 
 
@@ -238,13 +239,13 @@ def never_commits(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="roundrobin")
     for name in ("q1", "q2", "q3"):
         driver.join(name, group, ["silent"], enable_auto_commit="false")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("q2")
-    driver.expect(group, "member_left", ["q2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["q2"])
     driver.settle(group)
     driver.kill("q3")
-    driver.expect(group, "member_session_expired", ["q3"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["q3"])
     driver.settle(group)
 
 
@@ -259,10 +260,10 @@ def transactional_commits(driver: Driver) -> None:
     options = {"enable_auto_commit": "false", "lab_output_topic": "receipts"}
     for name in ("t1", "t2"):
         driver.join(name, group, ["payments"], library="librdkafka", **options)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("t2")
-    driver.expect(group, "member_left", ["t2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["t2"])
     driver.settle(group)
 
 
@@ -275,15 +276,15 @@ def superseded_generation(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name, options in (("x1", {"assignor": "slow range", "lab_assign_delay_ms": 9000}), ("x2", {})):
         driver.join(name, group, ["overtaken"], **options)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.join("x3", group, ["overtaken"], library="librdkafka")
     driver.wait_for("x1", "revoked_end")
     driver.wait_for("x2", "revoked_end")
     driver.rest(1.5)
-    driver.expect(group, "member_joined", ["x3"], outcome="superseded", members=[])
+    driver.expect(group, Cause.MEMBER_JOINED, ["x3"], outcome="superseded", members=[])
     driver.join("x4", group, ["overtaken"], library="librdkafka")
-    driver.expect(group, "member_joined", ["x4"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["x4"])
     driver.settle(group)
 
 
@@ -295,14 +296,14 @@ def group_deleted(driver: Driver) -> None:
     driver.produce()
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     driver.join("z1", group, ["phoenix"])
-    driver.expect(group, "member_joined", ["z1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["z1"])
     driver.settle(group)
     driver.leave("z1")
-    driver.expect(group, "member_left", ["z1"], outcome="emptied")
+    driver.expect(group, Cause.MEMBER_LEFT, ["z1"], outcome="emptied")
     driver.delete_group(group)
     driver.rest(2)
     driver.join("z2", group, ["phoenix"])
-    driver.expect(group, "member_joined", ["z2"], number=1)
+    driver.expect(group, Cause.MEMBER_JOINED, ["z2"], number=1)
     driver.settle(group)
 
 
@@ -323,17 +324,17 @@ def hostile_names(driver: Driver) -> None:
     markup = "<script>alert('1')</script>\"; drop table x --"
     driver.group(markup, group_type="classic", mode="eager", assignor="range")
     driver.join("v1", "victim-app", ["victims"])
-    driver.expect("victim-app", "member_joined", ["v1"])
+    driver.expect("victim-app", Cause.MEMBER_JOINED, ["v1"])
     driver.settle("victim-app")
     driver.join("a1", FORGED, ["markup"], client_id="=cmd|' /C calc'!A0\n<b>bold</b>")
-    driver.expect(FORGED, "member_joined", ["a1"])
+    driver.expect(FORGED, Cause.MEMBER_JOINED, ["a1"])
     driver.settle(FORGED)
     driver.join("m1", markup, ["markup"], client_id='"><img src=x onerror=alert(1)>')
-    driver.expect(markup, "member_joined", ["m1"])
+    driver.expect(markup, Cause.MEMBER_JOINED, ["m1"])
     driver.settle(markup)
     driver.join("v2", "victim-app", ["victims"])
-    driver.expect("victim-app", "member_joined", ["v2"])
+    driver.expect("victim-app", Cause.MEMBER_JOINED, ["v2"])
     driver.settle("victim-app")
     driver.leave("a1")
-    driver.expect(FORGED, "member_left", ["a1"], outcome="emptied")
+    driver.expect(FORGED, Cause.MEMBER_LEFT, ["a1"], outcome="emptied")
     driver.settle(markup)

@@ -15,6 +15,7 @@ from infra.lab.cluster import worker_name
 from infra.lab.configs import Settings, version_key
 from infra.lab.driver import Driver
 from infra.lab.processes import now_ms
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import scenario
 
@@ -77,13 +78,13 @@ class Workers:
         put_connector(url, name, tasks=tasks, topic="events", **options)
         self.driver.connectors[name] = tasks
         facts = {"mode": mode, "assignor": assignor} if mode is not None else {}
-        self.expect("connect_config_changed", note=f"tasks of {name}", **facts)
+        self.expect(Cause.CONNECT_CONFIG_CHANGED, note=f"tasks of {name}", **facts)
 
     def delete(self, name: str) -> None:
         self.ask("delete", "DELETE", f"connectors/{name}", name)
         del self.driver.connectors[name]
-        self.expect("connect_config_changed", note=f"connector {name}")
-        self.expect("connect_revocation_follow_up")
+        self.expect(Cause.CONNECT_CONFIG_CHANGED, note=f"connector {name}")
+        self.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
 
 
 @scenario(connect_workers=3, worker_properties=LONG_DELAY)
@@ -92,11 +93,11 @@ def connect_bounce_within_delay(driver: Driver) -> None:
     to it when the delay ends. Nothing else moves."""
     workers = Workers(driver)
     driver.worker_stopped(3)
-    workers.expect("connect_worker_left", [3])
+    workers.expect(Cause.CONNECT_WORKER_LEFT, [3])
     driver.rest(5)
     workers.returns(3)
-    workers.expect("connect_worker_joined", [3])
-    workers.expect("connect_delay_expired")
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [3])
+    workers.expect(Cause.CONNECT_DELAY_EXPIRED)
     driver.settle_connect()
 
 
@@ -107,18 +108,18 @@ def connect_rolling_bounce(driver: Driver) -> None:
     workers = Workers(driver)
     for worker in (3, 2):
         driver.worker_stopped(worker)
-        workers.expect("connect_worker_left", [worker])
+        workers.expect(Cause.CONNECT_WORKER_LEFT, [worker])
         driver.rest(3)
         workers.returns(worker)
-        workers.expect("connect_worker_joined", [worker])
-        workers.expect("connect_delay_expired")
+        workers.expect(Cause.CONNECT_WORKER_JOINED, [worker])
+        workers.expect(Cause.CONNECT_DELAY_EXPIRED)
         driver.settle_connect()
     driver.worker_stopped(1)
-    workers.expect("connect_worker_left", [1])
+    workers.expect(Cause.CONNECT_WORKER_LEFT, [1])
     driver.rest(8)
     workers.returns(1)
-    workers.expect("connect_worker_joined", [1])
-    workers.expect("connect_revocation_follow_up")
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [1])
+    workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
     driver.settle_connect()
 
 
@@ -127,11 +128,11 @@ def connect_leader_killed(driver: Driver) -> None:
     """The leader is killed: the new one remembers nothing, so its tasks are handed out at once. Then it is back."""
     workers = Workers(driver)
     driver.worker_killed(1)
-    workers.expect("member_session_expired", [1])
+    workers.expect(Cause.MEMBER_SESSION_EXPIRED, [1])
     driver.settle_connect()
     workers.returns(1)
-    workers.expect("connect_worker_joined", [1])
-    workers.expect("connect_revocation_follow_up")
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [1])
+    workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
     driver.settle_connect()
 
 
@@ -140,13 +141,13 @@ def connect_eager(driver: Driver) -> None:
     """Two workers with connect.protocol=eager: one leaves and is back, then it is killed. Each round stops it all."""
     workers = Workers(driver, mode="eager", assignor="default")
     driver.worker_stopped(2)
-    workers.expect("connect_worker_left", [2])
+    workers.expect(Cause.CONNECT_WORKER_LEFT, [2])
     driver.settle_connect()
     workers.returns(2)
-    workers.expect("connect_worker_joined", [2])
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [2])
     driver.settle_connect()
     driver.worker_killed(2)
-    workers.expect("member_session_expired", [2])
+    workers.expect(Cause.MEMBER_SESSION_EXPIRED, [2])
     driver.settle_connect()
 
 
@@ -160,7 +161,7 @@ def connect_one_eager_worker(driver: Driver) -> None:
     with (cluster.folder / "etc/worker-3.properties").open("a") as settings:
         settings.write("\nconnect.protocol=eager\n")
     workers.returns(3)
-    workers.expect("connect_worker_joined", [3], mode="eager", assignor="default")
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [3], mode="eager", assignor="default")
     driver.rest(15)
     workers.reconfigure("alpha", 3, stop_ms=7, mode="eager", assignor="default")
     driver.rest(15)
@@ -174,7 +175,7 @@ def connect_connector_life(driver: Driver) -> None:
     workers.reconfigure("alpha", 4)
     driver.settle_connect()
     workers.reconfigure("alpha", 2)
-    workers.expect("connect_revocation_follow_up")
+    workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
     driver.settle_connect()
     workers.reconfigure("alpha", 2, stop_ms=7)
     driver.settle_connect()
@@ -186,11 +187,11 @@ def connect_connector_life(driver: Driver) -> None:
     driver.rest(4)
     if version_key(driver.cluster.version) >= (3, 5):
         workers.ask("stop", "PUT", "connectors/alpha/stop", "alpha")
-        workers.expect("connect_config_changed", note="target state of alpha")
-        workers.expect("connect_revocation_follow_up")
+        workers.expect(Cause.CONNECT_CONFIG_CHANGED, note="target state of alpha")
+        workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
         driver.rest(8)
         workers.ask("resume", "PUT", "connectors/alpha/resume", "alpha")
-        workers.expect("connect_config_changed", note="tasks of alpha")
+        workers.expect(Cause.CONNECT_CONFIG_CHANGED, note="tasks of alpha")
         driver.settle_connect()
     workers.delete("beta")
     driver.rest(8)
@@ -212,13 +213,13 @@ def connect_worker_frozen(driver: Driver) -> None:
     others. Then it goes on, and they run twice until it learns that it is no member any more."""
     workers = Workers(driver)
     workers.freeze(3)
-    workers.expect("member_session_expired", [3])
-    workers.expect("connect_delay_expired")
+    workers.expect(Cause.MEMBER_SESSION_EXPIRED, [3])
+    workers.expect(Cause.CONNECT_DELAY_EXPIRED)
     driver.settle_connect()
     workers.thaw(3)
-    workers.expect("connect_worker_joined", [3])
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [3])
     driver.rest(5)
-    workers.expect("connect_revocation_follow_up")
+    workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
     driver.settle_connect()
 
 
@@ -231,8 +232,8 @@ def connect_many_tasks(driver: Driver) -> None:
         driver.connector(f"c-{number}", 10, "events")
         driver.settle_connect(quiet_s=3)
     driver.worker_killed(3)
-    workers.expect("member_session_expired", [3])
-    workers.expect("connect_delay_expired")
+    workers.expect(Cause.MEMBER_SESSION_EXPIRED, [3])
+    workers.expect(Cause.CONNECT_DELAY_EXPIRED)
     driver.settle_connect()
     workers.delete("c-9")
     driver.rest(8)
@@ -244,7 +245,7 @@ def connect_without_delay(driver: Driver) -> None:
     is not handed out at all (KAFKA-15693)."""
     workers = Workers(driver)
     driver.worker_killed(3)
-    workers.expect("member_session_expired", [3])
+    workers.expect(Cause.MEMBER_SESSION_EXPIRED, [3])
     if version_key(driver.cluster.version) < (3, 7):
         driver.rest(30)
     else:
@@ -260,10 +261,10 @@ def connect_revoking_rounds(driver: Driver) -> None:
         driver.connector(name, 5, "events", stop_ms=4000)
         driver.settle_connect()
     driver.worker_joins(2)
-    workers.expect("connect_worker_joined", [2])
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [2])
     driver.rest(2)
     driver.worker_joins(3)
-    workers.expect("connect_worker_joined", [3], or_trigger="connect_revocation_follow_up")
-    workers.expect("connect_delay_expired")
-    workers.expect("connect_revocation_follow_up")
+    workers.expect(Cause.CONNECT_WORKER_JOINED, [3], or_trigger=Cause.CONNECT_REVOCATION_FOLLOW_UP)
+    workers.expect(Cause.CONNECT_DELAY_EXPIRED)
+    workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
     driver.settle_connect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.lab.clients import kip848_settings
 from infra.lab.configs import version_key
 from infra.lab.driver import Driver
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import KIP848_BROKER, scenario
 
@@ -19,7 +20,7 @@ def _two_members(driver: Driver, group: str, topic: str, **settings: str | int) 
     driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=_first_epoch(driver))
     for name in ("k1", "k2"):
         driver.join(name, group, [topic], settings=kip848_settings(**settings))
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
 
 
@@ -31,8 +32,8 @@ def kip848_poll_timeout(driver: Driver) -> None:
     _two_members(driver, group, "idle", max_poll_interval_ms=8000)
     driver.rest(8)  # so that it has been seen to commit every five seconds
     driver.tell("k2", "stall 25000")
-    driver.expect(group, "member_poll_timeout", ["k2"], members=["k1"])
-    driver.expect(group, "member_joined", ["k2"])
+    driver.expect(group, Cause.MEMBER_POLL_TIMEOUT, ["k2"], members=["k1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["k2"])
     driver.rest(27)
     driver.settle(group)
 
@@ -45,15 +46,15 @@ def kip848_fenced_revoking(driver: Driver) -> None:
     _two_members(driver, group, "fenced", max_poll_interval_ms=8000)
     driver.tell("k2", "revoke_delay 5000")
     driver.join("k3", group, ["fenced"], settings=kip848_settings(max_poll_interval_ms=8000))
-    driver.expect(group, "member_joined", ["k3"], outcome="superseded", members=["k1", "k2", "k3"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["k3"], outcome="superseded", members=["k1", "k2", "k3"])
     driver.wait_for("k2", "revoked_start")
     driver.freeze("k2")
-    driver.expect(group, "member_dropped_at_rebalance_timeout", ["k2"])
+    driver.expect(group, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, ["k2"])
     driver.rest(9)
     driver.settle(group)
     driver.thaw("k2")
     driver.tell("k2", "revoke_delay 0")
-    driver.expect(group, "member_joined", ["k2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["k2"])
     driver.settle(group)
 
 
@@ -67,15 +68,15 @@ def kip848_static_restart(driver: Driver) -> None:
     driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=_first_epoch(driver))
     for name in ("s1", "s2"):
         driver.join(name, group, ["fixed"], settings=kip848_settings(group_instance_id=f"{name}-instance"))
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("s2")
     driver.rest(2)
     driver.join("s2", group, ["fixed"], settings=kip848_settings(group_instance_id="s2-instance"))
-    driver.expect(group, "static_member_replaced", ["s2"], kind="static_rewrite")
+    driver.expect(group, Cause.STATIC_MEMBER_REPLACED, ["s2"], kind="static_rewrite")
     driver.settle(group)
     driver.leave("s2")
-    driver.expect(group, "static_member_expired", ["s2"])
+    driver.expect(group, Cause.STATIC_MEMBER_EXPIRED, ["s2"])
     driver.settle(group)
 
 
@@ -88,8 +89,8 @@ def kip848_pattern(driver: Driver) -> None:
     driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=_first_epoch(driver))
     for name in ("r1", "r2"):
         driver.join(name, group, [r"broker-pattern:audit\..*"], settings=kip848_settings())
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.later_topic("audit.b", 2)
-    driver.expect(group, "topic_metadata_changed", [])
+    driver.expect(group, Cause.TOPIC_METADATA_CHANGED, [])
     driver.settle(group)

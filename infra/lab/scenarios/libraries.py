@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from infra.lab.driver import Driver
 from infra.lab.programs import LIBRARIES
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import scenario
 
@@ -45,7 +46,7 @@ def _begin(driver: Driver, library: str, *, assignor: str | None = None, partiti
 def _join(driver: Driver, library: str, name: str, **options: str | int) -> None:
     group = f"{library}-app"
     driver.join(name, group, ["orders"], library=library, **options)
-    driver.expect(group, "member_joined", [name])
+    driver.expect(group, Cause.MEMBER_JOINED, [name])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -55,10 +56,10 @@ def join_leave_kill(driver: Driver, library: str) -> None:
     for name in ("m1", "m2", "m3"):
         _join(driver, library, name)
     driver.leave("m2")
-    driver.expect(group, "member_left", ["m2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
     driver.kill("m3")
-    driver.expect(group, "member_session_expired", ["m3"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["m3"])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -73,11 +74,11 @@ def silent_close(driver: Driver, library: str) -> None:
     driver.fall_silent()
     driver.rest(16)
     driver.leave("m2")
-    driver.expect(group, "member_left", ["m2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
     driver.rest(8)
     driver.leave("m1")
-    driver.expect(group, "member_left", ["m1"], outcome="emptied")
+    driver.expect(group, Cause.MEMBER_LEFT, ["m1"], outcome="emptied")
     driver.rest(2)
 
 
@@ -88,7 +89,7 @@ def rolling_deploy(driver: Driver, library: str) -> None:
         _join(driver, library, name)
     for name in ("m1", "m2"):
         driver.leave(name)
-        driver.expect(group, "member_left", [name])
+        driver.expect(group, Cause.MEMBER_LEFT, [name])
         driver.settle(group, quiet_s=QUIET_S)
         _join(driver, library, name)
 
@@ -102,7 +103,7 @@ def static_restart(driver: Driver, library: str) -> None:
     driver.leave("m2")
     driver.rest(1)
     driver.join("m2", group, ["orders"], library=library, **options["m2"])
-    driver.expect(group, "static_member_replaced", ["m2"], kind="static_rewrite")
+    driver.expect(group, Cause.STATIC_MEMBER_REPLACED, ["m2"], kind="static_rewrite")
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -111,11 +112,11 @@ def scale_up(driver: Driver, library: str) -> None:
     group = _begin(driver, library, assignor="cooperative-sticky")
     _join(driver, library, "m1")
     driver.join("m2", group, ["orders"], library=library)
-    driver.expect(group, "member_joined", ["m2"])
-    driver.expect(group, "cooperative_follow_up", ["m1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["m2"])
+    driver.expect(group, Cause.COOPERATIVE_FOLLOW_UP, ["m1"])
     driver.settle(group, quiet_s=QUIET_S)
     driver.leave("m1")
-    driver.expect(group, "member_left", ["m1"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["m1"])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -148,9 +149,9 @@ def kafkajs_slow_handler(driver: Driver) -> None:
     for name in ("m1", "m2"):
         _join(driver, "kafkajs", name)
     driver.tell("m2", "stall 16000")
-    driver.expect(group, "member_session_expired", ["m2"], members=["m1"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["m2"], members=["m1"])
     driver.rest(18)
-    driver.expect(group, "member_joined", ["m2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -161,9 +162,9 @@ def aiokafka_blocked_loop(driver: Driver) -> None:
     for name in ("m1", "m2"):
         _join(driver, "aiokafka", name)
     driver.tell("m2", "block 16000")
-    driver.expect(group, "member_session_expired", ["m2"], members=["m1"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["m2"], members=["m1"])
     driver.rest(18)
-    driver.expect(group, "member_joined", ["m2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -173,9 +174,9 @@ def poll_timeout(driver: Driver, library: str) -> None:
     for name in ("m1", "m2"):
         _join(driver, library, name, max_poll_interval_ms=8000)
     driver.tell("m2", "stall 16000")
-    driver.expect(group, "member_poll_timeout", ["m2"], members=["m1"])
+    driver.expect(group, Cause.MEMBER_POLL_TIMEOUT, ["m2"], members=["m1"])
     driver.rest(18)
-    driver.expect(group, "member_joined", ["m2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -195,10 +196,14 @@ def stuck_with_a_joiner(driver: Driver, library: str) -> None:
     driver.wait_for("m2", "stall_start")
     driver.join("m3", group, ["orders"], library=library, **options)
     driver.expect(
-        group, "member_joined", ["m3"], also=[["member_dropped_at_rebalance_timeout", "m2"]], members=["m1", "m3"]
+        group,
+        Cause.MEMBER_JOINED,
+        ["m3"],
+        also=[[Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "m2"]],
+        members=["m1", "m3"],
     )
     driver.wait_for("m2", "stall_end")
-    driver.expect(group, "member_joined", ["m2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
 
 
@@ -216,7 +221,7 @@ def stuck_alone(driver: Driver, library: str) -> None:
     driver.wait_for("m2", "stall_end")
     driver.rest(8)
     driver.leave("m2")
-    driver.expect(group, "member_left", ["m2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["m2"])
     driver.settle(group, quiet_s=QUIET_S)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.lab.driver import Driver
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import scenario
 
@@ -16,19 +17,19 @@ def admin_removal(driver: Driver) -> None:
     driver.produce()
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     driver.join("a1", group, ["removed"])
-    driver.expect(group, "member_joined", ["a1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["a1"])
     driver.settle(group)
     driver.join("a2", group, ["removed"], group_instance_id="a2-instance", session_timeout_ms=60_000)
-    driver.expect(group, "member_joined", ["a2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["a2"])
     driver.settle(group)
     driver.leave("a2")
     driver.rest(3)
     driver.remove_members(group, "a2-instance")
-    driver.expect(group, "member_removed_by_admin", ["a2"])
+    driver.expect(group, Cause.MEMBER_REMOVED_BY_ADMIN, ["a2"])
     driver.settle(group)
     driver.remove_members(group)
-    driver.expect(group, "member_removed_by_admin", ["a1"], outcome="emptied", members=[])
-    driver.expect(group, "member_joined", ["a1"])
+    driver.expect(group, Cause.MEMBER_REMOVED_BY_ADMIN, ["a1"], outcome="emptied", members=[])
+    driver.expect(group, Cause.MEMBER_JOINED, ["a1"])
     driver.wait_for("a1", "assigned_end")
     driver.settle(group)
 
@@ -46,7 +47,7 @@ def static_assignor_change(driver: Driver) -> None:
             name, group, ["reassigned"], assignor="range,roundrobin",
             group_instance_id=f"{name}-instance", session_timeout_ms=30_000,
         )  # fmt: skip
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     for name, assignor in (("n1", "range,roundrobin"), ("n2", "roundrobin")):
         driver.leave(name)
@@ -55,9 +56,9 @@ def static_assignor_change(driver: Driver) -> None:
             group_instance_id=f"{name}-instance", session_timeout_ms=30_000,
         )  # fmt: skip
         if name == "n1":
-            driver.expect(group, "static_member_replaced", [name], kind="static_rewrite")
+            driver.expect(group, Cause.STATIC_MEMBER_REPLACED, [name], kind="static_rewrite")
         else:
-            driver.expect(group, "assignor_changed", [name])
+            driver.expect(group, Cause.ASSIGNOR_CHANGED, [name])
         driver.settle(group)
 
 
@@ -71,20 +72,20 @@ def sync_timeout(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     timeouts = {"session_timeout_ms": 30_000, "max_poll_interval_ms": 8000}
     driver.join("y1", group, ["unsynced"], assignor="slow range", lab_assign_delay_ms=5000, **timeouts)
-    driver.expect(group, "member_joined", ["y1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["y1"])
     driver.settle(group)
     driver.join("y2", group, ["unsynced"], **timeouts)
-    driver.expect(group, "member_joined", ["y2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["y2"])
     driver.settle(group)
     driver.join("y3", group, ["unsynced"], **timeouts)
     driver.wait_for("y1", "revoked_end")
     driver.wait_for("y2", "revoked_end")
     driver.rest(1.5)
-    driver.expect(group, "member_joined", ["y3"], outcome="superseded", members=[])
+    driver.expect(group, Cause.MEMBER_JOINED, ["y3"], outcome="superseded", members=[])
     driver.freeze("y1")
-    driver.expect(group, "member_sync_timeout", ["y1"])
+    driver.expect(group, Cause.MEMBER_SYNC_TIMEOUT, ["y1"])
     driver.rest(10)
     driver.settle(group)
     driver.thaw("y1")
-    driver.expect(group, "member_joined", ["y1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["y1"])
     driver.settle(group)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from infra.lab.clients import kip848_settings, streams_settings
 from infra.lab.configs import version_key
 from infra.lab.driver import Driver
+from rebalance_audit.domain.causes import Cause
 
 from .scenario import KIP848_BROKER, scenario
 
@@ -19,18 +20,18 @@ def group_conversion(driver: Driver) -> None:
     driver.group(group, group_type="mixed", mode="eager", assignor="range")
     for name in ("o1", "o2"):
         driver.join(name, group, ["convert"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.expect(
-        group, "group_converted", [], number=2, mode="server", members=["o1", "o2"], group_type="consumer"
+        group, Cause.GROUP_CONVERTED, [], number=2, mode="server", members=["o1", "o2"], group_type="consumer"
     )  # the same number on the other side
     driver.join("k3", group, ["convert"], settings=kip848_settings())
-    driver.expect(group, "member_joined", ["k3"], mode="server", group_type="consumer")
+    driver.expect(group, Cause.MEMBER_JOINED, ["k3"], mode="server", group_type="consumer")
     driver.settle(group)
     driver.leave("k3")
     # The group converts back as it stands, with the number it has, and then rebalances for the member that left.
-    driver.expect(group, "group_converted", [], number=3, members=["o1", "o2"], group_type="classic")
-    driver.expect(group, "member_left", ["k3"])
+    driver.expect(group, Cause.GROUP_CONVERTED, [], number=3, members=["o1", "o2"], group_type="classic")
+    driver.expect(group, Cause.MEMBER_LEFT, ["k3"])
     driver.settle(group)
 
 
@@ -43,16 +44,16 @@ def kip848_slow_revocation(driver: Driver) -> None:
     first = 2 if version_key(driver.cluster.version) >= (4, 3) else 1
     driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=first)
     driver.join("k1", group, ["stuck"], settings=kip848_settings())
-    driver.expect(group, "member_joined", ["k1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["k1"])
     driver.settle(group)
     driver.tell("k1", "revoke_delay 12000")
     driver.join("k2", group, ["stuck"], settings=kip848_settings())
-    driver.expect(group, "member_joined", ["k2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["k2"])
     driver.wait_for("k1", "revoked_end")
     driver.settle(group)
     driver.tell("k1", "revoke_delay 0")
     driver.leave("k2")
-    driver.expect(group, "member_left", ["k2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["k2"])
     driver.settle(group)
 
 
@@ -65,15 +66,15 @@ def share_group(driver: Driver) -> None:
     driver.group(group, group_type="share", mode="server", assignor="simple", first_number=2)
     settings: dict[str, str | int] = {}
     driver.join("s1", group, ["shared"], settings=settings, library="share")
-    driver.expect(group, "member_joined", ["s1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["s1"])
     driver.rest(12)
     # The state of the partitions is initialised some seconds later, with an epoch of its own.
-    driver.expect(group, "share_state_initialized", [])
+    driver.expect(group, Cause.SHARE_STATE_INITIALIZED, [])
     driver.join("s2", group, ["shared"], settings=settings, library="share")
-    driver.expect(group, "member_joined", ["s2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["s2"])
     driver.rest(12)
     driver.leave("s1")
-    driver.expect(group, "member_left", ["s1"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["s1"])
     driver.rest(12)
 
 
@@ -87,10 +88,10 @@ def streams_protocol(driver: Driver) -> None:
     settings = {"group.protocol": "streams", "num.stream.threads": 1, "state.dir": "data/streams"}
     for name in ("w1", "w2"):
         driver.join(name, group, ["flow"], settings=settings | {"state.dir": f"data/{name}"}, library="streams")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("w1")
-    driver.expect(group, "member_left", ["w1"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["w1"])
     driver.settle(group)
 
 
@@ -105,13 +106,13 @@ def streams_scale_out(driver: Driver) -> None:
     for name in ("w1", "w2"):
         settings = streams_settings(state_dir=f"data/{name}")
         driver.join(name, group, ["scale"], settings=settings, library="streams")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         if name == "w2":
             # Either name: a consumer that gave something up joins again by itself, and the assignor had told it to.
-            driver.expect(group, "streams_follow_up", ["w1"], or_trigger="cooperative_follow_up")
+            driver.expect(group, Cause.STREAMS_FOLLOW_UP, ["w1"], or_trigger=Cause.COOPERATIVE_FOLLOW_UP)
         driver.settle(group)
     driver.leave("w1")
-    driver.expect(group, "member_session_expired", ["w1"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["w1"])
     driver.settle(group)
 
 
@@ -125,14 +126,14 @@ def streams_probing(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="cooperative", assignor="stream")
     more = {"lab_stateful": "true", "acceptable_recovery_lag": 20, "probing_rebalance_interval_ms": 60_000}
     driver.join("w1", group, ["probe"], settings=streams_settings(state_dir="data/w1", **more), library="streams")
-    driver.expect(group, "member_joined", ["w1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["w1"])
     driver.settle(group)
     driver.rest(25)
     driver.join("w2", group, ["probe"], settings=streams_settings(state_dir="data/w2", **more), library="streams")
-    driver.expect(group, "member_joined", ["w2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["w2"])
     driver.rest(75)
-    driver.expect(group, "streams_probing", ["w1"])
-    driver.expect(group, "streams_follow_up", ["w1"], or_trigger="cooperative_follow_up")
+    driver.expect(group, Cause.STREAMS_PROBING, ["w1"])
+    driver.expect(group, Cause.STREAMS_FOLLOW_UP, ["w1"], or_trigger=Cause.COOPERATIVE_FOLLOW_UP)
     driver.settle(group)
 
 
@@ -148,13 +149,13 @@ def streams_standby(driver: Driver) -> None:
     for name in ("w1", "w2"):
         settings = streams_settings(state_dir=f"data/{name}", **more)
         driver.join(name, group, ["copied"], settings=settings, library="streams")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         if name == "w2":
-            driver.expect(group, "streams_follow_up", ["w1"], or_trigger="cooperative_follow_up")
+            driver.expect(group, Cause.STREAMS_FOLLOW_UP, ["w1"], or_trigger=Cause.COOPERATIVE_FOLLOW_UP)
         driver.settle(group)
     driver.rest(10)
     driver.leave("w1")
-    driver.expect(group, "member_session_expired", ["w1"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["w1"])
     driver.settle(group)
 
 
@@ -169,14 +170,14 @@ def share_group_of_many(driver: Driver) -> None:
     settings: dict[str, str | int] = {}
     for name in ("s1", "s2", "s3"):
         driver.join(name, group, ["few"], settings=settings, library="share")
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.rest(10)
         if name == "s1":
-            driver.expect(group, "share_state_initialized", [])
+            driver.expect(group, Cause.SHARE_STATE_INITIALIZED, [])
             driver.rest(4)
     driver.leave("s2")
-    driver.expect(group, "member_left", ["s2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["s2"])
     driver.rest(8)
     driver.kill("s3")
-    driver.expect(group, "member_session_expired", ["s3"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["s3"])
     driver.rest(55)

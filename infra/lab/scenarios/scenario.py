@@ -16,6 +16,7 @@ from infra.lab.cluster import Cluster, remove_run_folder
 from infra.lab.configs import Settings, version_key
 from infra.lab.driver import Driver
 from infra.lab.processes import LabError
+from rebalance_audit.domain.causes import Cause
 
 Script = Callable[[Driver], None]
 
@@ -117,22 +118,22 @@ def eager_join_leave_kill(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("c1", "c2", "c3"):
         driver.join(name, group, ["orders"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.join("r1", group, ["orders"], library="librdkafka")
-    driver.expect(group, "member_joined", ["r1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["r1"])
     driver.settle(group)
     driver.leave("c2")
-    driver.expect(group, "member_left", ["c2"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["c2"])
     driver.settle(group)
     driver.kill("c3")
-    driver.expect(group, "member_session_expired", ["c3"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["c3"])
     driver.settle(group)
     driver.leave("r1")
-    driver.expect(group, "member_left", ["r1"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["r1"])
     driver.settle(group)
     driver.leave("c1")
-    driver.expect(group, "member_left", ["c1"], outcome="emptied")
+    driver.expect(group, Cause.MEMBER_LEFT, ["c1"], outcome="emptied")
     driver.rest(3)
 
 
@@ -144,18 +145,18 @@ def cooperative_scale_up(driver: Driver) -> None:
     driver.produce()
     driver.group(group, group_type="classic", mode="cooperative", assignor="cooperative-sticky")
     driver.join("c1", group, ["payments"])
-    driver.expect(group, "member_joined", ["c1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["c1"])
     driver.settle(group)
     driver.join("c2", group, ["payments"])
-    driver.expect(group, "member_joined", ["c2"])
-    driver.expect(group, "cooperative_follow_up", ["c1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["c2"])
+    driver.expect(group, Cause.COOPERATIVE_FOLLOW_UP, ["c1"])
     driver.settle(group)
     driver.join("c3", group, ["payments"])
-    driver.expect(group, "member_joined", ["c3"])
-    driver.expect(group, "cooperative_follow_up", ["c1", "c2"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["c3"])
+    driver.expect(group, Cause.COOPERATIVE_FOLLOW_UP, ["c1", "c2"])
     driver.settle(group)
     driver.leave("c1")
-    driver.expect(group, "member_left", ["c1"], note="with room enough: no follow-up")
+    driver.expect(group, Cause.MEMBER_LEFT, ["c1"], note="with room enough: no follow-up")
     driver.settle(group)
 
 
@@ -168,8 +169,8 @@ def connect_worker_joins(driver: Driver) -> None:
         driver.connector(name, 4, "events")
         driver.settle_connect()
     driver.worker_joins(2)
-    driver.expect(group, "connect_worker_joined", ["worker-2"])
-    driver.expect(group, "connect_revocation_follow_up", ["worker-1"])
+    driver.expect(group, Cause.CONNECT_WORKER_JOINED, ["worker-2"])
+    driver.expect(group, Cause.CONNECT_REVOCATION_FOLLOW_UP, ["worker-1"])
     driver.settle_connect()
 
 
@@ -182,8 +183,8 @@ def connect_worker_lost(driver: Driver) -> None:
         driver.connector(name, 4, "events")
         driver.settle_connect()
     driver.worker_killed(3)
-    driver.expect(group, "member_session_expired", ["worker-3"])
-    driver.expect(group, "connect_delay_expired", [])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["worker-3"])
+    driver.expect(group, Cause.CONNECT_DELAY_EXPIRED, [])
     driver.settle_connect()
 
 
@@ -211,13 +212,13 @@ def kip848_join_leave(driver: Driver) -> None:
     driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=first)
     for name, library in (("k1", "java"), ("k2", "java"), ("k3", "librdkafka")):
         driver.join(name, group, ["clicks"], library=library, settings=kip848_settings())
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("k1")
-    driver.expect(group, "member_left", ["k1"])
+    driver.expect(group, Cause.MEMBER_LEFT, ["k1"])
     driver.settle(group)
     driver.kill("k2")
-    driver.expect(group, "member_session_expired", ["k2"])
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["k2"])
     driver.settle(group)
 
 
@@ -231,15 +232,15 @@ def static_restart(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("s1", "s2"):
         driver.join(name, group, ["billing"], group_instance_id=f"{name}-instance", session_timeout_ms=20_000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.leave("s2")
     driver.rest(1)
     driver.join("s2", group, ["billing"], group_instance_id="s2-instance", session_timeout_ms=20_000)
-    driver.expect(group, "static_member_replaced", ["s2"], kind="static_rewrite")
+    driver.expect(group, Cause.STATIC_MEMBER_REPLACED, ["s2"], kind="static_rewrite")
     driver.settle(group)
     driver.leave("s2")
-    driver.expect(group, "static_member_expired", ["s2"])
+    driver.expect(group, Cause.STATIC_MEMBER_EXPIRED, ["s2"])
     driver.settle(group)
 
 
@@ -252,11 +253,11 @@ def poll_timeout(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("p1", "p2"):
         driver.join(name, group, ["reports"], max_poll_interval_ms=8000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     driver.tell("p2", "stall 20000")
-    driver.expect(group, "member_poll_timeout", ["p2"], members=["p1"])
-    driver.expect(group, "member_joined", ["p2"])
+    driver.expect(group, Cause.MEMBER_POLL_TIMEOUT, ["p2"], members=["p1"])
+    driver.expect(group, Cause.MEMBER_JOINED, ["p2"])
     driver.rest(22)
     driver.settle(group)
 
@@ -270,12 +271,12 @@ def storm(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("w1", "w2", "w3"):
         driver.join(name, group, ["stormy"], max_poll_interval_ms=6000)
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     for _ in range(6):
         driver.tell("w3", "stall 12000")
-        driver.expect(group, "member_poll_timeout", ["w3"], members=["w1", "w2"])
-        driver.expect(group, "member_joined", ["w3"])
+        driver.expect(group, Cause.MEMBER_POLL_TIMEOUT, ["w3"], members=["w1", "w2"])
+        driver.expect(group, Cause.MEMBER_JOINED, ["w3"])
         driver.rest(13)
         driver.settle(group, quiet_s=3)
 
@@ -289,14 +290,14 @@ def rolling_deploy(driver: Driver) -> None:
     driver.group(group, group_type="classic", mode="eager", assignor="range")
     for name in ("d1", "d2", "d3"):
         driver.join(name, group, ["deploys"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
     for name in ("d1", "d2", "d3"):
         driver.leave(name)
-        driver.expect(group, "member_left", [name])
+        driver.expect(group, Cause.MEMBER_LEFT, [name])
         driver.settle(group)
         driver.join(name, group, ["deploys"])
-        driver.expect(group, "member_joined", [name])
+        driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rebalance_audit.domain.causes import FOLLOW_UPS
 from rebalance_audit.domain.detect.history import History, Spell, Step, clusters, label, refs_of
-from rebalance_audit.domain.detect.storm import FOLLOW_UPS
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed
 from rebalance_audit.domain.model import Finding, Member, Rebalance
 

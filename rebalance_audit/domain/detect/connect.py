@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, Step, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
@@ -198,7 +199,7 @@ def failing_rounds(history: History) -> list[Finding]:
     failing: list[Step] = []
     for step in history.attempts:
         r = step.rebalance
-        is_follower = "connect_assignment_failed" in {r.trigger, *(t.trigger for t in r.triggers)}
+        is_follower = Cause.CONNECT_ASSIGNMENT_FAILED in {r.trigger, *(t.trigger for t in r.triggers)}
         # The round that failed is the one; where it is not in evidence, the one that it made necessary tells of it.
         if r.connect_error or (is_follower and not (failing and failing[-1].index == step.index - 1)):
             failing.append(step)
@@ -210,7 +211,7 @@ def failing_rounds(history: History) -> list[Finding]:
             for s in history.attempts
             if s.index in after
             for t in s.rebalance.triggers
-            if t.trigger == "connect_assignment_failed"
+            if t.trigger == Cause.CONNECT_ASSIGNMENT_FAILED
         ]
         found += history.finding(
             "CN005",
@@ -223,6 +224,6 @@ def failing_rounds(history: History) -> list[Finding]:
             detail=shown(details[0], 300) if details and details[0] else None,
             numbers={"round_count": len(part)},
             advice="See whether every worker can read the config topic to its end; restart the worker that is behind.",
-            evidence=refs_of(part, "connect_assignment_failed"),
+            evidence=refs_of(part, Cause.CONNECT_ASSIGNMENT_FAILED),
         )
     return found

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, Identity, Step, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
@@ -147,14 +148,14 @@ def session_expiry(history: History) -> list[Finding]:
     Info only for Streams on the classic protocol, whose clients close without leaving.
     """
     found: list[Finding] = []
-    for incident in _incidents(history, _departures(history, "member_session_expired")):
+    for incident in _incidents(history, _departures(history, Cause.MEMBER_SESSION_EXPIRED)):
         timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
         silent_for = f"its session timeout of {duration(max(timeouts))}" if timeouts else "its whole session timeout"
         is_streams = all(d.step.rebalance.assignor == "stream" for d in incident)
         found += _departure_finding(
             history,
             "RB007",
-            "member_session_expired",
+            Cause.MEMBER_SESSION_EXPIRED,
             incident,
             did=f"vanished without leaving (no heartbeat for {silent_for})",
             severity="info" if is_streams else "warning",
@@ -188,7 +189,7 @@ def poll_timeout(history: History) -> list[Finding]:
     Silent for members that close, vanish, or are dropped while they should re-join (RB008).
     """
     found: list[Finding] = []
-    for incident in _incidents(history, _departures(history, "member_poll_timeout")):
+    for incident in _incidents(history, _departures(history, Cause.MEMBER_POLL_TIMEOUT)):
         first_type = incident[0].step.rebalance.protocol_type
         intervals = [m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None]
         interval = f" of {duration(max(intervals))}" if intervals and first_type == "consumer" else ""
@@ -201,7 +202,7 @@ def poll_timeout(history: History) -> list[Finding]:
         found += _departure_finding(
             history,
             "RB006",
-            "member_poll_timeout",
+            Cause.MEMBER_POLL_TIMEOUT,
             incident,
             did=f"took longer between two polls than its max.poll.interval.ms{interval}",
             severity="warning",
@@ -222,8 +223,8 @@ def dropped_member(history: History) -> list[Finding]:
     """
     found: list[Finding] = []
     for trigger, did in (
-        ("member_dropped_at_rebalance_timeout", "did not re-join before the rebalance timeout"),
-        ("member_sync_timeout", "did not fetch its assignment before the rebalance timeout"),
+        (Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "did not re-join before the rebalance timeout"),
+        (Cause.MEMBER_SYNC_TIMEOUT, "did not fetch its assignment before the rebalance timeout"),
     ):
         for incident in _incidents(history, _departures(history, trigger)):
             windows = [w for d in incident if (w := d.step.rebalance.broker_window_ms) is not None]
@@ -256,13 +257,13 @@ def static_membership(history: History) -> list[Finding]:
     Silent for a static member that restarts within its session timeout: that is what static membership is for.
     """
     found: list[Finding] = []
-    for incident in _incidents(history, _departures(history, "static_member_expired")):
+    for incident in _incidents(history, _departures(history, Cause.STATIC_MEMBER_EXPIRED)):
         timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
         limit = f" of {duration(max(timeouts))}" if timeouts else ""
         found += _departure_finding(
             history,
             "RB009",
-            "static_member_expired",
+            Cause.STATIC_MEMBER_EXPIRED,
             incident,
             did=f"(static) did not come back within its session timeout{limit}",
             severity="warning",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from rebalance_audit.domain.causes import ARRIVALS, DEPARTURES, Cause
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance
@@ -108,7 +109,7 @@ class History:
         return any(
             identity(self.member(m)) == who
             for t in step.rebalance.triggers
-            if t.trigger == "member_poll_timeout"
+            if t.trigger == Cause.MEMBER_POLL_TIMEOUT
             for m in t.members
         )
 
@@ -208,20 +209,13 @@ class History:
         came = {m.member_id for m in rebalance.members if m.change in ("joined", "replaced")}
         went = {m.member_id for m in rebalance.members if m.change in ("left", "replaced")}
         for trigger in rebalance.triggers:  # an attempt that was never written has no members of its own
-            if trigger.trigger in _ARRIVALS:
+            if trigger.trigger in ARRIVALS:
                 came.update(trigger.members)
-            elif trigger.trigger in _DEPARTURES:
+            elif trigger.trigger in DEPARTURES:
                 went.update(trigger.members)
         return tuple(identity(self.member(m)) for m in sorted(came)), tuple(
             identity(self.member(m)) for m in sorted(went)
         )
-
-
-_ARRIVALS = frozenset({"member_joined", "connect_worker_joined"})
-_DEPARTURES = frozenset({
-    "member_left", "member_session_expired", "member_poll_timeout", "member_dropped_at_rebalance_timeout",
-    "member_sync_timeout", "static_member_expired", "member_removed_by_admin", "connect_worker_left",
-})  # fmt: skip
 
 
 def identity(member: Member) -> Identity:

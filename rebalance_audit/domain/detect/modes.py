@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from statistics import median
 
+from rebalance_audit.domain.causes import SLOW_BY_DESIGN, Cause
 from rebalance_audit.domain.detect.history import History, Spell, Step, identity, label, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, listed, shown
@@ -14,10 +15,6 @@ from rebalance_audit.domain.model import Finding, Member, Rebalance
 _GENTLE = ("cooperative", "incremental", "server")
 _COOPERATIVE_ASSIGNORS = frozenset({"cooperative-sticky"})
 _SIGMA_PER_MAD = 1.4826
-_DEPARTURES_THAT_WAIT = frozenset({
-    "member_session_expired", "static_member_expired", "member_poll_timeout", "member_dropped_at_rebalance_timeout",
-    "connect_delay_expired",
-})  # fmt: skip
 
 
 def regression(history: History) -> list[Finding]:
@@ -109,7 +106,7 @@ def _pause_regressions(history: History) -> list[Finding]:
 
 def _usual_pause_ms(rebalance: Rebalance) -> float | None:
     """The median pause over what changed hands between members that were there: a member's death is RB007's matter."""
-    if rebalance.trigger in ("group_emptied", "connect_delay_expired"):
+    if rebalance.trigger in (Cause.GROUP_EMPTIED, Cause.CONNECT_DELAY_EXPIRED):
         return None
     gone = {m.member_id for m in rebalance.members if m.change == "left"}
     pauses = [
@@ -120,7 +117,7 @@ def _usual_pause_ms(rebalance: Rebalance) -> float | None:
     if pauses:
         return float(median(pauses))
     causes = {rebalance.trigger, *(t.trigger for t in rebalance.triggers)}
-    if rebalance.movements or causes & _DEPARTURES_THAT_WAIT or rebalance.pause_estimate_ms is None:
+    if rebalance.movements or causes & SLOW_BY_DESIGN or rebalance.pause_estimate_ms is None:
         return None
     return float(max(rebalance.pause_estimate_ms, 0))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, Step, clusters, label, refs_of
 from rebalance_audit.domain.detect.modes import number
-from rebalance_audit.domain.detect.wording import TRIGGER_WORDS, clock, counted, duration, listed
+from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
 from rebalance_audit.domain.model import Finding, Rebalance
 
 
@@ -98,11 +99,11 @@ def coordinator_trouble(history: History) -> list[Finding]:
 
     Silent for failovers that cost no generation.
     """
-    troubled = [s for s in history.attempts if _causes(s.rebalance) & {"coordinator_failover", "append_failed"}]
+    troubled = [s for s in history.attempts if _causes(s.rebalance) & {Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED}]
     found: list[Finding] = []
     for part in clusters(troubled, history.limits.quiet_ms):
-        failed = sum(1 for s in part if "append_failed" in _causes(s.rebalance))
-        cause = "append_failed" if failed else "coordinator_failover"
+        failed = sum(1 for s in part if Cause.APPEND_FAILED in _causes(s.rebalance))
+        cause = Cause.APPEND_FAILED if failed else Cause.COORDINATOR_FAILOVER
         brokers = sorted({b for s in part if (b := s.rebalance.coordinator_broker_id) is not None})
         where = f" (broker {', '.join(str(b) for b in brokers)})" if brokers else ""
         found += history.finding(
@@ -113,11 +114,11 @@ def coordinator_trouble(history: History) -> list[Finding]:
             first_seen_at_ms=part[0].first_at_ms,
             last_seen_at_ms=part[-1].at_ms,
             title=f"{counted(len(part), 'rebalance')} of {history.group} came from its coordinator{where}: "
-            f"{TRIGGER_WORDS[cause]}",
+            f"{cause.facts.phrase}",
             numbers={"rebalance_count": len(part), "append_failed_count": failed, "coordinator_broker_ids": brokers},
             advice="Look at the leaders and in-sync replicas of __consumer_offsets at that time: its members did "
             "nothing.",
-            evidence=refs_of(part, "append_failed", "coordinator_failover"),
+            evidence=refs_of(part, Cause.APPEND_FAILED, Cause.COORDINATOR_FAILOVER),
         )
     return found
 

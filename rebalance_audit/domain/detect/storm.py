@@ -6,41 +6,26 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, phrase_of
 from rebalance_audit.domain.detect.history import History, Identity, Step, refs_of
 from rebalance_audit.domain.detect.limits import Limits
-from rebalance_audit.domain.detect.wording import TRIGGER_WORDS, counted, duration
+from rebalance_audit.domain.detect.wording import counted, duration
 from rebalance_audit.domain.model import Finding
 
-FOLLOW_UPS = frozenset({
-    "cooperative_follow_up", "streams_follow_up", "connect_revocation_follow_up", "connect_delay_expired",
-})  # fmt: skip
-"""Rounds the protocol itself adds to a change; a bounded number of them in a row."""
-
-_MEMBERSHIP = frozenset({
-    "member_joined", "member_left", "member_session_expired", "static_member_expired", "static_member_replaced",
-    "member_removed_by_admin", "connect_worker_joined", "connect_worker_left", "group_emptied",
-})  # fmt: skip
-"""What a deploy looks like, kill -9 and Streams' closing without leaving included."""
-
-_FAULTS = frozenset({
-    "member_poll_timeout", "member_dropped_at_rebalance_timeout", "member_sync_timeout", "append_failed",
-    "connect_assignment_failed",
-})  # fmt: skip
-"""Never part of a healthy deploy, whoever came or went meanwhile."""
-
 _ADVICE = {
-    "member_poll_timeout": "Process less per poll (max.poll.records) or allow more time (max.poll.interval.ms).",
-    "member_session_expired": "Find out why the named members die or freeze: restarts, memory limits, network.",
-    "member_joined": "Find out what restarts the named members, and give members that restart a group.instance.id.",
-    "member_left": "Find out what stops the named members, and give members that restart a group.instance.id.",
-    "leader_rejoined": "Members and partitions did not change: look at the leader client's log and version.",
-    "subscription_changed": "A client keeps sending other subscription data: look at its log and version.",
-    "topic_metadata_changed": "Something keeps creating topics or partitions that this group subscribes to.",
-    "client_requested": "The application calls enforceRebalance: its reason stands in the cause.",
-    "connect_config_changed": "Something keeps writing connector configurations: find the deploy job or operator.",
-    "append_failed": "The offsets topic cannot be written: look at the in-sync replicas of __consumer_offsets.",
-    "coordinator_failover": "The coordinator keeps moving: look at the brokers that lead __consumer_offsets.",
+    Cause.MEMBER_POLL_TIMEOUT: "Process less per poll (max.poll.records) or allow more time (max.poll.interval.ms).",
+    Cause.MEMBER_SESSION_EXPIRED: "Find out why the named members die or freeze: restarts, memory limits, network.",
+    Cause.MEMBER_JOINED: "Find out what restarts the named members, and give members that restart a group.instance.id.",
+    Cause.MEMBER_LEFT: "Find out what stops the named members, and give members that restart a group.instance.id.",
+    Cause.LEADER_REJOINED: "Members and partitions did not change: look at the leader client's log and version.",
+    Cause.SUBSCRIPTION_CHANGED: "A client keeps sending other subscription data: look at its log and version.",
+    Cause.TOPIC_METADATA_CHANGED: "Something keeps creating topics or partitions that this group subscribes to.",
+    Cause.CLIENT_REQUESTED: "The application calls enforceRebalance: its reason stands in the cause.",
+    Cause.CONNECT_CONFIG_CHANGED: "Something keeps writing connector configurations: find the deploy job or operator.",
+    Cause.APPEND_FAILED: "The offsets topic cannot be written: look at the in-sync replicas of __consumer_offsets.",
+    Cause.COORDINATOR_FAILOVER: "The coordinator keeps moving: look at the brokers that lead __consumer_offsets.",
 }
+_BOUNDED_BY_DEPLOY = DEPLOYS | {Cause.CONNECT_CONFIG_CHANGED}
 _ADVICE_OTHERWISE = "Open the group's rebalances, and look at the log of the member named most often."
 
 
@@ -101,20 +86,20 @@ def excuses(history: History) -> dict[int, str | None]:
         if r.trigger in FOLLOW_UPS:
             chain += 1
             if chain <= limits.follow_up_chain:
-                reason = TRIGGER_WORDS[r.trigger]
+                reason = phrase_of(r.trigger)
         else:
             chain = 0
             if r.outcome == "emptied":
                 reason = "nobody was left to wait"
-            elif r.trigger == "streams_probing":
+            elif r.trigger == Cause.STREAMS_PROBING:
                 if last_probing_ms is None or step.at_ms - last_probing_ms >= limits.probing_min_interval_ms:
-                    reason = TRIGGER_WORDS[r.trigger]
+                    reason = phrase_of(r.trigger)
                 last_probing_ms = step.at_ms
             elif r.expected:
                 reason = r.expected_reason or "expected"
-            elif r.trigger in ("share_state_initialized", "group_converted"):
-                reason = TRIGGER_WORDS[r.trigger]
-            elif r.trigger in _MEMBERSHIP | {"connect_config_changed"} and in_budget and not causes & _FAULTS:
+            elif r.trigger in (Cause.SHARE_STATE_INITIALIZED, Cause.GROUP_CONVERTED):
+                reason = phrase_of(r.trigger)
+            elif r.trigger in _BOUNDED_BY_DEPLOY and in_budget and not causes & FAULTS:
                 reason = "a bounded deploy"
         reasons[step.index] = reason
     _judge_missing(history, reasons)
@@ -155,7 +140,7 @@ class _DeployBudget:
                 in_turns = self._turn_count[direction, who] <= allowed
                 in_sum = self._direction_count[direction] <= limits.deploy_turns * self._most_members
                 in_budget = in_budget and in_turns and in_sum
-        if step.rebalance.trigger == "connect_config_changed":
+        if step.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED:
             self._config_changes.append(step.at_ms)
             in_budget = in_budget and len(self._config_changes) <= limits.deploy_config_changes
         return in_budget
@@ -209,7 +194,7 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     limits, steps = history.limits, storm_.steps
     first, last = steps[0], steps[-1]
     total = sum(s.generation_count for s in steps)
-    causes: Counter[str] = Counter()
+    causes: Counter[Cause] = Counter()
     for s in steps:
         causes[s.rebalance.trigger] += s.generation_count
     cause, cause_count = causes.most_common(1)[0]
@@ -239,8 +224,8 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
         first_seen_at_ms=first.first_at_ms,
         last_seen_at_ms=last.at_ms,
         title=f"{history.group} rebalanced {total:,} times in {duration(max(span_ms, 0))} (limit: {limit} in "
-        f"{duration(window_ms)}), {share} of them: {TRIGGER_WORDS.get(cause, cause)}{named}",
-        detail="Causes: " + ", ".join(f"{TRIGGER_WORDS.get(c, c)} {n} ×" for c, n in causes.most_common()) + ". "
+        f"{duration(window_ms)}), {share} of them: {phrase_of(cause)}{named}",
+        detail="Causes: " + ", ".join(f"{phrase_of(c)} {n} ×" for c, n in causes.most_common()) + ". "
         f"At most {counted(storm_.peak_per_minute, 'rebalance')} in one minute.",
         numbers={
             "rebalance_count": total,

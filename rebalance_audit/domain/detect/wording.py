@@ -11,40 +11,6 @@ _VISIBLE_WIDTH = 60
 _NUMBERED = re.compile(r"(.+)-(\d{1,9})\Z", re.DOTALL)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-TRIGGER_WORDS = {
-    "member_joined": "a member joined",
-    "member_left": "a member left",
-    "member_session_expired": "a member vanished",
-    "member_poll_timeout": "a member exceeded max.poll.interval.ms",
-    "member_dropped_at_rebalance_timeout": "a member did not re-join in time",
-    "member_sync_timeout": "a member did not ask for its assignment in time",
-    "subscription_changed": "a member changed its subscription",
-    "topic_metadata_changed": "topics or partitions changed",
-    "leader_rejoined": "the group's leader joined again",
-    "client_requested": "a client asked for it",
-    "static_member_replaced": "a static member came back",
-    "static_member_expired": "a static member did not come back",
-    "group_emptied": "the last member left",
-    "coordinator_failover": "the coordinator moved",
-    "group_converted": "the group changed its protocol",
-    "member_removed_by_admin": "an administrator removed a member",
-    "cooperative_follow_up": "second round of a cooperative change",
-    "streams_probing": "Streams probing for a better balance",
-    "streams_follow_up": "follow-up round of Streams",
-    "streams_topology_changed": "the Streams topology changed",
-    "share_state_initialized": "the share group's state was initialised",
-    "connect_worker_joined": "a worker joined",
-    "connect_worker_left": "a worker left",
-    "connect_config_changed": "a connector's configuration changed",
-    "connect_delay_expired": "Connect's scheduled delay ended",
-    "connect_revocation_follow_up": "second round of a Connect hand-over",
-    "connect_assignment_failed": "a worker's assignment failed",
-    "assignor_changed": "the assignor changed",
-    "append_failed": "the coordinator could not write its record",
-    "unknown": "cause not known",
-}
-"""One phrase per trigger of tables.TRIGGERS; a test holds the two together."""
-
 
 def shown(text: str, width: int = _VISIBLE_WIDTH) -> str:
     """Text from a client, safe on one line: control and invisible characters spelt out, cut in the middle.

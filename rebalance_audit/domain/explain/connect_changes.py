@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.causes import MEMBERSHIP, Cause
 from rebalance_audit.domain.model import Movement, Rebalance
 
-_MEMBERSHIP = frozenset({
-    "connect_worker_joined", "connect_worker_left", "member_session_expired", "member_poll_timeout",
-    "member_dropped_at_rebalance_timeout", "connect_delay_expired",
-})  # fmt: skip
+_WORKERS_CHANGED = MEMBERSHIP | {Cause.CONNECT_DELAY_EXPIRED}
 SAME_CHANGE_MS = 5_000
 """From the generation that knows of a connector to the one that knows its tasks: as long as taskConfigs() takes."""
 _STOOD_STILL = frozenset({"moved", "returned", "restarted"})
@@ -64,7 +62,7 @@ def connector_changes(rebalances: Sequence[Rebalance]) -> tuple[ConnectorChange,
     place = 0
     while place < len(settled):
         rebalance = settled[place]
-        if rebalance.trigger == "connect_config_changed" and rebalance.changed_connectors:
+        if rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED and rebalance.changed_connectors:
             chain = _rounds_of(settled, place)
             found.append(_change(rebalance.changed_connectors, chain))
             place += len(chain)
@@ -77,9 +75,11 @@ def _rounds_of(settled: Sequence[Rebalance], place: int) -> list[Rebalance]:
     """A new connector costs two generations, one for itself and one for its tasks: both are one change."""
     chain = [settled[place]]
     for later in settled[place + 1 :]:
-        is_same = later.changed_connectors == chain[0].changed_connectors and later.trigger == "connect_config_changed"
+        is_same = (
+            later.changed_connectors == chain[0].changed_connectors and later.trigger == Cause.CONNECT_CONFIG_CHANGED
+        )
         is_soon = (_began_ms(later) or 0) - (chain[-1].assigned_at_ms or 0) <= SAME_CHANGE_MS
-        if later.trigger != "connect_revocation_follow_up" and not (is_same and is_soon):
+        if later.trigger != Cause.CONNECT_REVOCATION_FOLLOW_UP and not (is_same and is_soon):
             break
         chain.append(later)
     return chain
@@ -89,7 +89,7 @@ def followed_by(settled: Sequence[Rebalance], place: int) -> list[Rebalance]:
     """The rounds that hand on what was revoked in the one at `place`, and in those after it."""
     found: list[Rebalance] = []
     for rebalance in settled[place + 1 :]:
-        if rebalance.trigger != "connect_revocation_follow_up":
+        if rebalance.trigger != Cause.CONNECT_REVOCATION_FOLLOW_UP:
             break
         found.append(rebalance)
     return found
@@ -105,7 +105,7 @@ def _change(connectors: tuple[str, ...], chain: Sequence[Rebalance]) -> Connecto
         rebalance_ids=tuple(r.rebalance_id for r in chain),
         own=_touched(m for m in stopped if m.connector in connectors),
         others=_touched(m for m in stopped if m.connector not in connectors),
-        is_mixed=any(t.trigger in _MEMBERSHIP for r in chain for t in r.triggers),
+        is_mixed=any(t.trigger in _WORKERS_CHANGED for r in chain for t in r.triggers),
     )
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain import connect_story_words as words
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, connector_changes, followed_by
 from rebalance_audit.domain.model import Member, Movement, Rebalance
@@ -78,7 +79,7 @@ def _story_at(
         return _arrival(settled, place, came)
     if r.connect_error:
         return _told("assignment_failed", [r], (), words.assignment_failed(r)), 1
-    if r.trigger == "connect_config_changed" and r.changed_connectors:
+    if r.trigger == Cause.CONNECT_CONFIG_CHANGED and r.changed_connectors:
         change = changes.get(r.rebalance_id)
         if change is not None:
             chain = list(settled[place : place + len(change.rebalance_ids)])
@@ -128,9 +129,9 @@ def _arrival(settled: Sequence[Rebalance], place: int, came: Sequence[Member]) -
         return _told("eager_round", [r], came, words.eager_round(r, came)), 1
     chain = [r]
     for later in settled[place + 1 :]:
-        is_postponed = later.trigger == "connect_delay_expired" and bool(chain[-1].connect_delay_ms)
+        is_postponed = later.trigger == Cause.CONNECT_DELAY_EXPIRED and bool(chain[-1].connect_delay_ms)
         also_came = _changed(later, "joined") if chain[-1].revoked_count or is_postponed else ()
-        if later.trigger != "connect_revocation_follow_up" and not is_postponed and not also_came:
+        if later.trigger != Cause.CONNECT_REVOCATION_FOLLOW_UP and not is_postponed and not also_came:
             break
         if _changed(later, "left"):
             break

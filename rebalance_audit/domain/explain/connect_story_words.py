@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import label, worker_name
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed, shown
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange
@@ -291,6 +292,6 @@ def _apart(first: Rebalance, later: Rebalance) -> str:
 
 
 def _noticed_late(r: Rebalance) -> str:
-    if "member_session_expired" not in {r.trigger, *(t.trigger for t in r.triggers)}:
+    if Cause.MEMBER_SESSION_EXPIRED not in {r.trigger, *(t.trigger for t in r.triggers)}:
         return ""
     return " That includes the time until the group noticed: a killed worker is missed when its session ends."

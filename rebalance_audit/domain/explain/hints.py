@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from rebalance_audit.domain.causes import PUT_OUT, SPARED_BY_STATIC, Cause
 from rebalance_audit.domain.detect.history import Identity, identity, label
 from rebalance_audit.domain.detect.wording import counted, duration, listed
 from rebalance_audit.domain.explain.rebalance import noun_of
@@ -13,18 +14,12 @@ from rebalance_audit.domain.model import Finding, Rebalance
 _RETURN_WINDOW_MS = 600_000
 """A member back within 10 min was restarted, not replaced: a session timeout of that length is still usable."""
 _WORTH_SAYING_SECONDS = 1.0
-_COMINGS_AND_GOINGS = frozenset({
-    "member_joined", "member_left", "member_session_expired", "connect_worker_joined", "connect_worker_left",
-})  # fmt: skip
-
-_NOT_RESTARTS = frozenset({"member_poll_timeout", "member_dropped_at_rebalance_timeout", "member_sync_timeout"})
-"""Static members lose their place by these as well."""
 
 
 def not_seen_in(rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
     """What the rows themselves show to be missing."""
     notes: list[str] = []
-    unknown = sum(1 for r in rebalances if r.trigger == "unknown" and r.outcome not in ("missing", "emptied"))
+    unknown = sum(1 for r in rebalances if r.trigger == Cause.UNKNOWN and r.outcome not in ("missing", "emptied"))
     if unknown:
         notes.append(
             f"the cause of {counted(unknown, 'rebalance')} (the coordinator's log of that time, given with --logs, "
@@ -73,7 +68,7 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
         at_ms = r.assigned_at_ms if r.assigned_at_ms is not None else r.started_at_ms
         if at_ms is None or r.protocol_type == "connect" or r.group_type not in ("classic", "consumer"):
             continue
-        put_out = {m for t in r.triggers if t.trigger in _NOT_RESTARTS for m in t.members}
+        put_out = {m for t in r.triggers if t.trigger in PUT_OUT for m in t.members}
         for member in r.members:
             who = identity(member)
             if member.group_instance_id is not None or member.member_id in put_out:
@@ -87,7 +82,7 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
                     returns[who] += 1
                     apart_ms.append(away_ms)
                     spared.add(left_in[who])
-                    if r.trigger in _COMINGS_AND_GOINGS:
+                    if r.trigger in SPARED_BY_STATIC:
                         spared.add(r.rebalance_id)
     if not returns:
         return []

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect.history import label, worker_name
-from rebalance_audit.domain.detect.wording import TRIGGER_WORDS, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed, shown
 from rebalance_audit.domain.model import Member, Movement, Rebalance, Trigger
 
 _HAND_OVERS_SHOWN = 12
@@ -29,7 +30,7 @@ _OUTCOME_WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class CauseSentence:
     trigger: str
     text: str
     tier: str
@@ -69,7 +70,7 @@ class RebalanceStory:
     who: str
     cost: str
     """`worst partition 12.31 s`."""
-    causes: tuple[Cause, ...]
+    causes: tuple[CauseSentence, ...]
     notes: tuple[str, ...]
     movements: tuple[HandOver, ...]
     pause_lower_ms: int | None
@@ -97,7 +98,7 @@ def tell(
         number=_numbers(r, before, skipped_until),
         outcome=r.outcome,
         mode=r.mode,
-        cause="not seen" if is_missing else TRIGGER_WORDS.get(r.trigger, r.trigger),
+        cause="not seen" if is_missing else phrase_of(r.trigger),
         who=who,
         cost=cost,
         causes=() if is_missing else tuple(_cause(t, r) for t in r.triggers),
@@ -160,10 +161,10 @@ def _number(rebalance: Rebalance) -> int | None:
     return rebalance.generation_id if rebalance.generation_id is not None else rebalance.group_epoch
 
 
-def _cause(trigger: Trigger, r: Rebalance) -> Cause:
+def _cause(trigger: Trigger, r: Rebalance) -> CauseSentence:
     here = {m.member_id: m for m in r.members}
     members = [here.get(i) or Member(member_id=i) for i in trigger.members]
-    return Cause(
+    return CauseSentence(
         trigger=trigger.trigger, text=_sentence(trigger, members, r), tier=trigger.tier, evidence=trigger.evidence
     )
 
@@ -172,33 +173,33 @@ def _sentence(trigger: Trigger, members: Sequence[Member], r: Rebalance) -> str:
     who = listed([label(m) for m in members], most=4)
     detail = shown(trigger.detail, 120) if trigger.detail and not _SAYS_NOTHING.search(trigger.detail) else ""
     if not who:
-        words = TRIGGER_WORDS.get(trigger.trigger, trigger.trigger)
+        words = phrase_of(trigger.trigger)
         return f"{words} ({detail})" if detail and detail not in words else words
     session = _longest([m.session_timeout_ms for m in members])
     interval = _longest([m.rebalance_timeout_ms for m in members])
     match trigger.trigger:
-        case "member_session_expired":
+        case Cause.MEMBER_SESSION_EXPIRED:
             return f"{who} sent no heartbeat for its session timeout{session}"
-        case "static_member_expired":
+        case Cause.STATIC_MEMBER_EXPIRED:
             return f"{who}, static, did not come back within its session timeout{session}"
-        case "member_poll_timeout" if r.protocol_type != "connect":
+        case Cause.MEMBER_POLL_TIMEOUT if r.protocol_type != "connect":
             return f"{who} took longer between two polls than max.poll.interval.ms{interval}"
-        case "member_dropped_at_rebalance_timeout":
+        case Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT:
             return f"{who} did not re-join before the rebalance timeout{interval}"
-        case "member_sync_timeout":
+        case Cause.MEMBER_SYNC_TIMEOUT:
             return f"{who} did not fetch its assignment before the rebalance timeout{interval}"
-        case "member_joined" | "connect_worker_joined":
+        case Cause.MEMBER_JOINED | Cause.CONNECT_WORKER_JOINED:
             return f"{who} joined" + (f" ({detail})" if detail else "")
-        case "member_left" | "connect_worker_left":
+        case Cause.MEMBER_LEFT | Cause.CONNECT_WORKER_LEFT:
             return f"{who} left" + (f" ({detail})" if detail else "")
-        case "subscription_changed":
+        case Cause.SUBSCRIPTION_CHANGED:
             return f"{who} changed its subscription" + (f" ({detail})" if detail else "")
-        case "member_removed_by_admin":
+        case Cause.MEMBER_REMOVED_BY_ADMIN:
             return f"{who} was removed by an administrator"
-        case "static_member_replaced":
+        case Cause.STATIC_MEMBER_REPLACED:
             return f"{who} came back under its group.instance.id"
         case other:
-            return f"{TRIGGER_WORDS.get(other, other)}: {who}" + (f" ({detail})" if detail else "")
+            return f"{phrase_of(other)}: {who}" + (f" ({detail})" if detail else "")
 
 
 def _longest(timeouts_ms: Sequence[int | None]) -> str:

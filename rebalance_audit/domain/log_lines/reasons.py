@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.log_lines.templates import Template, template
 
 NOT_PROVIDED = "not provided"
@@ -24,7 +25,7 @@ _STATE = "PreparingRebalance|CompletingRebalance|Stable|Empty|Dead"
 class ClassifiedReason(NamedTuple):
     """A cause in the words of design.md, section 5."""
 
-    trigger: str
+    trigger: Cause
     member_ids: tuple[str, ...]
     """The members it names; often none."""
     detail: str
@@ -38,14 +39,14 @@ class SplitReason(NamedTuple):
 
 
 # Client reasons of joins, by how they begin. What is not here says nothing about the cause.
-_JOIN_REASONS: tuple[tuple[str, str], ...] = (
-    ("need to revoke partitions", "cooperative_follow_up"),
-    ("cached metadata has changed", "topic_metadata_changed"),
-    ("subscription has changed", "subscription_changed"),
-    ("received assignment does not match the current subscription", "subscription_changed"),
-    ("rebalance enforced by user", "client_requested"),
-    ("Shutdown requested", "client_requested"),
-    ("Active tasks corrupted", "client_requested"),
+_JOIN_REASONS: tuple[tuple[str, Cause], ...] = (
+    ("need to revoke partitions", Cause.COOPERATIVE_FOLLOW_UP),
+    ("cached metadata has changed", Cause.TOPIC_METADATA_CHANGED),
+    ("subscription has changed", Cause.SUBSCRIPTION_CHANGED),
+    ("received assignment does not match the current subscription", Cause.SUBSCRIPTION_CHANGED),
+    ("rebalance enforced by user", Cause.CLIENT_REQUESTED),
+    ("Shutdown requested", Cause.CLIENT_REQUESTED),
+    ("Active tasks corrupted", Cause.CLIENT_REQUESTED),
 )
 _FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for ([0-9]{1,19})")
 # A JoinGroup or SyncGroup went to a broker that was the coordinator no more, or not yet again.
@@ -64,10 +65,10 @@ _OWN_JOIN_REASONS = (
     "authentication error in heartbeat thread",
     "connect worker requested rejoin",
 )
-_LEAVE_REASONS: tuple[tuple[str, str], ...] = (
-    ("consumer poll timeout has expired", "member_poll_timeout"),
-    ("worker poll timeout has expired", "member_poll_timeout"),
-    ("member was removed by an admin", "member_removed_by_admin"),
+_LEAVE_REASONS: tuple[tuple[str, Cause], ...] = (
+    ("consumer poll timeout has expired", Cause.MEMBER_POLL_TIMEOUT),
+    ("worker poll timeout has expired", Cause.MEMBER_POLL_TIMEOUT),
+    ("member was removed by an admin", Cause.MEMBER_REMOVED_BY_ADMIN),
 )
 
 
@@ -136,7 +137,7 @@ def _classified(reason: str | None, client_reason: str | None) -> ClassifiedReas
         reason, client_reason = split_reason(reason)
     known = _known(reason.removesuffix("."))
     if known is None:
-        return ClassifiedReason("unknown", (), _detail(reason, client_reason))
+        return ClassifiedReason(Cause.UNKNOWN, (), _detail(reason, client_reason))
     fields, classify = known
     return classify(fields, reason, tidy_client_reason(client_reason))
 
@@ -147,18 +148,18 @@ def classify_leave(client_reason: str | None, member_ids: tuple[str, ...] = ()) 
     for beginning, trigger in _LEAVE_REASONS:
         if client_reason is not None and client_reason.startswith(beginning):
             return ClassifiedReason(trigger, member_ids, client_reason)
-    return ClassifiedReason("member_left", member_ids, client_reason or "")
+    return ClassifiedReason(Cause.MEMBER_LEFT, member_ids, client_reason or "")
 
 
 def classify_fence(reason: str) -> ClassifiedReason:
     """The cause behind `Member … fenced from the group because <reason>` (KIP-848 and after)."""
     if "session expired" in reason:
-        return ClassifiedReason("member_session_expired", (), reason)
+        return ClassifiedReason(Cause.MEMBER_SESSION_EXPIRED, (), reason)
     if "failed to sync" in reason:
-        return ClassifiedReason("member_sync_timeout", (), reason)
+        return ClassifiedReason(Cause.MEMBER_SYNC_TIMEOUT, (), reason)
     if "failed to join" in reason or "failed to transition" in reason or "failed to revoke" in reason:
-        return ClassifiedReason("member_dropped_at_rebalance_timeout", (), reason)
-    return ClassifiedReason("unknown", (), reason)
+        return ClassifiedReason(Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, (), reason)
+    return ClassifiedReason(Cause.UNKNOWN, (), reason)
 
 
 def _detail(reason: str, client_reason: str | None) -> str:
@@ -176,7 +177,7 @@ def _members(fields: _Fields) -> tuple[str, ...]:
     return (member_id,) if member_id else ()
 
 
-def _always(trigger: str) -> _Classify:
+def _always(trigger: Cause) -> _Classify:
     def classify(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
         return ClassifiedReason(trigger, _members(fields), client_reason or reason)
 
@@ -185,14 +186,14 @@ def _always(trigger: str) -> _Classify:
 
 def _joined(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
     """A new member is the cause, whatever the client was doing when it came."""
-    return ClassifiedReason("member_joined", _members(fields), client_reason or "")
+    return ClassifiedReason(Cause.MEMBER_JOINED, _members(fields), client_reason or "")
 
 
 def _left(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
     return classify_leave(client_reason, _members(fields))
 
 
-def _rejoined(otherwise: str) -> _Classify:
+def _rejoined(otherwise: Cause) -> _Classify:
     """A known member re-joined: the client's own words say why, if it sent any."""
 
     def classify(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
@@ -200,17 +201,17 @@ def _rejoined(otherwise: str) -> _Classify:
         if client_reason is None:
             return ClassifiedReason(otherwise, members, reason)
         if follow_up := _FOLLOW_UP.match(client_reason):
-            trigger = "streams_follow_up" if int(follow_up[1]) == 0 else "streams_probing"
+            trigger = Cause.STREAMS_FOLLOW_UP if int(follow_up[1]) == 0 else Cause.STREAMS_PROBING
             return ClassifiedReason(trigger, members, client_reason)
         for beginning, trigger in _JOIN_REASONS:
             if client_reason.startswith(beginning):
                 return ClassifiedReason(trigger, members, client_reason)
         if client_reason.startswith(_COORDINATOR_MOVED):
-            return ClassifiedReason("coordinator_failover", members, client_reason)
+            return ClassifiedReason(Cause.COORDINATOR_FAILOVER, members, client_reason)
         if client_reason.startswith(_OWN_JOIN_REASONS):
             return ClassifiedReason(otherwise, members, client_reason)
         # A Java client sends its own reasons or the user's: these words are the user's.
-        return ClassifiedReason("client_requested", members, client_reason)
+        return ClassifiedReason(Cause.CLIENT_REQUESTED, members, client_reason)
 
     return classify
 
@@ -219,34 +220,37 @@ _REASONS: tuple[tuple[Template, _Classify], ...] = tuple(
     (template(text), classify)
     for text, classify in (
         ("Adding new member <member_id> with group instance id <group_instance_id>", _joined),
-        (f"Member <member_id> is joining group during <group_state:{_STATE}>", _rejoined("unknown")),
-        (f"Member <member_id> joining group during <group_state:{_STATE}>", _rejoined("unknown")),
-        (f"Updating metadata for member <member_id> during <group_state:{_STATE}>", _rejoined("subscription_changed")),
-        (f"leader <member_id> re-joining group during <group_state:{_STATE}>", _rejoined("leader_rejoined")),
-        (f"Leader <member_id> re-joining group during <group_state:{_STATE}>", _rejoined("leader_rejoined")),
+        (f"Member <member_id> is joining group during <group_state:{_STATE}>", _rejoined(Cause.UNKNOWN)),
+        (f"Member <member_id> joining group during <group_state:{_STATE}>", _rejoined(Cause.UNKNOWN)),
+        (
+            f"Updating metadata for member <member_id> during <group_state:{_STATE}>",
+            _rejoined(Cause.SUBSCRIPTION_CHANGED),
+        ),
+        (f"leader <member_id> re-joining group during <group_state:{_STATE}>", _rejoined(Cause.LEADER_REJOINED)),
+        (f"Leader <member_id> re-joining group during <group_state:{_STATE}>", _rejoined(Cause.LEADER_REJOINED)),
         ("removing member <member_id> on LeaveGroup", _left),
         ("Removing member <member_id> on LeaveGroup", _left),
         ("explicit `LeaveGroup` request for (<member_ids>) members", _left),
-        ("removing member <member_id> on heartbeat expiration", _always("member_session_expired")),
-        ("Removing <member_ids> on pending sync request expiration", _always("member_sync_timeout")),
+        ("removing member <member_id> on heartbeat expiration", _always(Cause.MEMBER_SESSION_EXPIRED)),
+        ("Removing <member_ids> on pending sync request expiration", _always(Cause.MEMBER_SYNC_TIMEOUT)),
         (
             "Updating metadata for static member <member_id> with instance id <group_instance_id>",
-            _always("static_member_replaced"),
+            _always(Cause.STATIC_MEMBER_REPLACED),
         ),
         (
             "Group's selectedProtocol will change because static member <member_id> with instance id "
             "<group_instance_id> "
             "joined with change of protocol",
-            _always("assignor_changed"),
+            _always(Cause.ASSIGNOR_CHANGED),
         ),
-        ("error when storing group assignment during SyncGroup (member: <member_id>)", _always("append_failed")),
-        ("Error when storing group assignment during SyncGroup (member: <member_id>)", _always("append_failed")),
+        ("error when storing group assignment during SyncGroup (member: <member_id>)", _always(Cause.APPEND_FAILED)),
+        ("Error when storing group assignment during SyncGroup (member: <member_id>)", _always(Cause.APPEND_FAILED)),
         (
             "Error <error:word> when storing group assignment{ }?during SyncGroup (member: <member_id>)",
-            _always("append_failed"),
+            _always(Cause.APPEND_FAILED),
         ),
-        ("Freshly-loaded group <rest>over capacity <rest_of_it>", _always("coordinator_failover")),
-        ("Downgrade group <group_id> from consumer to classic<rest>", _always("group_converted")),
+        ("Freshly-loaded group <rest>over capacity <rest_of_it>", _always(Cause.COORDINATOR_FAILOVER)),
+        ("Downgrade group <group_id> from consumer to classic<rest>", _always(Cause.GROUP_CONVERTED)),
     )
 )
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.tables import SEVERITIES
 
@@ -25,7 +26,7 @@ def group_row(
     pauses = sorted(r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None)
     losses = [r.resource_seconds_estimate for r in rebalances if r.resource_seconds_estimate is not None]
     still_open = [f for f in findings if f.status == "open"]
-    triggers = Counter(r.trigger for r in counted if r.trigger != "unknown")
+    triggers = Counter(r.trigger for r in counted if r.trigger != Cause.UNKNOWN)
     return {
         "cluster_id": last.cluster_id,
         "group_id": last.group_id,

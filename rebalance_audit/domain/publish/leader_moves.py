@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.wording import clock, duration, shown
 from rebalance_audit.domain.reassign.model import LeaderElection
 
@@ -137,7 +138,7 @@ class _Move:
             after_ms=None if next_one is None else next_one.at_ms - e.at_ms,
             is_cause=next_one is not None
             and relation == COORDINATOR_MOVED
-            and next_one.trigger == "coordinator_failover",
+            and next_one.trigger == Cause.COORDINATOR_FAILOVER,
             evidence=e.evidence,
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import EvidenceTier, Member, Movement, Rebalance, Trigger, changed
 from rebalance_audit.domain.protocols import consumer_protocol, streams_protocol
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
@@ -45,7 +46,7 @@ def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -
     if at_once:
         return [
             Trigger(
-                trigger="streams_follow_up",
+                trigger=Cause.STREAMS_FOLLOW_UP,
                 tier=EvidenceTier.INFERRED,
                 members=at_once,
                 detail="the assignment before told it to join again at once",
@@ -59,7 +60,7 @@ def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -
     if due:
         return [
             Trigger(
-                trigger="streams_probing",
+                trigger=Cause.STREAMS_PROBING,
                 tier=EvidenceTier.INFERRED,
                 members=tuple(sorted(m.member_id for m, _ in due)),
                 detail="the assignment before told it to probe at that time",

@@ -9,33 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
+from rebalance_audit.domain.causes import DEPARTURES, EXPECTED, Cause
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
 from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempt import Attempt
-
-DEPARTURES = frozenset(
-    {
-        "member_left",
-        "member_session_expired",
-        "member_poll_timeout",
-        "member_dropped_at_rebalance_timeout",
-        "member_sync_timeout",
-        "member_removed_by_admin",
-        "static_member_expired",
-    }
-)
-EXPECTED = {
-    "cooperative_follow_up": "second round of a cooperative change: members re-joined after giving partitions up",
-    "streams_probing": "Streams probes whether warm-up tasks have caught up",
-    "streams_follow_up": "follow-up round of a Streams change",
-    "connect_delay_expired": "the scheduled delay of Connect ended",
-    "connect_revocation_follow_up": "workers re-joined after giving work up",
-    "share_state_initialized": "state of newly subscribed partitions was initialized",
-}
-"""Triggers that are part of the protocol's normal work, and why."""
 
 STATIC_RETURN = "static membership: the member returned within its session timeout"
 
@@ -59,9 +39,9 @@ def logged_triggers(
         fields = line.fields
         trigger, members, detail = classify_reason(fields.get("reason", ""), fields.get("client_reason"))
         evidence = [line.ref]
-        if trigger == "group_converted":
+        if trigger == Cause.GROUP_CONVERTED:
             found += _who_left_the_consumer_group(attempt)
-        if trigger == "member_left":
+        if trigger == Cause.MEMBER_LEFT:
             told = [leaves[m] for m in members if m in leaves]
             if not members:
                 # 4.x names dynamic members alone in this line: `LeaveGroup` request for () members.
@@ -108,7 +88,7 @@ def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
         return []
     return [
         _make_trigger(
-            trigger="coordinator_failover",
+            trigger=Cause.COORDINATOR_FAILOVER,
             tier=EvidenceTier.LOGGED,
             detail=f"broker {brokers[0]} had begun to prepare it when broker {brokers[1]} took the group over",
             evidence=(one.ref, other.ref),
@@ -142,7 +122,7 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
 
 
 def recorded_triggers(
-    before: Members | None, after: Members | None, known: list[Trigger], departed: Callable[[str], str]
+    before: Members | None, after: Members | None, known: list[Trigger], departed: Callable[[str], Cause]
 ) -> list[Trigger]:
     """Members that came or went between two records and that no line speaks of.
 
@@ -161,7 +141,7 @@ def recorded_triggers(
         if member_id in told or returned:
             continue
         trigger = _static(departed(member_id), (member_id,), before)
-        tier = EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.INFERRED
+        tier = EvidenceTier.UNKNOWN if trigger == Cause.UNKNOWN else EvidenceTier.INFERRED
         found.append(
             _make_trigger(
                 trigger=trigger, tier=tier, members=(member_id,), detail=f"{member.client_id} is gone from the record"
@@ -172,9 +152,9 @@ def recorded_triggers(
         if member_id in told:
             continue
         if member.group_instance_id in instances_before and member.group_instance_id is not None:
-            trigger = "static_member_replaced"
+            trigger = Cause.STATIC_MEMBER_REPLACED
         else:
-            trigger = "member_joined"
+            trigger = Cause.MEMBER_JOINED
         found.append(
             _make_trigger(
                 trigger=trigger,
@@ -186,20 +166,20 @@ def recorded_triggers(
     return found
 
 
-def _trigger_of(line: LogEvent) -> tuple[str, str] | None:
+def _trigger_of(line: LogEvent) -> tuple[Cause, str] | None:
     match line.kind:
         case LogKind.MEMBER_LEFT:
             return classify_leave(line.fields.get("client_reason")).trigger, line.fields.get(
                 "client_reason"
             ) or "left the group"
         case LogKind.MEMBER_FAILED:
-            return "member_session_expired", "no heartbeat for its session timeout"
+            return Cause.MEMBER_SESSION_EXPIRED, "no heartbeat for its session timeout"
         case LogKind.MEMBERS_NOT_REJOINED:
-            return "member_dropped_at_rebalance_timeout", "had not re-joined when the join phase ended"
+            return Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "had not re-joined when the join phase ended"
         case LogKind.MEMBER_JOINED:
-            return "member_joined", "joined with an unknown member id"
+            return Cause.MEMBER_JOINED, "joined with an unknown member id"
         case LogKind.STATIC_MEMBER_REPLACED:
-            return "static_member_replaced", f"group.instance.id {line.fields.get('group_instance_id')} came back"
+            return Cause.STATIC_MEMBER_REPLACED, f"group.instance.id {line.fields.get('group_instance_id')} came back"
         case _:
             return None
 
@@ -221,18 +201,18 @@ def _believed(
         if not gone:
             return None
         return changed(trigger, trigger=_static(trigger.trigger, gone, before, instance_ids), members=gone)
-    if trigger.trigger == "member_joined" and trigger.members and not any(m in after for m in trigger.members):
+    if trigger.trigger == Cause.MEMBER_JOINED and trigger.members and not any(m in after for m in trigger.members):
         # It asked to join and was not there at the end: it may have gone again, so it is no cause unless it started it.
         return trigger if attempt.preparing is not None and attempt.preparing.ref in trigger.evidence else None
     return trigger
 
 
 def _static(
-    trigger: str, members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str] = frozenset()
-) -> str:
+    trigger: Cause, members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str] = frozenset()
+) -> Cause:
     """A static member that expires loses the place its group.instance.id had kept for it: a cause of its own."""
-    is_expired = trigger == "member_session_expired" and is_static(members, before, instance_ids)
-    return "static_member_expired" if is_expired else trigger
+    is_expired = trigger == Cause.MEMBER_SESSION_EXPIRED and is_static(members, before, instance_ids)
+    return Cause.STATIC_MEMBER_EXPIRED if is_expired else trigger
 
 
 def is_static(members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str]) -> bool:
@@ -251,7 +231,7 @@ def _merged(triggers: list[Trigger]) -> list[Trigger]:
         for at, seen in enumerate(merged):
             same = set(seen.members) == set(trigger.members)
             if same and (seen.trigger == trigger.trigger or {seen.trigger, trigger.trigger} <= DEPARTURES):
-                keep = seen if seen.trigger != "member_left" else trigger
+                keep = seen if seen.trigger != Cause.MEMBER_LEFT else trigger
                 merged[at] = changed(keep, evidence=tuple(dict.fromkeys(seen.evidence + trigger.evidence)))
                 break
         else:
@@ -264,7 +244,7 @@ def with_triggers(rebalance: Rebalance, triggers: Sequence[Trigger]) -> Rebalanc
     if not triggers:
         return rebalance
     first = triggers[0]
-    if first.trigger == "unknown":
+    if first.trigger == Cause.UNKNOWN:
         return changed(rebalance, triggers=tuple(triggers), trigger_detail=first.detail)
     return changed(
         rebalance,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from rebalance_audit.domain.causes import DEPARTURES, REJOINS_WITHOUT_REASON, Cause
 from rebalance_audit.domain.model import EvidenceTier, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
 from rebalance_audit.domain.reconstruct.attempts.triggers import (
-    DEPARTURES,
     is_static,
     logged_triggers,
     recorded_triggers,
@@ -30,8 +30,6 @@ WITHOUT_REASON = frozenset({"", "left the group"})
 """Details of a leave whose client gave no reason."""
 TRIED_BEFORE = "rebalance failed due to "
 """A Java client's reason for a JoinGroup after one that got no good answer."""
-SAID_WITHOUT_REASON = frozenset({"leader_rejoined", "subscription_changed", "unknown"})
-"""What a re-join is called when the client does not say why."""
 
 
 def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, MemberMetadata] | None) -> Rebalance:
@@ -44,15 +42,17 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     triggers = (
         [] if attempt.rewrite_seq else logged_triggers(attempt, before.members, after, before.course.instance_ids)
     )
-    if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is None:
+    if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is None:
         # A re-join without a reason is how a rebalance began, not why; only records could tell.
         first = triggers[0]
-        triggers[0] = changed(first, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}")
+        triggers[0] = changed(
+            first, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
+        )
     triggers = [_reasonless(before, t) for t in triggers]
     triggers[:1] = [_interrupted(before, t) for t in triggers[:1]]
     if before.converted is not None and after is not None and not attempt.rewrite_seq:
         triggers = _departed_before_conversion(before, before.converted, after, triggers) + triggers
-    if triggers and triggers[0].trigger in SAID_WITHOUT_REASON and after is not None:
+    if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is not None:
         # Clients before 3.2 and librdkafka send no reason: what the records show says more than the re-join.
         shown = _without_member_change(before, rebalance, after)
         if shown:
@@ -75,13 +75,13 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
 
 def _interrupted(before: Before, trigger: Trigger) -> Trigger:
     """A re-join whose first try had failed, at a coordinator that took the group over just then."""
-    if trigger.trigger not in SAID_WITHOUT_REASON or not trigger.detail.startswith(TRIED_BEFORE):
+    if trigger.trigger not in REJOINS_WITHOUT_REASON or not trigger.detail.startswith(TRIED_BEFORE):
         return trigger
     delivered = before.delivered
     load = None if delivered is None else loaded_between(before.course.loads, delivered, before.attempt)
     if load is None:
         return trigger
-    return changed(trigger, trigger="coordinator_failover", evidence=(*trigger.evidence, load.ref))
+    return changed(trigger, trigger=Cause.COORDINATOR_FAILOVER, evidence=(*trigger.evidence, load.ref))
 
 
 def _elected_another(before: Before) -> bool:
@@ -95,7 +95,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
         if before.members == {} and after and rebalance.generation_id == 1:
             return [
                 Trigger(
-                    trigger="member_joined",
+                    trigger=Cause.MEMBER_JOINED,
                     tier=EvidenceTier.INFERRED,
                     members=tuple(sorted(after)),
                     detail="first generation of the group",
@@ -109,7 +109,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
     if grown and not differing:
         return [
             Trigger(
-                trigger="topic_metadata_changed",
+                trigger=Cause.TOPIC_METADATA_CHANGED,
                 tier=EvidenceTier.INFERRED,
                 detail=f"partitions that were not there before: {', '.join(grown)}",
             )
@@ -117,7 +117,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
     if differing:
         return [
             Trigger(
-                trigger="subscription_changed",
+                trigger=Cause.SUBSCRIPTION_CHANGED,
                 tier=EvidenceTier.INFERRED,
                 members=differing,
                 detail="subscribed topics differ from the record before",
@@ -130,7 +130,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
     if any(h.revoked_in is not None for h in before.holdings.values()):
         return [
             Trigger(
-                trigger="cooperative_follow_up",
+                trigger=Cause.COOPERATIVE_FOLLOW_UP,
                 tier=EvidenceTier.INFERRED,
                 detail="the generation before took partitions away without giving them on",
             )
@@ -151,23 +151,23 @@ def _reasonless(before: Before, trigger: Trigger) -> Trigger:
     """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good, and an administrator of
     those days removes it without a word: its commits tell. Where they do not, its coming back leaves ways open.
     """
-    if trigger.trigger != "member_left" or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
+    if trigger.trigger != Cause.MEMBER_LEFT or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
         return trigger
     member_id, attempt = trigger.members[0], before.attempt
     at_ms = attempt.preparing.at_ms if attempt.preparing is not None else attempt.known_at_ms
     if is_static(trigger.members, before.members, before.course.instance_ids):
         detail = "a static member does not leave when it is closed: it was removed, or unsubscribed"
-        return changed(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
+        return changed(trigger, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail)
     silent = silence.fell_silent(before, member_id, at_ms or 0)
     if silent:
         detail = "it left, and had not committed for its max.poll.interval.ms"
-        return changed(trigger, trigger="member_poll_timeout", tier=EvidenceTier.INFERRED, detail=detail)
+        return changed(trigger, trigger=Cause.MEMBER_POLL_TIMEOUT, tier=EvidenceTier.INFERRED, detail=detail)
     last_ms = silence.last_commit_ms(before, member_id)
     if silent is False and last_ms is not None and (at_ms or 0) - last_ms > AS_IT_LEFT_MS:
         silent = None  # a consumer that commits on a timer would have committed as it was closed
     if silent is None and _comes_back(before, member_id):
         detail = "it left without a reason and came back: closed, put out for not polling, or removed"
-        return changed(trigger, trigger="unknown", tier=EvidenceTier.UNKNOWN, detail=detail)
+        return changed(trigger, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail)
     return trigger
 
 
@@ -197,7 +197,7 @@ def _departed_before_conversion(
         left = last is not None and converted_at_ms - last[0] < RECENT_COMMIT_MS
         found.append(
             Trigger(
-                trigger="member_left" if left else "unknown",
+                trigger=Cause.MEMBER_LEFT if left else Cause.UNKNOWN,
                 tier=EvidenceTier.INFERRED if left else EvidenceTier.UNKNOWN,
                 members=(member_id,),
                 detail=f"{member.client_id} was not taken over into the classic group",
@@ -209,6 +209,8 @@ def _departed_before_conversion(
 
 def _changed_assignor(trigger: Trigger) -> Trigger:
     """A static member that comes back makes no generation, unless another assignor is elected for it."""
-    if trigger.trigger != "static_member_replaced":
+    if trigger.trigger != Cause.STATIC_MEMBER_REPLACED:
         return trigger
-    return changed(trigger, trigger="assignor_changed", detail=f"{trigger.detail}, and another assignor was elected")
+    return changed(
+        trigger, trigger=Cause.ASSIGNOR_CHANGED, detail=f"{trigger.detail}, and another assignor was elected"
+    )

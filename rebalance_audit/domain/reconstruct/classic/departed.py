@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import Mark
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS, Departure
@@ -26,17 +27,17 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
     if departure is None or departure.at_ms is None:
         return _untold(stretch, commit, departure.trigger if departure is not None else stretch.inferred)
     match departure.trigger:
-        case "member_session_expired":
+        case Cause.MEMBER_SESSION_EXPIRED:
             return _expired(stretch, departure.at_ms, departure.ref, commit)
-        case "member_poll_timeout":
+        case Cause.MEMBER_POLL_TIMEOUT:
             return _idle(departure, departure.at_ms)
-        case "member_removed_by_admin":
+        case Cause.MEMBER_REMOVED_BY_ADMIN:
             return _removed(departure, departure.at_ms, commit)
-        case "member_sync_timeout" if (joined_before := _joined_before(stretch)) is not None:
+        case Cause.MEMBER_SYNC_TIMEOUT if (joined_before := _joined_before(stretch)) is not None:
             marks = [logged("upper", joined_before[0] + LINE_SLACK_MS, "it had given all up to join", joined_before[1])]
             at_ms, ref = commit if commit is not None else joined_before
             return [*marks, logged("estimate", at_ms, "its last sign of life before it joined", ref, rank=3)]
-        case "member_dropped_at_rebalance_timeout":
+        case Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT:
             upper_ms = departure.at_ms + LINE_SLACK_MS
             estimate_ms, estimate_ref = commit if commit is not None else (departure.at_ms, departure.ref)
             return [
@@ -65,7 +66,7 @@ def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
     return (ends[-1].at_ms, ends[-1].ref) if ends and ends[-1].at_ms is not None else None
 
 
-def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: str | None) -> list[Mark]:
+def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | None) -> list[Mark]:
     """No line says when it went: it is missing in a record."""
     gone = stretch.gone or stretch.between.attempts[-1]
     joined_at_ms, joined_ref = joined([gone])
@@ -74,23 +75,23 @@ def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: str | Non
     if joined_at_ms is None:
         return []
     alive_at_ms = commit[0] if commit is not None else stretch.between.given.known_at_ms
-    if alive_at_ms is not None and trigger != "member_left":
+    if alive_at_ms is not None and trigger != Cause.MEMBER_LEFT:
         if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
             # Put out for not polling, it works on; nothing tells how long.
             ref = commit[1] if commit is not None else joined_ref
             detail = "its last sign of life; it may have been put out and worked on"
             return [inferred("estimate", alive_at_ms, detail, ref, rank=5)]
-    if trigger == "member_poll_timeout":
+    if trigger == Cause.MEMBER_POLL_TIMEOUT:
         return []
     gave_up = commit is not None and joined_at_ms - commit[0] < RECENT_COMMIT_MS
-    is_sure = trigger == "member_session_expired" or (trigger == "member_left" and gave_up)
+    is_sure = trigger == Cause.MEMBER_SESSION_EXPIRED or (trigger == Cause.MEMBER_LEFT and gave_up)
     # One that an administrator put out works on until its next heartbeat.
     slack_ms = LINE_SLACK_MS + (0 if is_sure else HEARTBEAT_MS)
     detail = "it was not in the group any more"
     marks = [recorded("upper", joined_at_ms + slack_ms, detail, joined_ref)]
     if commit is None:
         return [*marks, inferred("estimate", joined_at_ms, detail, joined_ref, rank=5)]
-    rank = 2 if trigger == "member_left" else 4
+    rank = 2 if trigger == Cause.MEMBER_LEFT else 4
     return [*marks, recorded("estimate", commit[0], "its last commit", commit[1], rank=rank)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -132,9 +133,9 @@ class HandOvers:
         if gone is not None:
             later = course.attempts[before.index + 1 : before.index + 1 + REJOIN_WITHIN]
             departure = logged_departure(owner, attempts, later)
-        if departure is not None and departure.trigger == "member_left" and not departure.has_reason:
+        if departure is not None and departure.trigger == Cause.MEMBER_LEFT and not departure.has_reason:
             if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
-                departure = changed(departure, trigger="member_poll_timeout")
+                departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)
         is_untold = gone is not None and departure is None
         return _make_stretch(
             owner=owner,

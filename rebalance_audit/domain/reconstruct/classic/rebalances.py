@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, Member, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
@@ -254,7 +255,7 @@ def _member(p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resour
 
 def _from_consumer_group(rebalance: Rebalance, tier: EvidenceTier, ref: str) -> Rebalance:
     detail = "the consumer group became a classic group"
-    trigger = Trigger(trigger="group_converted", tier=tier, detail=detail, evidence=(ref,))
+    trigger = Trigger(trigger=Cause.GROUP_CONVERTED, tier=tier, detail=detail, evidence=(ref,))
     return changed(
         rebalance,
         trigger=trigger.trigger,
@@ -270,7 +271,7 @@ def _static_return(rebalance: Rebalance, tier: EvidenceTier) -> Rebalance:
     return changed(
         rebalance,
         mode="unknown",
-        trigger="static_member_replaced",
+        trigger=Cause.STATIC_MEMBER_REPLACED,
         trigger_tier=tier,
         trigger_detail="a static member came back with a new member id; the generation did not change",
         expected=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import (
@@ -34,25 +35,25 @@ def committers(before: Before, attempt: Attempt) -> frozenset[str]:
     return before.committers.union(found) if found else before.committers
 
 
-def inferred(before: Before, member_id: str) -> str:
+def inferred(before: Before, member_id: str) -> Cause:
     """How a member went, from its commits before the record in which it is missing."""
     member = (before.members or {}).get(member_id)
     attempt, since = before.attempt, before.delivered_offset
     if member is None or attempt.record is None or since is None or attempt.value is None:
-        return "unknown"
+        return Cause.UNKNOWN
     last = before.course.commits.last_between(_held(before, member_id), since, attempt.record.offset)
     commits_often = member.client_id in before.committers
     if last is None and not commits_often:
-        return "unknown"
+        return Cause.UNKNOWN
     alive_at_ms = last[0] if last is not None else _given_at_ms(before)
     joined_at_ms = attempt.value.current_state_timestamp
     told = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, not attempt.value.members)
-    if told == "member_poll_timeout" and _may_be_dropped(before, member):
-        return "unknown"
+    if told == Cause.MEMBER_POLL_TIMEOUT and _may_be_dropped(before, member):
+        return Cause.UNKNOWN
     silence_ms = (joined_at_ms or 0) - (alive_at_ms or 0)
-    if told == "member_left" and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
+    if told == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
         # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
-        return "unknown" if _is_there_again(before, member) else told
+        return Cause.UNKNOWN if _is_there_again(before, member) else told
     return told
 
 

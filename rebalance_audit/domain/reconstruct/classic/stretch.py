@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.model import LogEvent
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -29,7 +30,7 @@ class Stretch:
     gone: Attempt | None
     """The first record without it."""
     departure: Departure | None
-    inferred: str | None
+    inferred: Cause | None
     """How it went by its silence, where no line tells."""
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rebalance_audit.domain.causes import DEPARTURES, REJOINS, Cause
 from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
-from rebalance_audit.domain.reconstruct.attempts.triggers import DEPARTURES, logged_triggers, recorded_triggers
+from rebalance_audit.domain.reconstruct.attempts.triggers import logged_triggers, recorded_triggers
 from rebalance_audit.domain.records import MemberMetadata
 
 from .configs import Configs, connectors_of_line, words_of_line
@@ -28,11 +29,7 @@ DELAY_LATE_MS = 10_000
 FOLLOW_UP_MS = 60_000
 """A worker that had to give work up joins again as soon as that has stopped: rebalance.timeout.ms bounds it."""
 
-_CONNECT = {"member_joined": "connect_worker_joined", "member_left": "connect_worker_left"}
-_REJOINS = frozenset(
-    {"leader_rejoined", "subscription_changed", "unknown", "client_requested", "topic_metadata_changed"}
-)
-"""What a worker's own re-join looks like in the coordinator's words."""
+_CONNECT = {Cause.MEMBER_JOINED: Cause.CONNECT_WORKER_JOINED, Cause.MEMBER_LEFT: Cause.CONNECT_WORKER_LEFT}
 
 
 class Causes:
@@ -58,11 +55,11 @@ class Causes:
         if before is not None and before.attempt.incarnation != attempt.incarnation:
             before = None
         told = logged_triggers(attempt, _metadata(before), _metadata(round_))
-        rejoined = [t for t in told if t.trigger in _REJOINS]
-        told = [t for t in told if t.trigger not in _REJOINS]
+        rejoined = [t for t in told if t.trigger in REJOINS]
+        told = [t for t in told if t.trigger not in REJOINS]
         inferred = self._inferred(before, round_)
         recorded = recorded_triggers(
-            _metadata(before), _metadata(round_), told, lambda member_id: inferred.get(member_id, "unknown")
+            _metadata(before), _metadata(round_), told, lambda member_id: inferred.get(member_id, Cause.UNKNOWN)
         )
         if not told:
             # A departure starts a rebalance before an arrival can join it.
@@ -80,8 +77,8 @@ class Causes:
             return own + membership
         if starts_with_rejoin and not own:
             # Only the leader's re-join has a name of its own; of another worker's, nothing tells why.
-            leader = [t for t in rejoined if t.trigger == "leader_rejoined"]
-            others = [replace(t, trigger="unknown", tier=EvidenceTier.UNKNOWN) for t in rejoined]
+            leader = [t for t in rejoined if t.trigger == Cause.LEADER_REJOINED]
+            others = [replace(t, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN) for t in rejoined]
             return (leader or others) + membership
         return membership + own
 
@@ -90,7 +87,9 @@ class Causes:
         if round_.number != 1 or not round_.workers:
             return []
         members = tuple(sorted(w.member_id for w in round_.workers))
-        return [_inferred_trigger("connect_worker_joined", "first generation of the group", round_, members=members)]
+        return [
+            _inferred_trigger(Cause.CONNECT_WORKER_JOINED, "first generation of the group", round_, members=members)
+        ]
 
     def _by_logs(self, before: Round, round_: Round) -> list[Trigger]:
         """Workers that came or went between two generations of which one is known from workers' logs alone."""
@@ -101,7 +100,7 @@ class Causes:
         known = {w.member_id for w in before.workers}
         found = [
             Trigger(
-                trigger="connect_worker_left",
+                trigger=Cause.CONNECT_WORKER_LEFT,
                 tier=str(EvidenceTier.LOGGED),
                 members=(member,),
                 detail="it shut down",
@@ -110,12 +109,12 @@ class Causes:
             for member, line in sorted(left.items())
         ]
         return found + [
-            _inferred_trigger("connect_worker_joined", f"{w.url or w.key} joined", round_, members=(w.member_id,))
+            _inferred_trigger(Cause.CONNECT_WORKER_JOINED, f"{w.url or w.key} joined", round_, members=(w.member_id,))
             for w in round_.workers
             if w.member_id not in known
         ]
 
-    def _inferred(self, before: Round | None, round_: Round | None) -> Mapping[str, str]:
+    def _inferred(self, before: Round | None, round_: Round | None) -> Mapping[str, Cause]:
         """How each worker went that the record misses, by its statuses."""
         if before is None or round_ is None:
             return {}
@@ -127,7 +126,11 @@ class Causes:
         for member_id, runs in by_member.items():
             ways = {self._departures.inferred(run) for run in runs}
             found[member_id] = (
-                "member_left" if "member_left" in ways else "unknown" if "unknown" in ways else ways.pop()
+                Cause.MEMBER_LEFT
+                if Cause.MEMBER_LEFT in ways
+                else Cause.UNKNOWN
+                if Cause.UNKNOWN in ways
+                else ways.pop()
             )
         return found
 
@@ -146,7 +149,7 @@ class Causes:
             found = [late] if late is not None else []
         if not found and before.assignor is not None and round_.assignor not in (None, before.assignor):
             detail = f"the workers' common protocol was {before.assignor} and is {round_.assignor}"
-            found = [_inferred_trigger("assignor_changed", detail, round_, before)]
+            found = [_inferred_trigger(Cause.ASSIGNOR_CHANGED, detail, round_, before)]
         return found
 
     @staticmethod
@@ -156,7 +159,7 @@ class Causes:
         detail = (
             f"the assignment of generation {before.number} failed: the leader had not read the newest configuration"
         )
-        return _inferred_trigger("connect_assignment_failed", detail, round_, before, tier=_tier(before))
+        return _inferred_trigger(Cause.CONNECT_ASSIGNMENT_FAILED, detail, round_, before, tier=_tier(before))
 
     def _follow_up(self, before: Round, round_: Round) -> Trigger | None:
         taken = {w.member_id: w for w in before.workers if w.taken}
@@ -166,7 +169,7 @@ class Causes:
         count = sum(len(w.taken) for w in taken.values())
         detail = f"{_workers(taken.values())} joined again after giving up {count} of its connectors and tasks"
         return _inferred_trigger(
-            "connect_revocation_follow_up", detail, round_, before, members=tuple(sorted(taken)), tier=_tier(before)
+            Cause.CONNECT_REVOCATION_FOLLOW_UP, detail, round_, before, members=tuple(sorted(taken)), tier=_tier(before)
         )
 
     def _delay(self, before: Round, round_: Round) -> Trigger | None:
@@ -182,7 +185,7 @@ class Causes:
         given = [run for run in self._ownership.begun_in(round_) if self._ownership.before(run) is not None]
         if given:
             detail += f"; {len(given)} waiting connectors and tasks were handed out"
-        return _inferred_trigger("connect_delay_expired", detail, round_, before)
+        return _inferred_trigger(Cause.CONNECT_DELAY_EXPIRED, detail, round_, before)
 
     def _config(self, before: Round, round_: Round) -> Trigger | None:
         old, new = before.config_offset, round_.config_offset
@@ -195,7 +198,7 @@ class Causes:
                 return None
             detail = "; ".join(dict.fromkeys(words for words, _ in changes))
             return _inferred_trigger(
-                "connect_config_changed", detail, round_, refs=_refs(changes), tier=EvidenceTier.RECORDED
+                Cause.CONNECT_CONFIG_CHANGED, detail, round_, refs=_refs(changes), tier=EvidenceTier.RECORDED
             )
         lines = self._config_lines(before, round_)
         detail = f"config offset {old} -> {new}"
@@ -203,7 +206,7 @@ class Causes:
             words = dict.fromkeys(words_of_line(line) for line in lines)
             detail, refs = f"{'; '.join(words)} ({detail})", [line.ref for line in lines]
         tier = EvidenceTier.LOGGED if lines else EvidenceTier.INFERRED
-        return _inferred_trigger("connect_config_changed", detail, round_, before, refs=refs, tier=tier)
+        return _inferred_trigger(Cause.CONNECT_CONFIG_CHANGED, detail, round_, before, refs=refs, tier=tier)
 
     def _caught_up(self, before: Round, round_: Round, rejoined: Sequence[Trigger]) -> Trigger | None:
         """A worker joined again because it read, late, what the assignment was already based on."""
@@ -219,7 +222,12 @@ class Causes:
                 if changes:
                     detail += ": " + "; ".join(dict.fromkeys(words for words, _ in changes))
                 return _inferred_trigger(
-                    "connect_config_changed", detail, round_, before, members=(worker.member_id,), refs=_refs(changes)
+                    Cause.CONNECT_CONFIG_CHANGED,
+                    detail,
+                    round_,
+                    before,
+                    members=(worker.member_id,),
+                    refs=_refs(changes),
                 )
         return None
 
@@ -276,7 +284,7 @@ def _refs(changes: Sequence[tuple[str, ConnectRecord]]) -> list[str]:
 
 
 def _inferred_trigger(
-    trigger: str,
+    trigger: Cause,
     detail: str,
     round_: Round,
     before: Round | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.connect_topics import ConnectStatus
 from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -65,14 +66,14 @@ class Departures:
                 break
         return max(signs, key=lambda s: s.at_ms or 0, default=None)
 
-    def inferred(self, run: Run) -> str:
+    def inferred(self, run: Run) -> Cause:
         """How the worker went, where no line tells: by the status its work was left in."""
         if run.ended is None or not run.statuses:
-            return "unknown"
+            return Cause.UNKNOWN
         if run.statuses[-1].record.state == "UNASSIGNED":
-            return "member_left"
+            return Cause.MEMBER_LEFT
         # Compaction takes the older status first: where RUNNING is left, nothing followed it.
-        return "member_session_expired" if run.statuses[-1].record.state == "RUNNING" else "unknown"
+        return Cause.MEMBER_SESSION_EXPIRED if run.statuses[-1].record.state == "RUNNING" else Cause.UNKNOWN
 
     def _own_lines(self, run: Run) -> list[LogEvent]:
         """Lines of the run's process after the last generation it had part in; not those of a process started anew."""
@@ -101,9 +102,9 @@ def ended_by(run: Run, departures: Departures) -> str | None:
     trigger = left.trigger if left is not None else departures.inferred(run)
     if any(r.record.state == "UNASSIGNED" for r in run.statuses[-1:]) or departures.stopping(run) is not None:
         return "stopped"
-    if trigger in ("member_left", "member_removed_by_admin"):
+    if trigger in (Cause.MEMBER_LEFT, Cause.MEMBER_REMOVED_BY_ADMIN):
         return "stopped"
-    return "worker_gone" if trigger == "unknown" else "worker_lost"
+    return "worker_gone" if trigger == Cause.UNKNOWN else "worker_lost"
 
 
 def _named_only(worker: Worker) -> MemberMetadata:

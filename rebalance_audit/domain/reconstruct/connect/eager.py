@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from rebalance_audit.domain.causes import CONNECT_ROUNDS, Cause
+
 from .existence import Existence
 from .marks import START_AFTER_RECORD_MS, STOP_AFTER_RECORD_MS, Sources, start_marks, stop_marks
 from .rounds import Round
@@ -19,8 +21,6 @@ from .stretches import settle
 
 START_THREADS = 8
 """START_STOP_THREAD_POOL_SIZE of a worker."""
-OWN_ROUNDS = frozenset({"connect_delay_expired", "connect_revocation_follow_up"})
-"""Rounds an eager group does not have."""
 
 
 class EagerCost:
@@ -31,14 +31,14 @@ class EagerCost:
         self._start_ms = self._median_start_ms()
         self._stop_ms = self._median_stop_ms()
 
-    def of(self, round_: Round, trigger: str) -> float | None:
+    def of(self, round_: Round, trigger: Cause) -> float | None:
         """Resource-seconds; None where the work before or after is not known, or everything did stop."""
         before = self._sources.rounds.before(round_.index)
         if round_.mode != "incremental" or before is None or round_.is_failed:
             return None
         if any(w.running is None for w in (*before.workers, *round_.workers)):
             return None
-        if trigger in OWN_ROUNDS:
+        if trigger in CONNECT_ROUNDS:
             return 0.0
         present = {w.member_id for w in round_.workers}
         held = [r for w in before.workers if w.member_id in present for r in w.running or ()]

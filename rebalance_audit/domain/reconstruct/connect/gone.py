@@ -6,6 +6,7 @@ saying RUNNING: that is no sign of life.
 
 from __future__ import annotations
 
+from rebalance_audit.domain.causes import LEFT_IN_ORDER, Cause
 from rebalance_audit.domain.model import EvidenceTier, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS, Departure
 from rebalance_audit.domain.reconstruct.evidence.marks import COMMIT_SLACK_MS, EXPIRY_SLACK_MS, LINE_SLACK_MS
@@ -20,8 +21,7 @@ SHUTDOWN_MS = 15_000
 """A worker stops its tasks, then its connectors (5 s each by default), then its own stores; then it leaves."""
 ASSUMED_SESSION_MS = 10_000
 """session.timeout.ms of Connect workers by default."""
-_SILENT = ("member_session_expired", "member_dropped_at_rebalance_timeout", "unknown")
-_IN_ORDER = ("member_left", "member_removed_by_admin")
+_SILENT = (Cause.MEMBER_SESSION_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.UNKNOWN)
 
 
 def gone_marks(run: Run, ended: Round, departures: Departures, *, is_marked: bool) -> list[Mark]:
@@ -44,7 +44,7 @@ def gone_marks(run: Run, ended: Round, departures: Departures, *, is_marked: boo
             marks.append(about(sign, "the worker's last sign of life", rank=5, tier=EvidenceTier.INFERRED))
     session_ms = run.worker.metadata.session_timeout if run.worker.metadata is not None else None
     if departure is None or departure.at_ms is None:
-        return _unseen(run, ended, session_ms, is_dead=trigger == "member_session_expired") + marks
+        return _unseen(run, ended, session_ms, is_dead=trigger == Cause.MEMBER_SESSION_EXPIRED) + marks
     return marks + _seen(departure, session_ms)
 
 
@@ -76,21 +76,21 @@ def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
     def mark(bound: str, at_ms: int, detail: str, *, rank: int = 0, tier: str = EvidenceTier.LOGGED) -> Mark:
         return Mark(bound=bound, at_ms=at_ms, tier=str(tier), rank=rank, detail=detail, ref=ref)
 
-    if departure.trigger == "member_poll_timeout":
+    if departure.trigger == Cause.MEMBER_POLL_TIMEOUT:
         # The heartbeat thread leaves while the tasks work on, until the worker's own thread comes back.
         came_ms = departure.rejoined_at_ms or at_ms
         return [
             mark("lower", at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while its tasks worked on"),
             mark("estimate", came_ms, "it gave its work up before it joined again", rank=4, tier=EvidenceTier.INFERRED),
         ]
-    if departure.trigger in _IN_ORDER:
+    if departure.trigger in LEFT_IN_ORDER:
         return [
             mark("lower", at_ms - SHUTDOWN_MS, "a worker stops its work before it leaves"),
             mark("upper", at_ms + LINE_SLACK_MS, "it left the group"),
             mark("estimate", at_ms, "it left the group", rank=4),
         ]
     marks = [mark("upper", at_ms + LINE_SLACK_MS, "it was put out of the group")]
-    if departure.trigger != "member_session_expired":
+    if departure.trigger != Cause.MEMBER_SESSION_EXPIRED:
         return [*marks, mark("estimate", at_ms, "it was put out of the group", rank=5, tier=EvidenceTier.INFERRED)]
     assumed = "" if session_ms is not None else " (assumed)"
     if session_ms is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
 from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, REGULARLY
@@ -51,7 +52,7 @@ def epoch_triggers(
         if name == "GroupMetadata" and value is None:
             converted.append(
                 Trigger(
-                    trigger="group_converted",
+                    trigger=Cause.GROUP_CONVERTED,
                     tier=EvidenceTier.RECORDED,
                     detail=f"the classic group became a {group_type} group",
                     evidence=(record.ref,),
@@ -85,7 +86,7 @@ def epoch_triggers(
         is_replaced = instance in instances
         arrivals.append(
             Trigger(
-                trigger="static_member_replaced" if is_replaced else "member_joined",
+                trigger=Cause.STATIC_MEMBER_REPLACED if is_replaced else Cause.MEMBER_JOINED,
                 tier=EvidenceTier.RECORDED,
                 members=(member_id,),
                 detail=f"{member.metadata.client_id} is new" if member and member.metadata else "",
@@ -99,7 +100,7 @@ def epoch_triggers(
     if not found and is_topology_new:
         found.append(
             Trigger(
-                trigger="streams_topology_changed", tier=EvidenceTier.RECORDED, detail="the topology record changed"
+                trigger=Cause.STREAMS_TOPOLOGY_CHANGED, tier=EvidenceTier.RECORDED, detail="the topology record changed"
             )
         )
     if not found:
@@ -109,7 +110,7 @@ def epoch_triggers(
 
 def _static_return(member_id: str, record: GroupRecord | None) -> Trigger:
     return Trigger(
-        trigger="static_member_replaced",
+        trigger=Cause.STATIC_MEMBER_REPLACED,
         tier=EvidenceTier.RECORDED,
         members=(member_id,),
         detail="a static member came back with a new member id; the epoch did not change",
@@ -153,31 +154,36 @@ def _changes(member_id: str, before: Any, record: GroupRecord) -> list[Trigger]:
     ]
 
 
-def _change(before: Any, after: Any) -> str | None:
+def _change(before: Any, after: Any) -> Cause | None:
     wanted = ("subscribed_topic_names", "subscribed_topic_regex", "topology_epoch")
     if before is None or any(getattr(before, name, None) != getattr(after, name, None) for name in wanted):
-        return "subscription_changed"
+        return Cause.SUBSCRIPTION_CHANGED
     if getattr(before, "server_assignor", None) != getattr(after, "server_assignor", None):
-        return "assignor_changed"
+        return Cause.ASSIGNOR_CHANGED
     return None
 
 
 def _departure(
     member_id: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch, comes_back: ComesBack
-) -> tuple[str, EvidenceTier, str, tuple[str, ...]]:
+) -> tuple[Cause, EvidenceTier, str, tuple[str, ...]]:
     trigger, tier, detail, refs = _how_it_went(member_id, lines, commits, epoch, comes_back)
     member = epoch.before.get(member_id)
     is_static = member is not None and getattr(member.metadata, "instance_id", None) is not None
-    if is_static and member is not None and member.member_epoch == _LEFT_FOR_A_WHILE and trigger == "unknown":
+    if is_static and member is not None and member.member_epoch == _LEFT_FOR_A_WHILE and trigger == Cause.UNKNOWN:
         refs = (member.current.ref,) if member.current is not None else ()
         detail = "it had left for a while, and did not come back within its session timeout"
-        return "static_member_expired", EvidenceTier.INFERRED, detail, refs
-    return "static_member_expired" if is_static and trigger == "member_session_expired" else trigger, tier, detail, refs
+        return Cause.STATIC_MEMBER_EXPIRED, EvidenceTier.INFERRED, detail, refs
+    return (
+        Cause.STATIC_MEMBER_EXPIRED if is_static and trigger == Cause.MEMBER_SESSION_EXPIRED else trigger,
+        tier,
+        detail,
+        refs,
+    )
 
 
 def _how_it_went(
     member_id: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch, comes_back: ComesBack
-) -> tuple[str, EvidenceTier, str, tuple[str, ...]]:
+) -> tuple[Cause, EvidenceTier, str, tuple[str, ...]]:
     at_ms = epoch.record.at_ms if epoch.record else 0
     member = epoch.before.get(member_id)
     offset = epoch.record.offset if epoch.record else 1 << 62
@@ -191,11 +197,11 @@ def _how_it_went(
             idle = stopped_polling(member, at_ms, offset, commits) if member is not None else None
             if idle:
                 detail = "it left, and had not committed for its max.poll.interval.ms"
-                return "member_poll_timeout", EvidenceTier.INFERRED, detail, (line.ref,)
+                return Cause.MEMBER_POLL_TIMEOUT, EvidenceTier.INFERRED, detail, (line.ref,)
             if idle is None and comes_back(member_id, offset) is not None:
                 detail = "it left and came back under the same id: it was not polling, or had unsubscribed"
-                return "unknown", EvidenceTier.UNKNOWN, detail, (line.ref,)
-            return "member_left", EvidenceTier.LOGGED, "left the group", (line.ref,)
+                return Cause.UNKNOWN, EvidenceTier.UNKNOWN, detail, (line.ref,)
+            return Cause.MEMBER_LEFT, EvidenceTier.LOGGED, "left the group", (line.ref,)
         if line.kind is LogKind.MEMBER_LEFT:
             told = classify_leave(line.fields.get("client_reason"))
             return told.trigger, EvidenceTier.LOGGED, told.detail or "left the group", (line.ref,)
@@ -207,7 +213,7 @@ def _how_it_went(
         silence_ms = None if last is None else at_ms - last[0]
         if last is not None and silence_ms is not None and silence_ms < _ALIVE_MS:
             return (
-                "member_left",
+                Cause.MEMBER_LEFT,
                 EvidenceTier.INFERRED,
                 f"{who} is gone, and committed {silence_ms} ms before",
                 (last[1],),
@@ -215,8 +221,8 @@ def _how_it_went(
         timeout_ms = getattr(member.metadata, "rebalance_timeout_ms", None) or 0
         if last is not None and silence_ms is not None and _SILENT_MS < silence_ms < timeout_ms:
             detail = f"{who} is gone, and had not committed for {silence_ms} ms"
-            return "member_session_expired", EvidenceTier.INFERRED, detail, (last[1],)
-    return "unknown", EvidenceTier.UNKNOWN, f"{who} is gone; records do not tell whether it left or was fenced", ()
+            return Cause.MEMBER_SESSION_EXPIRED, EvidenceTier.INFERRED, detail, (last[1],)
+    return Cause.UNKNOWN, EvidenceTier.UNKNOWN, f"{who} is gone; records do not tell whether it left or was fenced", ()
 
 
 def _without_member_change(
@@ -230,11 +236,11 @@ def _without_member_change(
     is_same = None not in hashes and hashes[0] == hashes[1] and not topics_changed
     is_other = None not in hashes and hashes[0] != hashes[1]
     if group_type == "share" and not topics_changed and not is_other:
-        trigger, detail = "share_state_initialized", "state of newly subscribed partitions was initialized"
+        trigger, detail = Cause.SHARE_STATE_INITIALIZED, "state of newly subscribed partitions was initialized"
     elif is_same:
         return []
     else:
-        trigger, detail = "topic_metadata_changed", "topics or their partitions did"
+        trigger, detail = Cause.TOPIC_METADATA_CHANGED, "topics or their partitions did"
     detail = f"no member changed: {detail}"
     return [Trigger(trigger=trigger, tier=EvidenceTier.INFERRED, detail=detail, evidence=refs)]
 

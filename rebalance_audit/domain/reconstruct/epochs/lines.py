@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rebalance_audit.domain.causes import DEPARTURES, EXPECTED, Cause
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
 from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, LogKind, Rebalance, Trigger
 from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
-from rebalance_audit.domain.reconstruct.attempts.triggers import DEPARTURES, EXPECTED, STATIC_RETURN
+from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction, of_line
 
 from .share import assignor_name
@@ -152,7 +153,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
         outcome = "superseded" if is_followed else "open"
     before = epochs[index - 1] if index else None
     triggers = _triggers(epoch, ways) or _without_cause(epoch, before)
-    first = triggers[0] if triggers else Trigger(trigger="unknown", tier=EvidenceTier.UNKNOWN)
+    first = triggers[0] if triggers else Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN)
     started_at_ms = min((x.at_ms for x in (epoch.first, *epoch.causes) if x.at_ms is not None), default=None)
     target_at_ms = epoch.target.at_ms if epoch.target is not None else None
     told = (epoch.first, *epoch.causes, *([epoch.target] if epoch.target else []))
@@ -223,22 +224,27 @@ def _triggers(epoch: ToldEpoch, ways: _Ways) -> list[Trigger]:
     for line in epoch.causes:
         trigger, detail = _cause(line)
         gone = line.fields.get("member_id")
-        if trigger == "member_session_expired" and gone in ways.static:
-            trigger = "static_member_expired"
+        if trigger == Cause.MEMBER_SESSION_EXPIRED and gone in ways.static:
+            trigger = Cause.STATIC_MEMBER_EXPIRED
         if line.kind is LogKind.MODERN_MEMBER_LEFT and ways.joined_at_ms.get(gone or "", 0) > (line.at_ms or 0):
-            trigger, detail = "unknown", "it left and came back under the same id: not polling, or unsubscribed"
+            trigger, detail = Cause.UNKNOWN, "it left and came back under the same id: not polling, or unsubscribed"
         member_id = line.fields.get("new_member_id") or line.fields.get("member_id")
         found.append(
             Trigger(
                 trigger=trigger,
-                tier=EvidenceTier.UNKNOWN if trigger == "unknown" else EvidenceTier.LOGGED,
+                tier=EvidenceTier.UNKNOWN if trigger == Cause.UNKNOWN else EvidenceTier.LOGGED,
                 members=(member_id,) if member_id else (),
                 detail=detail,
                 evidence=(line.ref,),
             )
         )
     # As with records: a conversion first, then departures, then arrivals, then changes of members that stayed.
-    order = {"group_converted": 0, "member_joined": 2, "subscription_changed": 3, "streams_topology_changed": 4}
+    order = {
+        Cause.GROUP_CONVERTED: 0,
+        Cause.MEMBER_JOINED: 2,
+        Cause.SUBSCRIPTION_CHANGED: 3,
+        Cause.STREAMS_TOPOLOGY_CHANGED: 4,
+    }
     found.sort(key=lambda t: 1 if t.trigger in DEPARTURES else order.get(t.trigger, 2))
     return found
 
@@ -249,9 +255,9 @@ def _without_cause(epoch: ToldEpoch, before: ToldEpoch | None) -> list[Trigger]:
     if new is None or old is None:
         return []
     if new != old:
-        trigger, detail = "topic_metadata_changed", "no member changed: the hash of the topics' metadata did"
+        trigger, detail = Cause.TOPIC_METADATA_CHANGED, "no member changed: the hash of the topics' metadata did"
     elif before is not None and _is_share(before, epoch):
-        trigger, detail = "share_state_initialized", "no member and no topic changed"
+        trigger, detail = Cause.SHARE_STATE_INITIALIZED, "no member and no topic changed"
     else:
         return []
     return [Trigger(trigger=trigger, tier=EvidenceTier.INFERRED, detail=detail, evidence=(epoch.first.ref,))]
@@ -261,21 +267,21 @@ def _is_share(*epochs: ToldEpoch) -> bool:
     return any(line.fields.get("group_type") == "share" for epoch in epochs for line in epoch.causes)
 
 
-def _cause(line: LogEvent) -> tuple[str, str]:
+def _cause(line: LogEvent) -> tuple[Cause, str]:
     match line.kind:
         case LogKind.MODERN_MEMBER_JOINED:
-            return "member_joined", "joined the group"
+            return Cause.MEMBER_JOINED, "joined the group"
         case LogKind.STATIC_MEMBER_REPLACED:
-            return "static_member_replaced", "a static member came back; the epoch did not change"
+            return Cause.STATIC_MEMBER_REPLACED, "a static member came back; the epoch did not change"
         case LogKind.MEMBER_FENCED:
             reason = str(line.fields.get("reason") or "")
             return classify_fence(reason).trigger, reason
         case LogKind.SUBSCRIPTION_UPDATED:
-            return "subscription_changed", "its subscription changed"
+            return Cause.SUBSCRIPTION_CHANGED, "its subscription changed"
         case LogKind.GROUP_CONVERTED:
-            return "group_converted", f"from {line.fields.get('from_type')} to {line.fields.get('to_type')}"
+            return Cause.GROUP_CONVERTED, f"from {line.fields.get('from_type')} to {line.fields.get('to_type')}"
         case LogKind.STREAMS_TOPOLOGY_SET:
-            return "streams_topology_changed", "the topology changed"
+            return Cause.STREAMS_TOPOLOGY_CHANGED, "the topology changed"
         case _:
             told = classify_leave(line.fields.get("client_reason"))
             return told.trigger, told.detail or "left the group"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.log_lines.reasons import classify_fence
 from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
@@ -64,7 +65,9 @@ def modern_stop_marks(
         )
     is_expired = False
     if release.line is not None and release.line.kind is LogKind.MEMBER_FENCED:
-        is_expired = classify_fence(str(release.line.fields.get("reason") or "")).trigger == "member_session_expired"
+        is_expired = (
+            classify_fence(str(release.line.fields.get("reason") or "")).trigger == Cause.MEMBER_SESSION_EXPIRED
+        )
     if commit is not None:
         marks.append(_mark("lower", commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
         rank = 4 if is_expired or (release.told is None and commit[0] < release.gone.at_ms - 5_500) else 2

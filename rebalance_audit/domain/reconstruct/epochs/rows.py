@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+from rebalance_audit.domain.causes import EXPECTED, Cause
 from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogKind, Member, Movement, Rebalance, Trigger
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
-from rebalance_audit.domain.reconstruct.attempts.triggers import EXPECTED, STATIC_RETURN
+from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits
 
 from .causes import ComesBack, epoch_triggers
@@ -94,7 +95,7 @@ class EpochRows:
         triggers = epoch_triggers(
             epoch, next(earlier, None), evidence.lines, self._commits, self._group_type, self._comes_back
         )
-        first = triggers[0] if triggers else Trigger(trigger="unknown", tier=EvidenceTier.UNKNOWN)
+        first = triggers[0] if triggers else Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN)
         members = tuple(self._members(epoch))
         assignor = next(
             (

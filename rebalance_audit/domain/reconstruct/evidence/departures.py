@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
 from rebalance_audit.domain.model import LogEvent, LogKind, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -22,7 +23,7 @@ REJOIN_WITHIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    trigger: str
+    trigger: Cause
     at_ms: int | None
     """Of the line that says so; None when only records tell."""
     ref: str | None = None
@@ -47,16 +48,16 @@ def logged_departure(
         if member.member_id not in names:
             continue
         if line.kind is LogKind.MEMBER_FAILED:
-            found = Departure(trigger="member_session_expired", at_ms=line.at_ms, ref=line.ref)
+            found = Departure(trigger=Cause.MEMBER_SESSION_EXPIRED, at_ms=line.at_ms, ref=line.ref)
         elif line.kind is LogKind.MEMBER_LEFT:
             told = classify_leave(line.fields.get("client_reason"))
             found = Departure(trigger=told.trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(told.detail))
         elif line.kind is LogKind.MEMBERS_NOT_REJOINED:
-            found = Departure(trigger="member_dropped_at_rebalance_timeout", at_ms=line.at_ms, ref=line.ref)
+            found = Departure(trigger=Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, at_ms=line.at_ms, ref=line.ref)
     if found is None:
         for line in (a.preparing for a in attempts if a.preparing):
             trigger, members, detail = classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason"))
-            if member.member_id in members and trigger.startswith("member_") and trigger != "member_joined":
+            if member.member_id in members and trigger.startswith("member_") and trigger != Cause.MEMBER_JOINED:
                 found = Departure(trigger=trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(detail))
                 break
     if found is None or found.at_ms is None:
@@ -76,7 +77,7 @@ def arrivals(attempt: Attempt) -> list[tuple[LogEvent, str]]:
     if attempt.preparing is not None:
         fields = attempt.preparing.fields
         trigger, members, _ = classify_reason(fields.get("reason", ""), fields.get("client_reason"))
-        if trigger == "member_joined":
+        if trigger == Cause.MEMBER_JOINED:
             found += [(attempt.preparing, member_id) for member_id in members]
     return found
 
@@ -87,7 +88,7 @@ def infer_departure(
     joined_at_ms: int | None,
     commits_often: bool,
     is_last: bool = False,
-) -> str:
+) -> Cause:
     """How it went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
 
     A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one.
@@ -96,14 +97,14 @@ def infer_departure(
     it may be with one that was the last (`is_last`: the record was written as it went) and made no commit then.
     """
     if last_commit_at_ms is None or joined_at_ms is None:
-        return "unknown"
+        return Cause.UNKNOWN
     silence_ms = joined_at_ms - last_commit_at_ms
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout > 0 else member.session_timeout
     if silence_ms < min(member.session_timeout, rebalance_timeout_ms):
         may_be_removed = member.group_instance_id is not None or (is_last and silence_ms > AS_IT_LEFT_MS)
-        return "unknown" if may_be_removed else "member_left"
+        return Cause.UNKNOWN if may_be_removed else Cause.MEMBER_LEFT
     if commits_often and member.session_timeout <= silence_ms < rebalance_timeout_ms:
-        return "member_session_expired"
+        return Cause.MEMBER_SESSION_EXPIRED
     if commits_often and rebalance_timeout_ms <= silence_ms < member.session_timeout:
-        return "member_poll_timeout"
-    return "unknown"
+        return Cause.MEMBER_POLL_TIMEOUT
+    return Cause.UNKNOWN
