@@ -176,7 +176,7 @@ def _assignment_told(read: list[Any]) -> Any:
     )  # fmt: skip
 
 
-# Written from the format's description (formats.md B.4), not from the decoder.
+# Written from the format's description (docs/record_types.md#user-data-of-streams), not from the decoder.
 
 
 def _number(random: Random) -> bytes:

@@ -1,4 +1,4 @@
-"""Record batches as a broker writes them, encoded from formats.md 0.2 and not from the product's reader."""
+"""Record batches as a broker writes them, encoded from docs/record_types.md#record-batches and not from our reader."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ _RECORD_REF = re.compile(r"record:(.+)@\d+\Z", re.DOTALL)
 _LOG_REF = re.compile(r"log:(.+)#[0-9a-fA-F]+@\d+\Z", re.DOTALL)
 
 CLOCK_APART_MS = 1_000
-"""Less is no fault: a line follows its record by some ms, by tenths of a second under load."""
+"""Less is no fault: a line follows its record by some ms, under load by tenths of a second
+(docs/measured.md#lines-and-records)."""
 _MIN_PAIRS = 3
 """Lines that agree with records before anything is said about a clock: one or two may be chance."""
 

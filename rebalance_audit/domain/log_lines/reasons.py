@@ -23,7 +23,7 @@ _STATE = "PreparingRebalance|CompletingRebalance|Stable|Empty|Dead"
 
 
 class ClassifiedReason(NamedTuple):
-    """A cause in the words of design.md, section 5."""
+    """A cause in our words (docs/vocabulary.md)."""
 
     trigger: Cause
     member_ids: tuple[str, ...]

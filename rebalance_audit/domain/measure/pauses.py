@@ -1,8 +1,9 @@
 """A rebalance in numbers: for each resource the bounds and the estimate of its pause, and their sums.
 
-Pause = from the old owner's letting go to the new owner's being told (design.md, section 5). Evidence is intersected:
-the latest `not before` and the earliest `not after` bound it, the best-ranked estimate stands inside. What no
-evidence bounds is null. An overlap (two owners at once) is a negative pause and counts as 0 in sums.
+Pause = from the old owner's letting go to the new owner's assigned callback (docs/definitions.md#pause). Evidence is
+intersected: the latest `not before` and the earliest `not after` bound it, the best-ranked estimate stands inside
+(docs/definitions.md#bounds). What no evidence bounds is null. An overlap (two owners at once) is a negative pause and
+counts as 0 in sums.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rebalance_audit.domain.model import EvidenceTier, Rebalance, changed
 
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
 OVERLAP_SLACK_MS = 100
-"""A negative bound smaller than the slack of its marks is rounding, not an overlap."""
+"""A negative bound smaller than the slack of its marks is rounding, not an overlap (docs/definitions.md#bounds)."""
 _PAUSING = frozenset({"moved", "returned", "restarted"})
 
 

@@ -22,7 +22,8 @@ FOLLOWS_WITHIN_MS = 60_000
 """What begins later has another reason: a session times out after 45 s by default, a member that lost its coordinator
 asks for the new one at its next heartbeat."""
 EARLY_MS = 1_000
-"""The record of an election is as old as its batch, a log line as its own clock: so far apart they are one moment."""
+"""The record of an election is as old as its batch, a log line as its own clock: so far apart they are one moment
+(docs/measured.md#reassignments)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from rebalance_audit.domain.reassign.stall import STALL_LIMIT_MS
 from rebalance_audit.domain.reassign.zookeeper import zookeeper_history
 
 _PREFERRED_RUN_MS = 1_000
-"""The line of an automatic run follows its records by milliseconds; under load by some hundred."""
+"""The line of an automatic run follows its records by milliseconds, under load by some hundred
+(docs/measured.md#reassignments)."""
 _KRAFT_KINDS = frozenset({K.ASSIGNMENT_REPLAYED, K.REASSIGNMENTS_ALTERED, K.CONTROLLER_KNOWN, PREFERRED_RUN})
 
 

@@ -48,7 +48,8 @@ from rebalance_audit.domain.reassign.transitions import Attempts, Key
 MIN_ISR = "min.insync.replicas"
 _EXAMPLES = 5
 _SILENCE_MS = 10_000
-"""An active controller writes a no-op every 500 ms (metadata.max.idle.interval.ms), unless that is switched off."""
+"""An active controller writes a no-op every 500 ms (metadata.max.idle.interval.ms), unless that is switched off
+(docs/measured.md#defaults-of-kafka)."""
 
 
 class KRaftFold:

@@ -79,7 +79,8 @@ DISK_LOST, BROKER_CHANGED, NO_HEARTBEAT = "disk_lost", "broker_changed", "no_hea
 REQUEST_HANDLED, REPLICAS_STORED, STATE_SENT = "request_handled", "replicas_stored", "state_sent"
 _LONGS = ("offset", "high_watermark", "epoch")
 _SAME_OUTAGE_MS = 30_000
-"""A broker without a controller says so every broker.heartbeat.interval.ms and more: 4 s by default."""
+"""A broker without a controller says so every few seconds: half of broker.session.timeout.ms, 4.5 s by default
+(docs/measured.md#defaults-of-kafka)."""
 _BY_BROKERS = (ControllerKind.LEADER_STARTED, ControllerKind.FOLLOWER_STARTED, PARTITION_SEEN)
 LINE_SIGNS = (*CONTROLLER_SIGNS, *_SIGNS)
 """A line without any of these says nothing here."""

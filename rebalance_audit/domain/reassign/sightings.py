@@ -18,7 +18,8 @@ from rebalance_audit.domain.reassign.model import PartitionState
 T = TypeVar("T")
 _UNTOLD = -2
 _SAME_CHANGE_MS = 2_000
-"""Brokers tell of a change some ms after the controller, under load some hundred: within this time it is the same."""
+"""Brokers print a change some ms after the controller, under load some hundred: within this time it is the same
+(docs/measured.md#reassignments)."""
 _DELETED_MS = 30_000
 """A broker gives up a replica within this time after the change that took it away."""
 

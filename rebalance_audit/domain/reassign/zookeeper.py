@@ -26,7 +26,8 @@ from rebalance_audit.domain.reassign.zookeeper_partitions import Elections, Part
 
 _REQUEST = re.compile(r"\(Leader:(-?\d{1,9}),ISR:((?:\d{1,9},)*\d{0,9}),")
 _SAME_CHANGE_MS = 2_000
-"""A leader tells of an ISR change up to 200 ms after the controller: within this time it is the same one."""
+"""A leader prints an ISR change up to 200 ms after the controller (docs/measured.md#reassignments): within this
+time it is the same one."""
 
 
 def zookeeper_history(lines: Sequence[Line], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:

@@ -32,7 +32,7 @@ LINE_LIMIT_MS = 100
 """How far a line's time may be from that of the write it tells of."""
 POLL_MS = 100
 ANSWER_MS = 674
-"""The most that a broker's answer was seen to be behind what was written (observed.md C.5)."""
+"""The most that a broker's answer was seen to be behind what was written (docs/measured.md#reassignments)."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The metadata log as reassignments. Records are those seen on real clusters (observed.md, part B), shortened."""
+"""The metadata log as reassignments. Records are those of real clusters (docs/kafka_writes.md#kraft), shortened."""
 
 from __future__ import annotations
 

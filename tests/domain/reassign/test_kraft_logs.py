@@ -1,4 +1,4 @@
-"""KRaft from controllers' logs alone. Lines are those of 4.3.0 as seen on real clusters (observed.md B.3)."""
+"""KRaft from controllers' logs alone. Lines are those of 4.3.0 on real clusters (docs/kafka_writes.md#kraft)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ZooKeeper mode from log lines. Lines are those of 2.7.2 and 3.9.1 as seen on real clusters (observed.md B.2)."""
+"""ZooKeeper mode from log lines.
+
+Lines are those of 2.7.2 and 3.9.1 as seen on real clusters (docs/kafka_writes.md#zookeeper-from-24).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What Kafka Streams hands out over the classic protocol: tasks, told in the user data beside the partitions they read.
 
 Active tasks are what stops and moves; standby and warm-up copies follow behind and stand nobody still.
-Source: StreamsPartitionAssignor.java, formats.md B.4.
+Source: StreamsPartitionAssignor.java; docs/kafka_writes.md#streams-over-the-classic-protocol.
 """
 
 from __future__ import annotations

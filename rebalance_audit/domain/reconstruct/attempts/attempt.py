@@ -2,7 +2,7 @@
 
 A record is written when the leader's SyncGroup arrives; lines tell when the join phase began and ended, and of
 generations that never got a record. Order is offset order for records; a line finds its record by number and time.
-Source: formats.md A.7, D.2, D.3 (GroupCoordinator.scala, GroupMetadataManager.java).
+Source: docs/kafka_writes.md#when-a-group-record-is-written (GroupCoordinator.scala, GroupMetadataManager.java).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOK_BACK = 20
 _DOWNGRADE = "Downgrade group "
 
 _ONE_OPERATION_MS = 200
-"""Lines that one request caused."""
+"""Lines that one request caused are no further apart (docs/measured.md#lines-and-records)."""
 
 _CLOSING = (LogKind.STABILIZED, LogKind.EMPTIED)
 _MEMBER_KINDS = frozenset(

@@ -1,7 +1,8 @@
 """Why a rebalance of a classic group began, and what else happened while it was prepared.
 
-The `Preparing` line tells what started it; other causes join in before the join phase ends (observed.md A.6). Where
-no line tells, the difference between two records does, as far as it can: `unknown` is better than wrong.
+The `Preparing` line names the cause that began it; others join in before the join phase ends. Where there is no line,
+the difference between two records shows the cause as far as it can: `unknown` is better than wrong.
+Source: docs/kafka_writes.md#the-preparing-line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ STATIC_RETURN = "static membership: the member returned within its session timeo
 
 _UUID_SUFFIX = 37
 _ONE_BATCH_MS = 1_000
-"""Lines of one operation of the coordinator are no further apart, load included."""
+"""Lines of one operation of the coordinator are no further apart, load included
+(docs/measured.md#lines-and-records)."""
 
 _make_trigger = maker(Trigger)
 

@@ -1,7 +1,8 @@
 """A group that changes its protocol while it works: what the one side hands over to the other.
 
 Classic to consumer: a tombstone of the classic record, then every member again as a consumer member with what it holds.
-Back: tombstones of everything, then a classic record with the same number. Source: KIP-848, formats.md A.11.
+Back: tombstones of everything, then a classic record with the same number. Source: KIP-848;
+docs/kafka_writes.md#conversions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rebalances of classic consumer groups: who held what before and after, and when each partition stopped and resumed.
 
 Eager members give everything up before they re-join, so every partition stops; cooperative ones give up what moves,
-one round before it is handed on. Source: KIP-429, KIP-345, formats.md G.2; times as measured in observed.md.
+one round before it is handed on. Source: KIP-429, KIP-345;
+docs/kafka_writes.md#eager-and-cooperative-rounds.
 """
 
 from __future__ import annotations

@@ -25,9 +25,10 @@ from .runs import Ownership, Run
 DELAY_EARLY_MS = 1_500
 """A worker that re-joins this long before the announced delay ends may still do so because of it: clocks, rounding."""
 DELAY_LATE_MS = 10_000
-"""Workers re-join when the delay ends, or as soon as they are free again."""
+"""Workers re-join when the delay ends, or as soon as they are free again (docs/measured.md#connect-tasks)."""
 FOLLOW_UP_MS = 60_000
-"""A worker that had to give work up joins again as soon as that has stopped: rebalance.timeout.ms bounds it."""
+"""A worker that had to give work up joins again as soon as that has stopped: rebalance.timeout.ms bounds it
+(docs/measured.md#defaults-of-kafka)."""
 
 _CONNECT = {Cause.MEMBER_JOINED: Cause.CONNECT_WORKER_JOINED, Cause.MEMBER_LEFT: Cause.CONNECT_WORKER_LEFT}
 

@@ -1,7 +1,8 @@
 """What the config topic says of connectors and tasks, up to a given offset.
 
 A generation's `config_offset` is one past the last config record its leader had read: so an increase between two
-generations is exactly the records between. Source: KafkaConfigBackingStore.java; formats.md C.2.
+generations is exactly the records between. Source: KafkaConfigBackingStore.java;
+docs/kafka_writes.md#connect-configurations.
 """
 
 from __future__ import annotations

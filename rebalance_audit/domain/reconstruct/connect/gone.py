@@ -18,9 +18,10 @@ from .rounds import Round
 from .runs import Run
 
 SHUTDOWN_MS = 15_000
-"""A worker stops its tasks, then its connectors (5 s each by default), then its own stores; then it leaves."""
+"""A worker stops its tasks, then its connectors (5 s each by default: docs/measured.md#defaults-of-kafka), then its own
+stores; then it leaves."""
 ASSUMED_SESSION_MS = 10_000
-"""session.timeout.ms of Connect workers by default."""
+"""session.timeout.ms of Connect workers by default (docs/measured.md#defaults-of-kafka)."""
 _SILENT = (Cause.MEMBER_SESSION_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.UNKNOWN)
 
 

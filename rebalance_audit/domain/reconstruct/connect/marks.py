@@ -1,8 +1,7 @@
 """The evidence for when a connector or task stopped and when it ran again.
 
-What marks what was measured against the tasks' own start() and stop() on one clock (observed.md, Timings measured): a
-RUNNING status follows start() by 2 ms in the median, UNASSIGNED follows stop() by 9 ms, a task starts about 40 ms after
-the group record.
+How statuses and group records lie beside the tasks' own start() and stop() was measured on one clock:
+docs/measured.md#connect-tasks.
 """
 
 from __future__ import annotations
@@ -21,13 +20,18 @@ from .rounds import Round, Rounds
 from .runs import LATE_STATUS_MS, Run
 
 RUNNING_AFTER_START_MS = 2
+"""The median time from the return of start() to the RUNNING status."""
 UNASSIGNED_AFTER_STOP_MS = 9
+"""The median time from the return of stop() to the UNASSIGNED status."""
 START_AFTER_RECORD_MS = 40
+"""From the group record to the return of start(): tens of ms, on a loaded worker some hundred."""
 STOP_AFTER_RECORD_MS = 50
+"""From the group record to the call of stop(): tens of ms, on a loaded worker some hundred."""
 STATUS_ORDER_MS = 50
-"""Statuses are not in CreateTime order within a partition, by some tens of ms."""
+"""Statuses of a partition are not in the order of their times, by some tens of ms."""
 GRACEFUL_STOP_MS = 5_000
-"""task.shutdown.graceful.timeout.ms by default. A worker goes on after it, whether or not the task has stopped."""
+"""task.shutdown.graceful.timeout.ms by default (docs/measured.md#defaults-of-kafka). A worker goes on after it, whether
+or not the task has stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

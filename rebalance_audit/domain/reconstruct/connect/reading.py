@@ -1,7 +1,7 @@
 """Reads the generations of a Connect group: from its records, and where there is none from its workers' own logs.
 
 Bytes hold increments under `compatible` and `sessioned` and everything under `default`; a worker's log line always
-holds the merged whole. Source: formats.md B.3; ExtendedAssignment.java, IncrementalCooperativeAssignor.java (KIP-415).
+holds the merged whole. Source: docs/kafka_writes.md#connect-increments (ExtendedAssignment.java, KIP-415).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rebalances of Connect groups, and the time line of every connector and task.
 
 Under `compatible` and `sessioned` what stays keeps running and is not in the assignment's bytes; under `default`
-everything stops and is given anew. Source: KIP-415, KIP-507, formats.md B.3, G.1; times as measured in observed.md.
+everything stops and is given anew. Source: KIP-415, KIP-507;
+docs/kafka_writes.md#connect-generations-by-what-happened.
 """
 
 from __future__ import annotations

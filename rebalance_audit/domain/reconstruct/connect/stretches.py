@@ -11,7 +11,8 @@ from rebalance_audit.domain.model import Mark
 from .runs import Run
 
 HAND_OVER_MS = 10_000
-"""From the end of the scheduled delay to the start elsewhere; longer is no longer the delay's doing."""
+"""From the end of the scheduled delay to the start elsewhere; longer is no longer the delay's doing
+(2 to 12 s seen: docs/measured.md#connect-tasks)."""
 
 
 @dataclass(frozen=True, slots=True)

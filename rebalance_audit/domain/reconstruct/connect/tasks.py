@@ -1,7 +1,8 @@
 """The time line of every connector and task: in which state, where, from when to when, and what ended it.
 
 Assignments say whose it is, statuses what it does there. The status topic alone lies: nobody writes UNASSIGNED for a
-dead worker, and UNASSIGNED carries an older generation than the RUNNING it may follow (observed.md A.9).
+dead worker, and UNASSIGNED carries an older generation than the RUNNING it may follow.
+Source: docs/kafka_writes.md#connect-statuses.
 """
 
 from __future__ import annotations

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from .epoch import Epoch, LiveMember
 
 _NEAR_MS = 5_000
+"""Between a line and the record of one event, clocks and load included."""
 _ALIVE_MS = 5_000
-"""Every session timeout a broker takes in earnest is longer: who committed this lately was not fenced for silence."""
+"""Session timeouts are longer, at least 6 s by default (docs/measured.md#defaults-of-kafka): a member that committed
+this lately was not fenced for its silence."""
 _LEFT_FOR_A_WHILE = -2
 """The member epoch of a static member that is closed."""
 _SILENT_MS = 9_000
-"""Nearly two intervals of auto-commit."""
+"""Nearly two intervals of auto-commit (docs/measured.md#defaults-of-kafka)."""
 
 
 ComesBack = Callable[[str, int], GroupRecord | None]

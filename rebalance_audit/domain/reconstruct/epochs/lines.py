@@ -34,7 +34,7 @@ _CAUSES = frozenset(
 )
 _EPOCH_LINES = frozenset({LogKind.EPOCH_BUMPED, LogKind.TARGET_COMPUTED})
 _LINE_TO_RECORD_MS = 10_000
-"""Between a line and the record of the same epoch, clocks and load included."""
+"""Between a line and the record of the same epoch, clocks and load included (docs/measured.md#epochs)."""
 _FOR_A_WHILE = "temporarily"
 _DEPARTURE_LINES = frozenset({LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT, LogKind.MEMBER_FENCED})
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from .epoch import LiveMember, Release
 
 CURRENT_TO_CALLBACK_MS = 99
-"""The last assigned callback follows the current-assignment record by 99 ms in the median (observed.md)."""
+"""The last assigned callback follows the current-assignment record by 99 ms in the median (docs/measured.md#epochs)."""
 CALLBACK_BEFORE_RECORD_MS = 1_500
-"""It may come before the record, too: by up to 1.25 s, when the record only confirms."""
+"""It may come before the record, too: by up to 1.25 s, when the record only confirms (docs/measured.md#epochs)."""
 
 
 def modern_stop_marks(

@@ -1,7 +1,8 @@
 """Rebalances of consumer (KIP-848), share and streams groups: epochs that members reach one by one, without a barrier.
 
 An epoch begins with its group epoch record. Members give up and take over at their own heartbeats: a member's
-current-assignment records are the anchors of each movement. Source: KIP-848, KIP-932, KIP-1071, formats.md A.8.
+current-assignment records are the anchors of each movement. Source: KIP-848, KIP-932, KIP-1071;
+docs/kafka_writes.md#groups-by-epochs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a group's offset commits stand between its group records.
 
 Group records and commits of one group share one partition of __consumer_offsets, so offset order tells which
-generation a commit belongs to; clock order does not (observed.md A.2).
+generation a commit belongs to; clock order does not (docs/definitions.md#order).
 """
 
 from __future__ import annotations

@@ -12,11 +12,13 @@ from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.records import MemberMetadata
 
 HEARTBEAT_MS = 3_000
-"""heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client."""
+"""heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client
+(docs/measured.md#defaults-of-kafka)."""
 REGULARLY = 1.1
 """A silence means something if it is longer, by this factor, than commits are apart."""
 AS_IT_LEFT_MS = 1_000
-"""The commit of a client that closes comes some ms before its LeaveGroup, a second under load."""
+"""The commit of a client that closes comes some ms before its LeaveGroup, a second under load
+(docs/measured.md#commit-and-revoked-callback)."""
 REJOIN_WITHIN = 3
 """A member put out for not polling is looked for in so many attempts after it lost its partitions."""
 

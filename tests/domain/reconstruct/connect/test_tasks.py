@@ -1,6 +1,6 @@
 """The time line of each connector and task, and Connect groups of which only workers' logs are left.
 
-Expected values are worked out by hand from what workers write when (formats.md C.1).
+Expected values are worked out by hand from what workers write when (docs/kafka_writes.md#connect-statuses).
 """
 
 from __future__ import annotations
