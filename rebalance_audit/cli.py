@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from rebalance_audit import __version__
-from rebalance_audit.commands import collect, demo, export, lab, maintain, options, pipeline, report, serve
+from rebalance_audit.commands import collect, config, demo, export, lab, maintain, options, pipeline, report, serve
 from rebalance_audit.commands import doctor as doctor_verb
 from rebalance_audit.commands.explain import group as explain
 from rebalance_audit.commands.output import visible
@@ -43,6 +43,7 @@ app.command("check")(report.check)
 app.command("alert")(report.alert)
 app.command("serve")(serve.serve)
 app.command("ui")(serve.ui)
+app.add_typer(config.config)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor_verb.doctor)
 app.command(
@@ -70,7 +71,7 @@ def _globals(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Ends the process. Every error is one sentence on stderr."""
+    """Ends the process. Every fault is one sentence on stderr."""
     signal.signal(signal.SIGTERM, _unwind)
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
@@ -101,7 +102,8 @@ def run(argv: Sequence[str]) -> int:
                 f"Something unexpected went wrong ({type(error).__name__}: {error}); run it again as "
                 f"`rebalance-audit --debug …` to see where, and report it."
             )
-        print(f"rebalance-audit: {visible(sentence)}", file=sys.stderr)
+        for fault in getattr(error, "faults", (sentence,)):
+            print(f"rebalance-audit: {visible(fault)}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
     return 0
 
@@ -110,6 +112,7 @@ _KNOWN_ERRORS = (
     ("rebalance_audit.warehouse.storage", "WarehouseError"),
     ("rebalance_audit.alerts.target", "AlertError"),
     ("rebalance_audit.domain.detect.limits", "LimitsError"),
+    ("rebalance_audit.settings.reading", "SettingsError"),
     ("ingest.errors", "IngestError"),
     ("spark_jobs.session", "NoJavaError"),
     ("spark_jobs.quality", "QualityError"),

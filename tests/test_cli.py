@@ -41,7 +41,7 @@ GOLDEN = ROOT / "tests" / "golden"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
     "explain", "import", "collect", "run", "watch", "report", "export", "maintain", "check", "alert", "serve", "ui",
-    "demo", "doctor", "lab",
+    "demo", "doctor", "lab", "config",
 )  # fmt: skip
 
 
@@ -75,14 +75,14 @@ def call(capfd: pytest.CaptureFixture[str]) -> Any:
     return one
 
 
-def assert_one_sentence(told: Told, status: int = 1) -> None:
+def assert_one_sentence(told: Told, status: int = 1, *, is_foreseen: bool = True) -> None:
     """The fault on stderr in a line, nothing on stdout, no traceback."""
     assert told.status == status, told.err
     assert told.out == ""
     assert told.err.count("\n") == 1, told.err
     assert told.err.startswith("rebalance-audit: ")
     assert "Traceback" not in told.err
-    assert "unexpected" not in told.err
+    assert ("unexpected" in told.err) is not is_foreseen
 
 
 # ---- the command itself
@@ -160,12 +160,54 @@ def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Warehouse, "open", broken)
     told = call("check", "-w", tmp_path)
-    assert_one_sentence(told)
+    assert_one_sentence(told, is_foreseen=False)
     assert "--debug" in told.err
     assert "\x1b" not in told.err
     with pytest.raises(ZeroDivisionError):
         cli.run(["--debug", "check", "-w", str(tmp_path)])
     monkeypatch.delenv("REBALANCE_AUDIT_DEBUG")
+
+
+def test_the_settings_file_gives_the_warehouse_and_a_flag_wins(call: Any, filled: Path, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"warehouse: {filled}\n")
+    assert call("export", "rebalance", "--config", file).out == call("export", "rebalance", "-w", filled).out != ""
+    assert_one_sentence(call("export", "rebalance", "-w", tmp_path / "none", "--config", file))
+
+
+def test_the_settings_file_may_come_from_the_environment(
+    call: Any, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"warehouse: {filled}\n")
+    monkeypatch.setenv("REBALANCE_AUDIT_CONFIG", str(file))
+    assert call("check", "--fail-on", "critical").status in (0, 3)
+    monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(tmp_path / "none"))
+    assert_one_sentence(call("check"))
+
+
+def test_config_check_names_every_fault_on_a_line_of_its_own(call: Any, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text('colour: red\nlimits:\n  - strom_count: 3\n"evil\\nrebalance-audit: fine": 1\n')
+    told = call("config", "check", "--config", file)
+    assert told.status == 1
+    assert told.err.splitlines() == [
+        f"rebalance-audit: {file}:1: colour: there is no such setting.",
+        f"rebalance-audit: {file}:3: limits[1]: there is no limit 'strom_count'.",
+        f"rebalance-audit: {file}:4: evil\\nrebalance-audit: fine: there is no such setting.",
+    ]
+    file.write_text("limits:\n  - storm_short_count: 3\n")
+    assert call("config", "check", "--config", file).status == 0
+
+
+def test_config_show_shows_where_a_secret_is_and_never_itself(
+    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAT_URL", "slack://hunter2")
+    file = tmp_path / "s.yaml"
+    file.write_text("alerts:\n  - {name: chat, url: {env: CHAT_URL}}\n")
+    told = call("config", "show", "--config", file)
+    assert (told.status, "hunter2" in told.out, "env: CHAT_URL" in told.out) == (0, False, True)
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(filled: Path) -> None:

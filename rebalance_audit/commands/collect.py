@@ -55,6 +55,7 @@ def import_folder(
     log_time_zone: LogTimeZone = None,
     topics: options.ConnectTopics = None,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Read copied segments and logs into a warehouse. Importing twice changes nothing."""
     from rebalance_audit.commands.explain.group_reading import open_evidence
@@ -103,6 +104,8 @@ def collect(
         bool, typer.Option("--until-end", help="Stop at the end that is there now, instead of following.")
     ] = False,
     quiet: options.Quiet = False,
+    config: options.Config = None,
+    cluster: options.Cluster = None,
 ) -> None:
     """Follow a cluster's topics, logs and metadata log into a warehouse. It only reads: no group is joined."""
     from ingest.collector import collect as collect_into

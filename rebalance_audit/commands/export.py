@@ -60,6 +60,7 @@ def export(
         Format, typer.Option("-o", "--output", help="csv is for spreadsheets; the others lose nothing.")
     ] = (Format.JSONL),
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Print a table with its own column names."""
     from rebalance_audit.warehouse.warehouse import Warehouse

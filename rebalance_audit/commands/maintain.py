@@ -22,6 +22,7 @@ def maintain(
         typer.Option("--keep", metavar="TIME", help="Delete files that nothing newer than this needs; at least 1h."),
     ] = "7d",
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Join the small files of every table, and delete those that are no longer needed. Rows stay as they are."""
     from rebalance_audit.domain import tables

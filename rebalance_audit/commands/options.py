@@ -6,15 +6,40 @@ import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rebalance_audit.settings.model import Settings
+
 ENVIRONMENT_WAREHOUSE = "REBALANCE_AUDIT_WAREHOUSE"
+ENVIRONMENT_CONFIG = "REBALANCE_AUDIT_CONFIG"
 
 Warehouse = Annotated[
     str,
     typer.Option("-w", "--warehouse", metavar="W", envvar=ENVIRONMENT_WAREHOUSE, help="Folder or object-store URL."),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        envvar=ENVIRONMENT_CONFIG,
+        is_eager=True,
+        callback=lambda ctx, value: _defaults_from(ctx, "config", value),
+        help="Settings file (docs/settings.md); flags and environment variables win over it.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        is_eager=True,
+        callback=lambda ctx, value: _defaults_from(ctx, "cluster", value),
+        help="Which cluster of the settings file, if it has several.",
+    ),
 ]
 Bootstrap = Annotated[
     str | None,
@@ -93,6 +118,34 @@ def instant_ms(text: str, now_ms: int) -> int:
     except ValueError:
         raise UsageError(f"{text!r} is no time; write it as 2026-11-21T14:00, epoch milliseconds, or -2h.") from None
     return round((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def settings(file: str | None) -> Settings:
+    """What the settings file says; the defaults without one. Raises SettingsError with every fault."""
+    from rebalance_audit.settings.model import Settings
+    from rebalance_audit.settings.reading import read_settings
+
+    return Settings() if file is None else read_settings(file)
+
+
+def _defaults_from(context: typer.Context, option: str, value: str | None) -> str | None:
+    """Makes what the settings say the defaults of this verb's other options.
+
+    Click asks its `default_map` after the command line and the environment. `--config` and `--cluster` come in any
+    order, and before all others.
+    """
+    context.meta[option] = value
+    if context.meta.get("config") is None or {"config", "cluster"} & _eager(context) - context.meta.keys():
+        return value
+    from rebalance_audit.settings.choices import option_defaults
+
+    verb = context.info_name or ""
+    context.default_map = option_defaults(settings(context.meta["config"]), verb, context.meta.get("cluster"))
+    return value
+
+
+def _eager(context: typer.Context) -> set[str]:
+    return {parameter.name or "" for parameter in context.command.params if parameter.is_eager}
 
 
 def client_config(bootstrap: str | None, command_config: Path | None, overrides: list[str] | None) -> dict[str, str]:

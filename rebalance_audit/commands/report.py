@@ -26,6 +26,7 @@ def check(
     resolved: Annotated[bool, typer.Option("--resolved", help="Count what is over, too.")] = False,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """For CI: list grave findings, and exit 3 if there are any."""
     from rebalance_audit.commands.export import known_table, selection
@@ -68,6 +69,7 @@ def alert(
         Path | None, typer.Option("--state", metavar="FILE", help="What was sent to whom; in the warehouse by default.")
     ] = None,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Send findings that are new or over, to each target once."""
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -125,6 +127,7 @@ def report(
     output: Annotated[
         ReportFormat, typer.Option("-o", "--output", help="html is one file that needs nothing else.")
     ] = ReportFormat.TABLE,
+    config: options.Config = None,
 ) -> None:
     """What a period cost: incidents, worst groups, causes, the unseen."""
     from rebalance_audit.reports.report import read_report, report_dict

@@ -30,6 +30,7 @@ def serve(
     host: Host = LOOPBACK,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look at the warehouse this often.")] = "15s",
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Serve Prometheus metrics from the published tables."""
     from rebalance_audit.exporter import Exporter
@@ -52,7 +53,13 @@ def serve(
     exporter.close()
 
 
-def ui(warehouse: options.Warehouse, port: Port = 8501, host: Host = LOOPBACK, quiet: options.Quiet = False) -> None:
+def ui(
+    warehouse: options.Warehouse,
+    port: Port = 8501,
+    host: Host = LOOPBACK,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
     """Serve the app. It asks nobody who they are: other addresses than loopback belong behind a proxy that does."""
     from rebalance_audit.warehouse.warehouse import Warehouse
 

@@ -1,0 +1,161 @@
+"""The settings file: what is understood, and every fault with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance_audit.commands.config import schema_text
+from rebalance_audit.domain.detect.limits import DEFAULT
+from rebalance_audit.settings.choices import for_pipeline, option_defaults
+from rebalance_audit.settings.model import Secret, Settings
+from rebalance_audit.settings.reading import SettingsError, parse_settings, read_settings, revealed
+
+DOCS = Path(__file__).parents[2] / "docs"
+WHOLE = """\
+warehouse: /var/lib/rebalance-audit
+clusters:
+  - name: shop
+    cluster_id: Xj2bDWDpQ6mZ
+    bootstrap_servers: kafka-1:9093,kafka-2:9093
+    client:
+      security.protocol: SASL_SSL
+      sasl.password: {env: SHOP_PASSWORD}
+    logs: [/var/log/kafka]
+teams:
+  - {name: orders, groups: ["orders-*"]}
+  - {name: payments, groups: ["pay-*"]}
+alerts:
+  - {name: on-call, url: "http://alertmanager:9093/api/v2/alerts"}
+limits:
+  - {group: "batch-*", storm_short_count: 50}
+  - {cluster: shop, group: "batch-night", storm_short_count: 80}
+"""
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(SettingsError) as raised:
+        parse_settings(text, "s.yaml")
+    return list(raised.value.faults)
+
+
+def test_a_whole_file_is_understood() -> None:
+    settings = parse_settings(WHOLE, "s.yaml")
+    (cluster,) = settings.clusters
+    assert cluster.client["sasl.password"] == Secret(env="SHOP_PASSWORD")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}"])
+def test_an_empty_file_means_the_defaults(text: str) -> None:
+    assert parse_settings(text, "s.yaml") == Settings()
+
+
+CASES: list[tuple[str, list[str]]] = [
+    ("clusters: [{name: a}, {name: a}]", ["s.yaml:1: there are 2 clusters named 'a'; each must be there once."]),
+    (
+        "clusters:\n  - {name: a, cluster_id: X}\n  - {name: b, cluster_id: X}\n",
+        ["s.yaml:1: there are 2 clusters with the id 'X'; each must be there once."],
+    ),
+    ("colour: red\nteams:\n  - {name: a, groups: [b], colour: 2}\n", [
+        "s.yaml:1: colour: there is no such setting.",
+        "s.yaml:3: teams[1].colour: there is no such setting.",
+    ]),
+    ("warehouse: 3\n", ["s.yaml:1: warehouse: input should be a valid string, not 3."]),
+    ("limits:\n  - storm_short_count: many\n", [
+        "s.yaml:2: limits[1]: storm_short_count must be a number, not 'many'."
+    ]),
+    ("limits:\n  - {}\n  - strom_count: 3\n", ["s.yaml:3: limits[2]: there is no limit 'strom_count'."]),
+    (
+        "teams:\n  - {name: a, groups: [orders-app]}\n  - {name: b, groups: ['orders-*']}\n",
+        ["s.yaml:1: teams 'a' and 'b' both have groups 'orders-app' and 'orders-*'; make their patterns distinct."],
+    ),
+    ("clusters:\n  - name: a\n    client: {sasl.password: hunter2}\n", [
+        "s.yaml:3: clusters[1].client: sasl.password is a secret; give it as {env: NAME} or {file: PATH}."
+    ]),
+    ("clusters:\n  - cluster_id: X\n", ["s.yaml:2: clusters[1].name: it is missing."]),
+    ("warehouse: a\nwarehouse: b\n", ["s.yaml:2: warehouse: this key is here twice."]),
+    ("- a\n", ["s.yaml:1: the file must be a mapping of settings, such as `clusters:`."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_every_fault_is_named_with_its_line(text: str, expected: list[str]) -> None:
+    assert faults(text) == expected
+
+
+def test_text_that_is_no_yaml_is_named_with_its_line() -> None:
+    (fault,) = faults("clusters: [\nteams: ]: x\n")
+    assert fault.startswith("s.yaml:2: this is no YAML")
+
+
+@pytest.mark.parametrize("url", ["slack://T/B/secret", "https://u:p@host/x", "https://host/x?token=1"])
+def test_an_alert_target_with_a_secret_in_it_is_refused_without_showing_it(url: str) -> None:
+    (fault,) = faults(f"alerts:\n  - name: a\n    url: {url}\n")
+    assert fault.startswith("s.yaml:3: alerts[1].url: only an http(s) address")
+    assert "secret" not in fault
+    assert "token=1" not in fault
+
+
+def test_limits_and_teams_reach_the_pipeline() -> None:
+    chosen = for_pipeline(parse_settings(WHOLE, "s.yaml"))
+    limits, team = chosen["limits"], chosen["team"]
+    assert limits("Xj2bDWDpQ6mZ", "batch-night").storm_short_count == 80
+    assert limits("other", "batch-night").storm_short_count == 50
+    assert limits("other", "orders-app") == DEFAULT
+    assert (team("any", "orders-app"), team("any", "pay-1"), team("any", "x")) == ("orders", "payments", None)
+    assert for_pipeline(Settings()) == {}
+
+
+def defaults(verb: str, text: str = WHOLE, cluster: str | None = None) -> dict[str, Any]:
+    return option_defaults(parse_settings(text, "s.yaml"), verb, cluster)
+
+
+def test_a_verb_gets_the_defaults_it_has_options_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
+    receiver, place = "http://alertmanager:9093/api/v2/alerts", "/var/lib/rebalance-audit"
+    assert defaults("report") == {"warehouse": place}
+    assert defaults("alert") == {"warehouse": place, "to": [receiver]}
+    assert defaults("watch") == {
+        "warehouse": place,
+        "to": [receiver],
+        "bootstrap": "kafka-1:9093,kafka-2:9093",
+        "overrides": ["security.protocol=SASL_SSL", "sasl.password=hunter2"],
+        "logs": ["/var/log/kafka"],
+    }
+
+
+def test_of_several_clusters_one_must_be_named() -> None:
+    text = "clusters: [{name: a, cluster_id: A, logs: [x]}, {name: b, logs: [y]}]"
+    with pytest.raises(SettingsError, match="several clusters; give --cluster NAME, one of a, b"):
+        defaults("collect", text)
+    with pytest.raises(SettingsError, match="no cluster 'c'; there are a, b"):
+        defaults("collect", text, "c")
+    assert defaults("collect", text, "a") == {"logs": ["x"], "cluster_id": "A"}
+
+
+def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "s1")
+    (tmp_path / "secret").write_text("s2\n")
+    assert revealed(Secret(env="A_SECRET")) == "s1"
+    assert revealed(Secret(file=str(tmp_path / "secret"))) == "s2"
+    with pytest.raises(SettingsError, match="NOT_SET, named in the settings, is not set"):
+        revealed(Secret(env="NOT_SET"))
+
+
+def test_the_published_schema_is_the_models() -> None:
+    published: Any = json.loads((DOCS / "settings.schema.json").read_text())
+    assert published == json.loads(schema_text())
+
+
+def test_the_example_of_the_docs_holds() -> None:
+    text = (DOCS / "settings.md").read_text()
+    example = text.split("```yaml\n", 1)[1].split("```", 1)[0]
+    assert parse_settings(example, "settings.md").clusters
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_settings(tmp_path / "absent.yaml")
