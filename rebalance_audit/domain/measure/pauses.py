@@ -123,6 +123,7 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
     if lower is not None and -OVERLAP_SLACK_MS <= lower < 0:
         lower = 0
         estimate = max(estimate, 0)
+        upper = None if upper is None else max(upper, 0)
     if upper is not None:
         estimate = min(estimate, upper)
     if lower is not None:
