@@ -60,7 +60,7 @@ test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
 	$(call tier,live cluster,broker and not (airflow or browser),java javac mvn)
 
 test-differential: export DIFFERENTIAL_CASES ?= 1000000
-test-differential: $(STAMP) ## A million records: our decoders against Kafka's own classes
+test-differential: $(STAMP) ## A million records, and 2,000 groups of each assignor: ours against Kafka's own classes
 	$(call tier,differential,differential,java javac mvn)
 
 score: $(STAMP) ## Every capture, golden and in captures/, against what its clients saw (FLAGS=--failures: what is wrong)
@@ -97,8 +97,9 @@ capture: $(STAMP) ## Make all captures of one version again, into captures/ (KAF
 	  $(BIN)/python -m infra.lab capture $$scenario --kafka $(KAFKA) || exit 1; \
 	done
 
-differential: $(STAMP) ## Ten million records: our decoders against Kafka's own classes
+differential: $(STAMP) ## Ten million records, and 200,000 groups of each assignor: ours against Kafka's own classes
 	$(BIN)/python -m tests.differential 10000000
+	$(BIN)/python -m tests.differential.assignors 200000
 
 FUZZ_VENV := .build/fuzz-venv
 
