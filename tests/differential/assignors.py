@@ -2,8 +2,8 @@
 
 python -m tests.differential.assignors [groups of each assignor] [seed]
 
-A group is a random start, or what the assignor itself gave a group before members came and went, or nonsense: partitions
-that two members claim, that no longer exist, generations out of order.
+A group is a random start, or what the assignor itself gave a group before members came and went, or nonsense:
+partitions that two members claim, that no longer exist, generations out of order.
 """
 
 from __future__ import annotations
@@ -95,10 +95,13 @@ def _subscribers(rng: random.Random, topics: Sequence[str], before: Sequence[our
     return found
 
 
-def _claiming(rng: random.Random, subscribers: list[ours.Subscriber], topics: Mapping[str, int]) -> list[ours.Subscriber]:
+def _claiming(
+    rng: random.Random, subscribers: list[ours.Subscriber], topics: Mapping[str, int]
+) -> list[ours.Subscriber]:
     """Nonsense: what members say they own has little to do with the truth."""
     everything = [(topic, number) for topic, count in topics.items() for number in range(count)] + [("gone", 0)]
-    if rng.random() < 0.2:
+    # With different subscriptions Kafka gives a partition two owners here, and what follows hangs on orders of its maps.
+    if rng.random() < 0.2 and len({frozenset(s.topics) for s in subscribers}) == 1:
         everything += [(topic, count + 1) for topic, count in topics.items()]
     found = []
     for subscriber in subscribers:

@@ -128,7 +128,7 @@ class IncrementalAssignor:
         _hand_out(after, to_assign)
         added = {worker: after[worker].without(before[worker].without(deleted)) for worker in before}
         self._previous = Work()
-        for worker, work in after.items():
+        for work in after.values():
             self._previous.add(work)
         for work in revoked.values():
             self._previous.remove(work)

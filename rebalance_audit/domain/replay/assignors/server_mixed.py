@@ -84,9 +84,7 @@ class _Uniform:
 
     def in_order(self, topics: Iterable[int]) -> list[int]:
         """Topics with many partitions per member first."""
-        return sorted(
-            topics, key=lambda t: (-(self.topics[t] / len(self.takers[t])), len(self.takers[t]), _id_key(t))
-        )
+        return sorted(topics, key=lambda t: (-(self.topics[t] / len(self.takers[t])), len(self.takers[t]), _id_key(t)))
 
     def give(self, topic: int, number: int, member: int) -> None:
         before = self.owner[topic][number]

@@ -28,9 +28,7 @@ class _Equal:
     def keep(self) -> None:
         """Each member keeps what it has, as far as its share goes."""
         for member_id, partitions in self.owned.items():
-            mine = sorted(
-                (p for p in partitions if p not in self.claimed_twice), key=lambda p: (p[1], text_key(p[0]))
-            )
+            mine = sorted((p for p in partitions if p not in self.claimed_twice), key=lambda p: (p[1], text_key(p[0])))
             if len(mine) < self.least:
                 kept = len(mine)
                 self.below.append(member_id)

@@ -64,9 +64,7 @@ def test_what_a_cooperative_newcomer_is_to_get_belongs_to_nobody_until_the_follo
 
 
 def test_a_partition_that_two_members_of_one_generation_claim_is_taken_from_both() -> None:
-    both = [
-        Subscriber(member_id=m, topics=("t",), owned=(("t", 0),), generation=1, joined_generation=1) for m in "ab"
-    ]
+    both = [Subscriber(member_id=m, topics=("t",), owned=(("t", 0),), generation=1, joined_generation=1) for m in "ab"]
     assigned = assign_cooperatively({"t": 2}, both)
     assert sorted(p for mine in assigned.values() for p in mine) == [("t", 1)]
 
