@@ -100,7 +100,7 @@ def _claiming(
 ) -> list[ours.Subscriber]:
     """Nonsense: what members say they own has little to do with the truth."""
     everything = [(topic, number) for topic, count in topics.items() for number in range(count)] + [("gone", 0)]
-    # With different subscriptions Kafka gives a partition two owners here, and what follows hangs on orders of its maps.
+    # With different subscriptions Kafka gives a partition two owners here, and the rest hangs on orders of its maps.
     if rng.random() < 0.2 and len({frozenset(s.topics) for s in subscribers}) == 1:
         everything += [(topic, count + 1) for topic, count in topics.items()]
     found = []
