@@ -3,6 +3,14 @@
 Between the tasks that read and the tasks that fold Spark carries parcels: thousands of rows as Arrow bytes in one row
 (decision 0010). Groups share a bucket, as many as fit; a group that is larger has one of its own and comes in slices of
 time, so that of no group more than a slice is in memory.
+
+Three rows of two groups in the plan {orders: bucket 0, large: bucket 1}, whose bucket 1 is cut at 09:30:
+
+    silver.group_event, silver.commit_mark          parcels                            a task that folds gets
+    record of orders  at 09:00                 ->   bucket 0 slice 0 record [orders]   orders: (09:00, record)
+    line without a group (a Connect worker's,
+      whose home is orders)  at 10:00          ->   bucket 0 slice 0 line [orders]     orders: (10:00, line)
+    mark of large     at 10:00                 ->   bucket 1 slice 1 mark [large]      large: (10:00, mark)
 """
 
 from __future__ import annotations

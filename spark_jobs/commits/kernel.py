@@ -460,6 +460,13 @@ def stretches(
     """Of these rows, in any order: which stretch each is in, and every stretch's first and last row by offset.
 
     `offset` and `place_code` have an entry per row of the batch, as `commits` has.
+
+    Commits of group `orders` to t-0, the group's records being at the offsets 10 and 20 (`boundaries`):
+
+        row   offset        stretch_from   first_row   last_row   count
+        0     12            10             0           2          2
+        1     21       ->   20             1           1          1
+        2     15
     """
     key_code, place, at = commits.key_code[rows].astype(np.int64), place_code[rows].astype(np.int64), offset[rows]
     step = np.diff(place)

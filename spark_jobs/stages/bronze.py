@@ -4,8 +4,13 @@ Rows in:  landing files, in any order, repeats included.
 Rows out: one per (cluster, topic, partition, offset) and per (cluster, node, file id, byte).
 Law:      repeats collapse only if key, value, timestamp and headers agree; if they differ both stay, as `copy` 1, 2 …
           The metadata log's copies on several nodes all stay.
-A file whose ranges overlap nothing is committed as it is; only the others are rewritten. Which files came in is told
-by one transaction id per file.
+A file whose ranges overlap nothing is committed as it is; only the others are rewritten. Which files came in shows
+in one transaction id per file.
+
+    three landed records                                       bronze.record
+    __consumer_offsets-7@231, key k, value a              ->   @231, copy 0, value a
+    __consumer_offsets-7@231, key k, value a (landed twice)    nothing: it is the same
+    __consumer_offsets-7@231, key k, value b              ->   @231, copy 1, value b: a finding (TR005)
 """
 
 from __future__ import annotations

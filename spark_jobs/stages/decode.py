@@ -3,7 +3,15 @@
 Rows in:  records (copy 0; other copies are a finding and no evidence) and log events that are new since last time.
 Rows out: per group record or telling line one event, per refused record one undecoded row; commits as marks.
 Law:      rows in = events + commits + undecoded + skipped, per record type.
-Offset commits are told by the first two bytes of their key, natively, and never become Python objects; see commits.py.
+Offset commits are told by the first two bytes of their key, natively, and never become Python objects; see commits.
+
+    bronze                                                     silver
+    record @231, key type 2, group orders                 ->   group_event: @231, GroupMetadata, orders
+    record @232, key type 1, orders commits t-0 at 17     ->   commit_mark: orders, t-0, first and last @232
+    record @233, key type 99                              ->   undecoded: @233, unknown_record_type
+    line `Preparing to rebalance group orders …`          ->   group_event: preparing, orders
+    line `Started data-plane processor …`                 ->   nothing: it says nothing about a group
+                                                               decode_count: of 3 records 1 each
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ bronze -> silver.finding.
 Rows in:  the whole measured history of each group with anything new, or with something still open.
 Rows out: one per finding, in place of that group's findings before.
 Law:      a finding names evidence; the same input gives the same finding id; time is the evidence's end, not now.
+
+    three measured rebalances of orders                        silver.finding
+    7, 09:00: the session of b expired                    ->   RB007 about orders, warning, with the evidence of 7
+    8, 09:01: b joined
+    9, 09:30: b left                                           the same RB007, resolved: not seen again for 10 min
 """
 
 from __future__ import annotations

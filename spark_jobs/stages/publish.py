@@ -4,6 +4,11 @@ Rows in:  measured rebalances, task intervals and findings of groups that change
 Rows out: the same facts as flat tables. A rebalance that vanished is removed with its members and movements.
 Law:      publishing twice changes nothing. A group's rows are written again only if their content differs, `revision`
           counts how often what readers saw of a row changed, and readers see all tables of a publication or none.
+
+    silver, group orders                                       gold
+    measured_rebalance 7: 2 members, 1 movement           ->   rebalance: 1 row; rebalance_member: 2; movement: 1
+    measured_rebalance 8, as it was published             ->   nothing is written: its revision stays
+    finding RB007                                         ->   finding: 1 row; group: orders with its open findings
 """
 
 from __future__ import annotations

@@ -9,6 +9,13 @@ Law:      any cut, any repeat and any order of arrival give the same rows: a par
           are if what arrived does not just go on where the log ended.
 It runs on the driver, so many records at a time: memory follows the present state of all partitions, not the past.
 Decision 0008.
+
+    metadata log, partition t-0                                silver
+    @10 Partition: replicas 1 2                           ->   partition: the state that everything starts from
+    @11 PartitionChange: replicas 3 2 1, adding 3, removing 1
+                                                          ->   reassignment: 1 2 to 3 2; reassignment_step 1
+    @12 PartitionChange: replicas 3 2, adding and removing empty, isr 3 2, leader 3
+                                                          ->   the same reassignment, completed; reassignment_step 2
 """
 
 from __future__ import annotations

@@ -6,6 +6,12 @@ Rows out: one per rebalance of those groups, in place of what was there; one per
           per piece of evidence that was not believed.
 Law:      any order of arrival and any cut into batches give the same rows, since a dirty group is folded as a whole, in
           windows where it is long.
+
+    evidence of the group orders (a and b are members)         silver.rebalance
+    @231 generation 7: a has t-0 and t-1, b has t-2       ->   7 completed: movements by what was before
+    commit of t-2 @240, at 09:00:00.000
+    @245 generation 8: a has t-0, t-1 and t-2             ->   8 completed: t-2 moved from b to a; the commit @240
+                                                               marks its stop, the record @245 its resume
 """
 
 from __future__ import annotations

@@ -37,7 +37,15 @@ Gather = Callable[[Sequence[Piece]], GroupEvidence]
 def reconstruct_in_windows(
     pieces: Iterable[tuple[int, Piece]], gather: Gather, *, window: int = WINDOW, around: int = AROUND
 ) -> Iterator[Reconstruction]:
-    """As `reconstruct`, a part at a time. `pieces` come in the order of their instants, each with its own."""
+    """As `reconstruct`, a part at a time. `pieces` come in the order of their instants, each with its own.
+
+    Ten pieces, 0 to 9, with `window` 6 and `around` 2:
+
+        sees, with all of it folded    says what happened at   has of the pieces before
+        0 1 2 3 4 5                    0 1 2 3
+        2 3 4 5 6 7 8                  4 5 6                   the latest record of each key in 0 1
+        5 6 7 8 9                      7 8 9                   the latest record of each key in 0 to 4
+    """
     coming = iter(pieces)
     held = list(islice(coming, window))
     ahead = next(coming, None)

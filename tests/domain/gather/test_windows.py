@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rebalance_audit.domain.gather.windows import Gather, Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord, LogKind, Rebalance
-from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests.captures import CAPTURES, gathered, name_of
 from tests.domain.reconstruct.classic.stories import Story, a_group, member_id
 
@@ -91,3 +92,38 @@ def test_a_capture_cut_small_gives_the_rows_of_the_whole(capture: Path) -> None:
     for evidence in gathered(capture).groups:
         whole = list(reconstruct(evidence).rebalances)
         assert [r.rebalance_id for r in in_windows(evidence, 80, 30)] == [r.rebalance_id for r in whole]
+
+
+def test_the_docstrings_example_is_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[int]] = []
+
+    def fold(evidence: GroupEvidence) -> Reconstruction:
+        instants = sorted(record.at_ms for record in evidence.records)
+        seen.append(instants)
+        rows = [
+            Rebalance(
+                cluster_id="lab",
+                rebalance_id=f"lab/orders/{at_ms}",
+                group_id="orders",
+                group_type="classic",
+                generation_id=at_ms,
+                assigned_at_ms=at_ms,
+                evidence=(str(at_ms),),
+            )
+            for at_ms in instants
+        ]
+        return Reconstruction(rebalances=tuple(rows))
+
+    monkeypatch.setattr("rebalance_audit.domain.gather.windows.reconstruct", fold)
+    monkeypatch.setattr("rebalance_audit.domain.gather.windows.is_connect_group", lambda _: False)
+    evidence = GroupEvidence(cluster_id="lab", group_id="orders")
+    pieces: list[tuple[int, Piece]] = [(at_ms, a_record(at_ms)) for at_ms in range(10)]
+    parts = list(reconstruct_in_windows(pieces, gather_for(evidence), window=6, around=2))
+    assert seen == [[*range(6)], [0, 1, *range(2, 9)], [*range(5), *range(5, 10)]]
+    assert [[r.assigned_at_ms for r in part.rebalances] for part in parts] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+
+
+def a_record(at_ms: int) -> GroupRecord:
+    """Each of a key of its own, so that all of them stay the latest."""
+    record = SimpleNamespace(name="GroupMetadata", key=at_ms)
+    return GroupRecord(ref=str(at_ms), at_ms=at_ms, topic="o", partition=0, offset=at_ms, record=record)

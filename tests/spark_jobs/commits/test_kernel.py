@@ -209,6 +209,15 @@ def test_stretches_are_what_counting_by_hand_finds(seed: int, is_sorted: bool) -
     assert int(found.count.sum()) == count
 
 
+def test_the_docstrings_example_of_stretches_is_what_comes_out() -> None:
+    commits = decoded([(enc.offset_commit_key("orders", "t", 0), enc.offset_commit_value(1, AT_MS))] * 3)
+    place: kernel.Place = ("lab", "__consumer_offsets", 7)
+    known = {(*place, "orders"): np.array([10, 20])}
+    found = kernel.stretches(commits, np.arange(3), np.array([12, 21, 15]), np.zeros(3, np.int64), [place], known)
+    columns = (found.stretch_from, found.first_row, found.last_row, found.count)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == [(10, 0, 2, 2), (20, 1, 1, 1)]
+
+
 def test_no_rows_have_no_stretches() -> None:
     commits = decoded([a_commit()])
     none = kernel.stretches(commits, np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), [], {})
