@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.evidence import import_evidence
+from ingest.folders import EvidenceFolder
 from ingest.landing import Landing
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
@@ -22,7 +23,7 @@ Landed = dict[str, pa.Table]
 """What landed, by noun."""
 
 
-def landed(folders: Sequence[Path], scratch: Path) -> Landed:
+def landed(folders: Sequence[Path | EvidenceFolder], scratch: Path) -> Landed:
     Warehouse.open(scratch, create=True)
     for folder in folders:
         import_evidence(folder, Landing(scratch))

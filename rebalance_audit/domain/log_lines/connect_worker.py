@@ -22,6 +22,7 @@ GROUP_RULES: Rules = rules(
         (LogKind.WORKER_REBALANCE_STARTED, "Rebalance started"),
         (LogKind.WORKER_JOINED, _TIMES + _ASSIGNMENT + _REVOKED + "}" + _DELAY),
         (LogKind.WORKER_JOINED, _TIMES + _ASSIGNMENT + "}" + _DELAY),
+        (LogKind.WORKER_JOINED, "Joined group and got assignment: " + _ASSIGNMENT + "}"),
         (LogKind.WORKER_WORK_STARTING, "Starting connectors and tasks using config offset <config_offset:long>"),
         (LogKind.WORKER_WORK_STARTED, "Finished starting connectors and tasks"),
         (

@@ -220,6 +220,7 @@ _REASONS: tuple[tuple[Template, _Classify], ...] = tuple(
     (template(text), classify)
     for text, classify in (
         ("Adding new member <member_id> with group instance id <group_instance_id>", _joined),
+        ("Adding new member <member_id> with group instanceid <group_instance_id>", _joined),
         (f"Member <member_id> is joining group during <group_state:{_STATE}>", _rejoined(Cause.UNKNOWN)),
         (f"Member <member_id> joining group during <group_state:{_STATE}>", _rejoined(Cause.UNKNOWN)),
         (
@@ -255,6 +256,13 @@ _REASONS: tuple[tuple[Template, _Classify], ...] = tuple(
 )
 
 
+_BARE_REASONS: tuple[tuple[Template, _Classify], ...] = (
+    (template("Adding new member <member_id>"), _joined),  # to 2.2
+    (template("Updating metadata for member <member_id>"), _rejoined(Cause.SUBSCRIPTION_CHANGED)),  # to 2.5
+)
+"""These end in the member's id: nothing but its UUID tells that the text ends there."""
+
+
 def _known(reason: str) -> tuple[_Fields, _Classify] | None:
     """The fields of a known reason and how it is classified."""
     reason = reason.removesuffix(".")
@@ -263,4 +271,8 @@ def _known(reason: str) -> tuple[_Fields, _Classify] | None:
             readings = form.readings(reason)
             if readings:
                 return readings[0], classify
+    for form, classify in _BARE_REASONS:
+        for fields in form.readings(reason):
+            if ends_in_uuid(fields["member_id"] or ""):
+                return fields, classify
     return None

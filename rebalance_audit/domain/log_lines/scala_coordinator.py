@@ -21,6 +21,11 @@ RULES: Rules = rules(
             "(<offsets_partition:partition>) (reason: <reason>)",
         ),
         (
+            LogKind.PREPARING,
+            "Preparing to rebalance group <group_id> with old generation <generation_id:int> "
+            "(<offsets_partition:partition>)",
+        ),
+        (
             LogKind.STABILIZED,
             "Stabilized group <group_id> generation <generation_id:int> (<offsets_partition:partition>)"
             "{ with <member_count:int> members}?",
@@ -64,6 +69,7 @@ RULES: Rules = rules(
             "Member[group.instance.id <group_instance_id>, member.id <member_id>] in group <group_id> has left, "
             "removing it from the group",
         ),
+        (LogKind.MEMBER_LEFT, "Member <member_id> in group <group_id> has left, removing it from the group"),
         (LogKind.MEMBER_LEFT, _METADATA + " request"),
         (LogKind.MEMBER_LEFT, _METADATA + "; client reason: <client_reason>"),
         (LogKind.MEMBER_LEFT, "Pending member <member_id> is leaving group <group_id>.", {"is_pending": True}),
@@ -125,11 +131,18 @@ RULES: Rules = rules(
             "member id "
             "<new_member_id>, while old member id <member_id> will be removed.",
         ),
+        # 2.3 and 2.4 name no group, and write no record: the line is all there is of the restart.
+        (
+            LogKind.STATIC_MEMBER_REPLACED,
+            "Static member Some(<group_instance_id>) with unknown member id rejoins, assigning new member id "
+            "<new_member_id>, while old member <member_id> will be removed.",
+        ),
         (
             LogKind.STATIC_MEMBER_REPLACED,
             "Static member with groupInstanceId=<group_instance_id> and unknown member id joins group <group_id> in "
             "<group_state:word> state. Replacing previously mapped member <member_id> with this groupInstanceId.",
         ),
+        (LogKind.STATIC_MEMBER_KEPT, "Static member joins during Stable stage will not trigger rebalance."),
         (
             LogKind.STATIC_MEMBER_KEPT,
             "Static member which joins during Stable stage and doesn't affect selectProtocol will not trigger "
