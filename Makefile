@@ -66,6 +66,9 @@ test-differential: $(STAMP) ## A million records, and 2,000 groups of each assig
 score: $(STAMP) ## Every capture, golden and in captures/, against what its clients saw (FLAGS=--failures: what is wrong)
 	$(BIN)/python -m tests.score $(FLAGS)
 
+unions: $(STAMP) ## All golden captures in one warehouse: each group gets the rows it gets alone, in any order
+	$(BIN)/python -m tests.spark_jobs.unions
+
 test-airflow: $(STAMP) ## The DAGs, and one real run
 	$(call tier,Airflow,airflow and not browser,$(BIN)/airflow java)
 
@@ -121,4 +124,4 @@ clean: ## Remove what builds and runs left behind (not .venv)
 
 .PHONY: help setup requirements lint test test-domain test-spark test-differential test-broker test-airflow \
 	test-browser demo live doctor \
-	capture score differential fuzz bench clean
+	capture score unions differential fuzz bench clean

@@ -40,14 +40,13 @@ def group_records_of(context: Run) -> pa.Table:
 
 
 def boundaries_of(group_records: pa.Table) -> commits.Boundaries:
-    offsets = group_records.column("offset").to_numpy()
-    counted = group_records.group_by(list(_PLACE), use_threads=False).aggregate([("offset", "count")])
-    found, start = {}, 0
-    for row in counted.to_pylist():
-        end = start + row["offset_count"]
-        found[row["cluster_id"], row["topic"], row["partition"], row["group_id"]] = np.unique(offsets[start:end])
-        start = end
-    return found
+    """Offsets of each group's records, in any order of rows: pyarrow promises none for the groups it returns."""
+    listed = group_records.group_by(list(_PLACE)).aggregate([("offset", "list")])
+    places = zip(*(listed.column(name).to_pylist() for name in _PLACE), strict=True)
+    return {
+        place: np.unique(offsets.values.to_numpy())
+        for place, offsets in zip(places, listed.column("offset_list"), strict=True)
+    }
 
 
 def commit_marks(

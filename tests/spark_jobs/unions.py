@@ -1,7 +1,7 @@
 """The law of unions: a group's rows are the same whatever else is in the warehouse, and `explain` says the same.
 
-    python -m tests.spark_jobs.unions [CAPTURE…]     all golden captures together: three orders, several numbers of cores
-                                                     and sizes of buckets (`make unions`)
+    python -m tests.spark_jobs.unions [CAPTURE…]     all golden captures together: three orders, several numbers of
+                                                     cores and sizes of buckets (`make unions`)
 
 What a group gets alone is told without Spark and without a warehouse, from its own capture: as `explain` does it.
 """
@@ -24,17 +24,17 @@ import pyarrow.compute as pc
 
 from ingest.evidence import read_evidence
 from ingest.folders import EvidenceFolder, open_folder
-from rebalance_audit.arrow_tables import rows_to_table
 from rebalance_audit.commands.demo import cluster_name
-from rebalance_audit.commands.explain_reassignment import history_of
+from rebalance_audit.commands.explain.reassignment import history_of
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import detect_group
-from rebalance_audit.domain.evidence import gather
-from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.gather.groups import gather
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import to_row
 from rebalance_audit.domain.reassign import reassignment_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.warehouse import Warehouse
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import parcels, pipeline
 from tests.captures import CAPTURES
 from tests.spark_jobs.arrivals import deliver, landed
@@ -43,19 +43,30 @@ REBALANCES, TASKS, REASSIGNMENTS = "silver.measured_rebalance", "silver.connect_
 FINDINGS = "silver.finding"
 Told = dict[str, set[str]]
 """By table its rows as text."""
-Unions = Sequence[Sequence[Path]]
-"""Captures in the order in which they come; those of one part come together."""
+Parts = Sequence[Sequence[EvidenceFolder]]
+"""Evidence in the order in which it comes; that of one part comes together."""
+COPIES = 3
+"""Of each capture, under ids of their own. So many groups that a library shows in which order it returns them: the
+golden captures alone are too few."""
 
 
-def alone(capture: Path) -> Told:
-    """The rows of one capture's groups and partitions by themselves."""
-    (folder,) = as_clusters([capture])
+def as_clusters(captures: Iterable[Path], copies: int) -> list[EvidenceFolder]:
+    """Each capture as so many clusters, named as in the demo: some captures share their cluster's own id."""
+    return [
+        open_folder(capture, cluster_id=f"{cluster_name(capture)}~{copy}")
+        for copy in range(copies)
+        for capture in captures
+    ]
+
+
+def alone(folder: EvidenceFolder) -> Told:
+    """The rows of one cluster's groups and partitions by themselves."""
     evidence = read_evidence(folder)
     nodes = sorted({node for node, _ in folder.log_files})
     zones = dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {}
     gathered = gather(evidence.records(), evidence.lines(), zones)
     rows: dict[str, list[dict[str, Any]]] = {REBALANCES: [], TASKS: [], FINDINGS: []}
-    until_ms = _until_ms(capture)
+    until_ms = _until_ms(folder)
     for group in gathered.groups:
         found = reconstruct(group)
         measured = [measure(rebalance) for rebalance in found.rebalances]
@@ -67,10 +78,10 @@ def alone(capture: Path) -> Told:
     return {table: set(_texts(table, rows_to_table(table, of_table))) for table, of_table in rows.items()}
 
 
-def _until_ms(capture: Path) -> int | None:
-    """The end of the capture's evidence, as a warehouse with nothing else in it knows it."""
+def _until_ms(folder: EvidenceFolder) -> int | None:
+    """The end of the cluster's evidence, as a warehouse with nothing else in it knows it."""
     with tempfile.TemporaryDirectory(prefix="rebalance-audit-union-") as scratch:
-        source = landed(as_clusters([capture]), Path(scratch))
+        source = landed([folder], Path(scratch))
         times = [t for t in source["source"].column("to_at_ms").to_pylist() if t is not None]
         times += [
             t
@@ -84,16 +95,11 @@ def _until_ms(capture: Path) -> int | None:
     return max(times, default=None)
 
 
-def as_clusters(captures: Iterable[Path]) -> list[EvidenceFolder]:
-    """Each a cluster of its own as in the demo: some captures share a cluster's id."""
-    return [open_folder(capture, cluster_id=cluster_name(capture)) for capture in captures]
-
-
-def together(parts: Unions, folder: Path, spark: Any = None) -> Told:
+def together(parts: Parts, folder: Path, spark: Any = None) -> Told:
     """The rows of these captures from one warehouse, which sees one part after the other."""
     warehouse = Warehouse.open(folder / "warehouse", create=True)
     for at, part in enumerate(parts):
-        deliver(warehouse, f"part-{at}", landed(as_clusters(part), folder / f"landing-{at}"))
+        deliver(warehouse, f"part-{at}", landed(part, folder / f"landing-{at}"))
         pipeline.run(warehouse, spark=spark, with_quality=False)
     found = {}
     for table in (REBALANCES, TASKS, REASSIGNMENTS, FINDINGS):
@@ -109,11 +115,12 @@ def _texts(table: str, rows: pa.Table) -> list[str]:
     return [json.dumps(row, sort_keys=True, default=repr) for row in rows.select(columns).to_pylist()]
 
 
-def differences(captures: Sequence[Path], found: Told, expected: dict[Path, Told]) -> list[str]:
-    """One line per table and cluster whose rows are not those it gets alone."""
+def differences(found: Told, expected: Iterable[Told]) -> list[str]:
+    """One line per row that is not one that its cluster gets alone, and per row of these that is missing."""
+    each = list(expected)
     told = []
     for table, rows in found.items():
-        wanted = set().union(*(expected[capture].get(table, set()) for capture in captures))
+        wanted: set[str] = set().union(*(of_one[table] for of_one in each))
         for text in sorted(wanted ^ rows):
             row = json.loads(text)
             what = row.get("rebalance_id") or row.get("finding_id") or row.get("reassignment_id") or row["connector"]
@@ -121,11 +128,11 @@ def differences(captures: Sequence[Path], found: Told, expected: dict[Path, Told
     return told
 
 
-def orders(captures: Sequence[Path]) -> dict[str, Unions]:
+def orders(folders: Sequence[EvidenceFolder]) -> dict[str, Parts]:
     """Three ways for the same evidence to come."""
-    third = -(-len(captures) // 3)
-    parts = [captures[at : at + third] for at in range(0, len(captures), third)]
-    return {"all at once": [captures], "in three parts": parts, "in three parts, the last first": parts[::-1]}
+    third = -(-len(folders) // 3)
+    parts = [folders[at : at + third] for at in range(0, len(folders), third)]
+    return {"all at once": [folders], "in three parts": parts, "in three parts, the last first": parts[::-1]}
 
 
 # ---- the command
@@ -145,18 +152,19 @@ def main() -> int:
             ).returncode
             for cores in (2, 1, 4)
         )
-    expected = {capture: alone(capture) for capture in captures}
+    folders = as_clusters(captures, COPIES)
+    expected = [alone(folder) for folder in folders]
     wrong = 0
     for (order, parts), bucket_bytes in zip(
-        orders(captures).items(), (parcels.BUCKET_BYTES, 32 << 10, 1 << 20), strict=True
+        orders(folders).items(), (parcels.BUCKET_BYTES, 32 << 10, 1 << 20), strict=True
     ):
         parcels.BUCKET_BYTES = bucket_bytes  # small ones cut groups, too
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rebalance-audit-union-") as scratch:
-            told = differences(captures, together(parts, Path(scratch)), expected)
+            told = differences(together(parts, Path(scratch)), expected)
         wrong += len(told)
         took_s = time.monotonic() - started
-        print(f"{len(captures)} captures {order}, {asked.cores} cores, buckets of {bucket_bytes >> 10} KiB: ", end="")
+        print(f"{len(folders)} clusters {order}, {asked.cores} cores, buckets of {bucket_bytes >> 10} KiB: ", end="")
         print(f"{len(told)} differences, {took_s:.0f} s", *told[:40], sep="\n   ", flush=True)
     return 1 if wrong else 0
 
