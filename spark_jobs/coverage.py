@@ -8,8 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import duckdb
+
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
+from rebalance_audit.domain.model import node_of_log
+from rebalance_audit.domain.reassign.history import NO_ZONE
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_evidence import Clocks, node_clocks, node_of_source
+from spark_jobs.group_evidence import Clocks, node_clocks, stored
 
 _NOT_A_GAP = frozenset({"above_majority"})
 """Problems that tell of doubt, not of something missing."""
@@ -23,7 +28,23 @@ Row = dict[str, Any]
 def ledger(warehouse: Warehouse, source_version: int | None = None, event_version: int | None = None) -> list[Row]:
     """Rows of gold.coverage, from all readings."""
     readings = warehouse.read("bronze.source", version=source_version).to_pylist()
-    return ledger_rows(readings, node_clocks(warehouse, event_version, source_version))
+    return ledger_rows(readings, _needed(warehouse, node_clocks(warehouse, event_version, source_version)))
+
+
+def _needed(warehouse: Warehouse, clocks: Clocks) -> Clocks:
+    """These, and one that is only assumed of each node from whose log reassignments were told without a zone."""
+    told = stored(warehouse, "silver.reassignment", None)
+    if told is None:
+        return clocks
+    with duckdb.connect() as db:
+        rows = db.execute(
+            f"SELECT DISTINCT cluster_id, unnest(evidence) FROM {told} WHERE contains(detail, '{NO_ZONE}')"
+        ).fetchall()
+    known = {cluster_id: dict(by_node) for cluster_id, by_node in clocks.items()}
+    for cluster_id, ref in rows:
+        if node := node_of_log(ref):
+            known.setdefault(cluster_id, {}).setdefault(node, NodeClock(source=ZoneSource.ASSUMED))
+    return known
 
 
 def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[Row]:
@@ -36,7 +57,7 @@ def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[R
         known = {"cluster_id": cluster_id, "source": source, "kind": kind}
         found = [known | row for row in (*_stretches(kind, of_source), *_problems(of_source))]
         if kind == "log":
-            found += _clock(known, found, clocks.get(cluster_id, {}).get(node_of_source(source)))
+            found += _clock(known, found, clocks.get(cluster_id, {}).get(node_of_log(source)))
         rows += _distinct(found)
     return rows + list(_missing_hours(by_source))
 

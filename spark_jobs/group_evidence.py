@@ -18,7 +18,7 @@ from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, named_members, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
 from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
-from rebalance_audit.domain.model import GroupRecord, LogEvent
+from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -63,10 +63,15 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
+    """Of the nodes whose logs tell of groups, and of those whose zone is configured."""
     events = stored(warehouse, "silver.group_event", event_version)
     zones = _zones(warehouse, source_version)
     if events is None:
-        return []
+        return [
+            NodePairs(c, node, zone, (), None)
+            for c, of_c in sorted(zones.items())
+            for node, zone in sorted(of_c.items())
+        ]
     number = (
         "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
     )
@@ -96,7 +101,7 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
             """,
         )
     by_cluster: dict[str, set[str]] = defaultdict(set)
-    for cluster_id, node in nodes:
+    for cluster_id, node in [*nodes, *((c, node) for c, named in zones.items() for node in named)]:
         by_cluster[cluster_id].add(node)
     found = []
     for cluster_id, names in sorted(by_cluster.items()):
@@ -120,13 +125,8 @@ def _zones(warehouse: Warehouse, version: int | None) -> dict[str, dict[str, str
     )  # fmt: skip
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for row in sorted(rows.to_pylist(), key=lambda r: (r["read_id"], r["source"])):
-        found[row["cluster_id"]][node_of_source(row["source"])] = row["log_time_zone"]
+        found[row["cluster_id"]][node_of_log(row["source"])] = row["log_time_zone"]
     return found
-
-
-def node_of_source(source: str) -> str:
-    """`broker-1` of `log:broker-1/server.log#1f…`."""
-    return source.removeprefix("log:").partition("/")[0]
 
 
 def settings_of(clocks: Clocks) -> dict[str, Any]:

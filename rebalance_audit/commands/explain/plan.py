@@ -32,7 +32,7 @@ def read(file: Path) -> Plan:
 
 
 def write(plan: Plan, history: ReassignmentHistory, file: str, output: Output) -> None:
-    from rebalance_audit.domain.explain.reassignment import explain_plan, plan_steps, remaining
+    from rebalance_audit.domain.explain.reassignment import explain_plan, plan_steps, remaining, unzoned
     from rebalance_audit.domain.reassign.plan import compare, throttle_removable_since_ms
 
     verdicts = compare(plan.moves, history)
@@ -42,7 +42,8 @@ def write(plan: Plan, history: ReassignmentHistory, file: str, output: Output) -
             f"of the same cluster."
         )
     if output is Output.TABLE:
-        sys.stdout.write("\n".join(visible(line) for line in explain_plan(plan, verdicts, history, file)) + "\n")
+        lines = [*explain_plan(plan, verdicts, history, file), *unzoned(history)]
+        sys.stdout.write("\n".join(map(visible, lines)) + "\n")
     elif output is Output.JSON:
         shown = {
             "cluster_id": history.cluster_id,

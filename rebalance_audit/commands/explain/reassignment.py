@@ -76,7 +76,7 @@ def write(
 ) -> None:
     """`groups`: those each partition of __consumer_offsets coordinates."""
     from rebalance_audit.domain.detect.wording import folded
-    from rebalance_audit.domain.explain.reassignment import explain
+    from rebalance_audit.domain.explain.reassignment import explain, unzoned
     from rebalance_audit.domain.reassign import reassignment_row, step_rows
     from rebalance_audit.domain.tables import GOLD_REASSIGNMENT
 
@@ -88,6 +88,7 @@ def write(
                 moved = "moved with it" if r.leader_changes else "stayed"
                 lines.append(f"   the coordinator of {folded(met)} {moved}")
             texts.append("\n".join(map(visible, lines)))
+        texts += ["\n".join(map(visible, unzoned(history)))] if history.unzoned_nodes else []
         sys.stdout.write("\n\n".join(texts) + "\n")
     elif output is Output.JSON:
         rows: list[dict[str, Any]] = [reassignment_row(r) | {"steps": step_rows(r)} for r in found]

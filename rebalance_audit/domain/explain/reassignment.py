@@ -69,12 +69,10 @@ def explain(r: Reassignment, now_ms: int | None = None) -> list[str]:
     """The reassignment as lines of text: the sentence, its ladder, what to do, where it stands written."""
     lines = [summary(r, now_ms)]
     for step in r.steps:
-        leader = "none" if step.leader is None else str(step.leader)
+        leader = ("none" if step.is_leader_known else "not known") if step.leader is None else str(step.leader)
+        in_sync = f"{{{','.join(str(b) for b in step.isr)}}}" if step.is_isr_known else "not known"
         at = clock(step.at_ms) if step.at_ms is not None else "before the evidence"
-        lines.append(
-            f"   {at}  {step.phase:<12} replicas {_ids(step.replicas)}  leader {leader}  "
-            f"in sync {{{','.join(str(b) for b in step.isr)}}}"
-        )
+        lines.append(f"   {at}  {step.phase:<12} replicas {_ids(step.replicas)}  leader {leader}  in sync {in_sync}")
     for each in r.progress:
         began = "" if each.started_at_ms is None else f"began to fetch at {clock(each.started_at_ms)}, "
         joined = "not in sync" if each.in_isr_at_ms is None else f"in sync at {clock(each.in_isr_at_ms)}"
@@ -85,6 +83,14 @@ def explain(r: Reassignment, now_ms: int | None = None) -> list[str]:
     if r.evidence:
         lines.append(f"   evidence  {', '.join(r.evidence[:4])}")
     return lines
+
+
+def unzoned(history: ReassignmentHistory) -> list[str]:
+    """Whose times may be off by hours, one line a node."""
+    return [
+        f"the zone of {shown(node)}'s log times is not known and was taken for UTC (say it with --log-time-zone)"
+        for node in history.unzoned_nodes
+    ]
 
 
 def explain_plan(plan: Plan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str) -> list[str]:

@@ -282,7 +282,7 @@ def gather(
             else:
                 named[line.group_id].append(line)
     all_records = [e for events in named.values() for e in events if isinstance(e, GroupRecord)]
-    clocks = clocks_of(pairs_by_node(told, all_records), {line.node for line in told}, zones or {})
+    clocks = clocks_of(pairs_by_node(told, all_records), {line.node for line in told} | set(zones or ()), zones or {})
     belonging = groups_by_route(facts)
     for homeless in unnamed:
         for group in {g for route in _routes(homeless) for g in belonging.get(route, ())}:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rebalance_audit.domain.log_lines import ControllerKind as K
 from rebalance_audit.domain.metadata import MetadataReader, SourceMetadata
+from rebalance_audit.domain.model import node_of_log
 from rebalance_audit.domain.reassign.kraft import kraft_history
 from rebalance_audit.domain.reassign.kraft_logs import kraft_logs_history, refused_requests
 from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, Line, surroundings_in
@@ -15,6 +16,8 @@ from rebalance_audit.domain.reassign.model import LeaderElection, Reassignment, 
 from rebalance_audit.domain.reassign.stall import STALL_LIMIT_MS
 from rebalance_audit.domain.reassign.zookeeper import zookeeper_history
 
+NO_ZONE = "No zone of"
+"""How the doubt begins in the detail of a reassignment whose times may be off by hours."""
 _PREFERRED_RUN_MS = 1_000
 """The line of an automatic run follows its records by milliseconds, under load by some hundred
 (docs/measured.md#reassignments)."""
@@ -41,8 +44,27 @@ def reassignment_history(
         return _with_lines(history, lines)
     if any(_is_kraft(line) for line in lines):
         history = kraft_logs_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
-        return replace(history, elections=tuple(_with_causes(history.elections, lines)))
-    return zookeeper_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
+        history = replace(history, elections=tuple(_with_causes(history.elections, lines)))
+    else:
+        history = zookeeper_history(lines, cluster_id=cluster_id, stall_limit_ms=stall_limit_ms)
+    return _with_doubted_zones(history, lines)
+
+
+def _with_doubted_zones(history: ReassignmentHistory, lines: Sequence[Line]) -> ReassignmentHistory:
+    """Says of each reassignment whose times may be off by hours: no zone of the logs it was told from is known."""
+    nodes = {line.event.node for line in lines if not line.zone_is_known}
+    if not nodes:
+        return history
+
+    def doubted(r: Reassignment) -> Reassignment:
+        own = sorted(nodes & {node_of_log(ref) for ref in r.evidence})
+        if not own:
+            return r
+        doubt = f"{NO_ZONE} {', '.join(own)}'s log times is known: they were read as UTC."
+        return replace(r, detail=f"{r.detail} {doubt}" if r.detail else doubt)
+
+    told = tuple(map(doubted, history.reassignments))
+    return replace(history, reassignments=told, unzoned_nodes=tuple(sorted(nodes)))
 
 
 def _is_kraft(line: Line) -> bool:
