@@ -63,8 +63,8 @@ def table_html(r: Reassignment, when: Sequence[str]) -> Html:
             at=at,
             phase=words.PHASE_WORDS.get(s.phase, s.phase),
             cells=words.join([fill("<td class='ra-mid'>{c}</td>", c=_square(s, b)) for b in lanes]),
-            leader="nobody" if s.leader is None else s.leader,
-            isr=", ".join(str(b) for b in s.isr) or "nobody",
+            leader=("nobody" if s.is_leader_known else "not known") if s.leader is None else s.leader,
+            isr=", ".join(str(b) for b in s.isr) or ("nobody" if s.is_isr_known else "not known"),
             all=", ".join(str(b) for b in s.replicas),
         )
         for s, at in zip(r.steps, when, strict=True)

@@ -676,8 +676,12 @@ GOLD_REASSIGNMENT_STEP = Table(
         _c("at_ms", "bigint", "Since when; null for a step 0 that is older than the evidence."),
         _c("phase", "string", "", required=True, values=REASSIGNMENT_STEP_PHASES),
         _c("replicas", "array<int>", "All, in Kafka's order: the first is preferred.", required=True),
-        _c("leader", "int", "Null: nobody leads it."),
-        _c("isr", "array<int>", "Sorted: it is a set.", required=True),
+        _c("leader", "int", "Null: nobody leads it, or is_leader_known says that no line tells."),
+        _c(
+            "isr", "array<int>", "Sorted: it is a set. Empty where is_isr_known says that no line tells.", required=True
+        ),
+        _c("is_leader_known", "boolean", "False: logs alone were at hand, and do not tell.", required=True),
+        _c("is_isr_known", "boolean", "The same of the in-sync replicas.", required=True),
         _c("leader_epoch", "int", ""),
         _c("partition_epoch", "int", "KRaft."),
         _EVIDENCE,

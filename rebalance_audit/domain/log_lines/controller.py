@@ -22,6 +22,8 @@ _PREFIX = re.compile(
     r"\[(?:QuorumController id=|Controller id=|Controller |Broker id=|PartitionStateMachine controllerId=|"
     r"ReplicaManager broker=|ReplicaFetcherManager on broker )(\d{1,10})(?: epoch=\d{1,10})?\]:? "
 )
+_BEFORE_3_5 = re.compile(r"\[Controller \d")
+"""KRaft's controllers; those of ZooKeeper mode print `[Controller id=1]`."""
 _PARTITION_PREFIX = re.compile(r"\[Partition (?P<tp>[\w.-]{1,260}) broker=(?P<broker>\d{1,10})\] ")
 CONTROLLER_SIGNS = (
     "[Controller ",
@@ -60,6 +62,7 @@ _BULK = re.compile(r"(\S{1,300}): changing (\d{1,10}) partition\(s\)\.?\Z")
 _BROKER_IDS = re.compile(r"-?\d{1,20}")
 _ISR = re.compile(r"isr=\w+\(([\d, ]*)\)")
 _ISR_WITH_EPOCH = re.compile(r"brokerId=(-?\d{1,20})")
+_ZK_VERSION = re.compile(r"(?:zkVersion|partitionEpoch)=(\d{1,9})\)")
 _RECORD_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,\[\]]*)(?:, |\Z)")
 _MAX_RECORD = 65_536
 
@@ -84,6 +87,8 @@ def parse_controller_line(source: SourceLine) -> ControllerEvent | None:
     if prefix is not None and logged_by is None:
         return None
     kind, fields = _read(message, rules)
+    if kind is ControllerKind.ALTER_PARTITION_DONE and prefix is not None and _BEFORE_3_5.match(prefix[0]):
+        fields["is_completed"] = True  # 3.3 and 3.4 ask the change's own lists, and print it at the end alone
     if kind is None or (kind is ControllerKind.THROTTLE_CHANGED and "throttled" not in message):
         return None
     tp = fields.pop("tp", tp)
@@ -123,7 +128,10 @@ def _values(texts: Mapping[str, str | None], rule: _Rule) -> dict[str, Any]:
             convert = _CONVERT.get(name)
             fields[name] = text if convert is None else convert(text)
     if "leader_and_isr" in fields:
-        fields["isr"] = _isr(fields.pop("leader_and_isr"))
+        text = fields.pop("leader_and_isr")
+        fields["isr"] = _isr(text)
+        if (version := _ZK_VERSION.search(text)) is not None:
+            fields["version"] = int(version[1])
     if rule.kind is ControllerKind.ASSIGNMENT_REPLAYED:
         fields["record"] = record = _record(fields["record"])
         fields.setdefault("partition", record.get("partitionId"))

@@ -68,7 +68,7 @@ class Attempt:
         before = self.state
         if before is not None:
             self._count_risk(before, at_ms)
-            if before.leader != state.leader:
+            if before.leader != state.leader and before.is_leader_known and state.is_leader_known:
                 self.leader_changes += 1
         was = dict(self.in_isr)
         for broker in self.adding:
@@ -149,6 +149,8 @@ class Attempt:
                 replicas=state.replicas,
                 leader=state.leader,
                 isr=tuple(sorted(state.isr)),
+                is_leader_known=state.is_leader_known,
+                is_isr_known=state.is_isr_known,
                 leader_epoch=state.leader_epoch,
                 partition_epoch=state.partition_epoch,
                 evidence=(ref,) if ref else (),
@@ -160,10 +162,12 @@ class Attempt:
         if from_ms is None or until_ms <= from_ms:
             return
         lasted_ms = until_ms - from_ms
+        if state.leader is None and state.is_leader_known:
+            self.without_leader_ms += lasted_ms
+        if not state.is_isr_known:
+            return
         if self.min_insync_replicas is not None and len(state.isr) < self.min_insync_replicas:
             self.under_min_isr_ms += lasted_ms
-        if state.leader is None:
-            self.without_leader_ms += lasted_ms
         wanted = [len(each) for each in (self.original, self.target) if each]
         if wanted and len(state.isr) < min(wanted):
             self.under_replicated_ms += lasted_ms

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rebalance_audit.domain.gather.clocks import NodeClock
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
 from rebalance_audit.domain.log_lines import (
     ControllerEvent,
     ControllerKind,
@@ -23,7 +23,9 @@ from rebalance_audit.domain.reassign.stall import Roll, Surroundings
 
 _N = r"(\d{1,18})"
 _TP = r"([\w.-]{1,249})-(\d{1,9})"
-_ELECT_PREFERRED = re.compile(rf"\[QuorumController id={_N}\] Periodic task electPreferred generated {_N} records? ")
+_ELECT_PREFERRED = re.compile(
+    rf"\[(?:QuorumController id=|Controller ){_N}\] Periodic task electPreferred generated {_N} records? "
+)
 _TOPIC_DELETED = re.compile(
     rf"\[Topic Deletion Manager {_N}\] Deletion of topic ([\w.-]{{1,249}}) successfully completed"
 )
@@ -37,8 +39,9 @@ _DISK_LOST = re.compile(
     rf"\[ReplicaManager broker={_N}\] Broker \d+ stopped fetcher for partitions ([\w.,-]*) and stopped moving logs"
 )
 _BROKER_CHANGED = re.compile(
-    rf"\[QuorumController id={_N}\] Replayed (?:initial )?(?:RegisterBrokerRecord|BrokerRegistrationChangeRecord) "
-    rf".{{0,200}}?\(brokerId={_N}, .{{0,5000}}?fenced=(true|false|-?\d)"
+    rf"\[(?:QuorumController id=|Controller ){_N}\] (?:Replayed (?:initial )?(?:RegisterBrokerRecord|"
+    rf"BrokerRegistrationChangeRecord) .{{0,200}}?|Registered new broker: RegisterBrokerRecord)"
+    rf"\(brokerId={_N}, .{{0,5000}}?fenced=(true|false|-?\d)"
 )
 _HANDLED = re.compile(rf"\[Controller id={_N}\] Handling reassignment of partition {_TP} to new replicas ([\d,]+)")
 _STORED = re.compile(
@@ -47,11 +50,17 @@ _STORED = re.compile(
 _CAUGHT_UP = re.compile(
     rf"\[Controller id={_N}\] {_N}/{_N} replicas have caught up with the leader for partition {_TP} being reassigned"
 )
-_SENT = re.compile(
-    rf"\[Controller id={_N} epoch=\d+\] Sending become-(?:leader|follower) LeaderAndIsr request PartitionState\("
-    rf"controllerEpoch=\d+, leader=(-?\d{{1,18}}), leaderEpoch={_N}, isr=([\d,]*), zkVersion={_N}, .{{0,5000}}?\) to "
-    rf"broker \d+ for partition {_TP}"
+_SENT = re.compile(  # to 2.3 `PartitionState(controllerEpoch=…`, isr=1,2; in 2.4 and 2.5 with its name, isr=[1, 2]
+    rf"\[Controller id={_N} epoch=\d+\] Sending become-(?:leader|follower) LeaderAndIsr request "
+    rf"(?:LeaderAndIsr)?PartitionState\((?:topicName='[\w.-]{{1,249}}', partitionIndex=\d+, )?"
+    rf"controllerEpoch=\d+, leader=(-?\d{{1,18}}), leaderEpoch={_N}, isr=\[?([\d, ]*)\]?, zkVersion={_N}, "
+    rf".{{0,5000}}?\) to broker \d+ for partition {_TP}"
 )
+_CREATED = re.compile(
+    rf"\[Controller id={_N}\] New topics: .{{0,100000}}?new partition replica assignment \[(.{{0,100000}})\]\s*\Z", re.S
+)
+_CREATED_WITH = re.compile(rf"{_TP} -> (?:\w+\(replicas=([\d,]+)|\w+\(([\d, ]+)\))")
+"""To 2.3 `Vector(2, 0, 1)`, later `ReplicaAssignment(replicas=2,0,1, …`."""
 _NO_HEARTBEAT = re.compile(
     rf"\[BrokerLifecycleManager id={_N}\] Unable to send a heartbeat because the RPC got timed out"
 )
@@ -68,7 +77,10 @@ _SIGNS = (
     "Updated assigned replicas for partition",
     "replicas have caught up with the leader",
     " LeaderAndIsr request PartitionState(",
+    " LeaderAndIsr request LeaderAndIsrPartitionState(",
+    "new partition replica assignment [",
     "Replayed RegisterBrokerRecord",
+    "Registered new broker: RegisterBrokerRecord",
     "Replayed initial RegisterBrokerRecord",
     "Replayed BrokerRegistrationChangeRecord",
 )
@@ -77,6 +89,7 @@ _REGISTERED = re.compile(r"(\w+)=(?:\[([^\]]*)\]|(-?[0-9]{1,18})(?!\w))")
 PREFERRED_RUN, PARTITION_SEEN, SEGMENT_ROLLED = "preferred_run", "partition_seen", "segment_rolled"
 DISK_LOST, BROKER_CHANGED, NO_HEARTBEAT = "disk_lost", "broker_changed", "no_heartbeat"
 REQUEST_HANDLED, REPLICAS_STORED, STATE_SENT = "request_handled", "replicas_stored", "state_sent"
+CREATED_WITH = "created_with"
 _LONGS = ("offset", "high_watermark", "epoch")
 _SAME_OUTAGE_MS = 30_000
 """A broker without a controller says so every few seconds: half of broker.session.timeout.ms, 4.5 s by default
@@ -95,8 +108,10 @@ class Line:
     kind: str
     """A ControllerKind, or one of this module: PREFERRED_RUN (automatic elections in KRaft: count), PARTITION_SEEN (a
     broker's registration), SEGMENT_ROLLED (offset), DISK_LOST (partitions), BROKER_CHANGED (fenced, level),
-    NO_HEARTBEAT; and of ZooKeeper mode up to 2.3 REQUEST_HANDLED (replicas), REPLICAS_STORED (replicas), STATE_SENT
-    (leader, leader_epoch, isr, version)."""
+    NO_HEARTBEAT; and of ZooKeeper mode CREATED_WITH (replicas), up to 2.5 STATE_SENT (leader, leader_epoch, isr,
+    version), up to 2.3 REQUEST_HANDLED (replicas), REPLICAS_STORED (replicas)."""
+    zone_is_known: bool = True
+    """False: nothing tells the zone of its time, which was read as UTC."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -136,21 +151,20 @@ class LogLines:
         elif any(sign in source.text for sign in _SIGNS) and (head := read_head(source.text)) is not None:
             # Names in brackets before the message look like a thread.
             message = head.message if head.message.startswith("[") else f"[{head.thread}] {head.message}"
-            if (own := _own_form(head.message) or _own_form(message)) is None:
-                return
-            kind, logged_by, topic, partition, fields = own
-            event = ControllerEvent(
-                kind=kind if isinstance(kind, ControllerKind) else ControllerKind.TOPIC_REMOVED,
-                ref=source.ref,
-                node=source.node,
-                local_at_ms=head.local_at_ms,
-                at_ms=head.at_ms,
-                topic=topic,
-                partition=partition,
-                logged_by=logged_by,
-                fields=fields,
-            )
-            yield self._line(event, kind)
+            own = _own_form(head.message) or _own_form(message)
+            for kind, logged_by, topic, partition, fields in [own] if own is not None else _created(message):
+                event = ControllerEvent(
+                    kind=kind if isinstance(kind, ControllerKind) else ControllerKind.TOPIC_REMOVED,
+                    ref=source.ref,
+                    node=source.node,
+                    local_at_ms=head.local_at_ms,
+                    at_ms=head.at_ms,
+                    topic=topic,
+                    partition=partition,
+                    logged_by=logged_by,
+                    fields=fields,
+                )
+                yield self._line(event, kind)
 
     def _line(self, event: ControllerEvent, kind: str) -> Line:
         at_ms = event.at_ms
@@ -168,13 +182,25 @@ def settled(lines: Iterable[Line], clocks: Mapping[str, NodeClock]) -> list[Line
         file = line.event.ref.rpartition("@")[0]
         if line.event.at_ms is None and clock is not None:
             line = replace(line, at_ms=clock.to_utc_ms(line.event.local_at_ms, not_before_ms=latest.get(file)))
+        if line.event.at_ms is None and (clock is None or clock.source is ZoneSource.ASSUMED):
+            line = replace(line, zone_is_known=False)
         latest[file] = line.at_ms
         found.append(line)
     return sorted(found, key=lambda line: line.at_ms)
 
 
-def _own_form(message: str) -> tuple[str, int | None, str | None, int | None, dict[str, Any]] | None:
-    """(kind, who wrote it, topic, partition, fields)."""
+_Told = tuple[str, int | None, str | None, int | None, dict[str, Any]]
+"""(kind, who wrote it, topic, partition, fields)."""
+
+
+def _created(message: str) -> Iterator[_Told]:
+    """With what each partition of new topics was created: one line tells of all."""
+    if found := _CREATED.match(message):
+        for topic, partition, later, first in _CREATED_WITH.findall(found[2]):
+            yield CREATED_WITH, int(found[1]), topic, int(partition), {"replicas": _ids(later or first)}
+
+
+def _own_form(message: str) -> _Told | None:
     if found := _ELECT_PREFERRED.match(message):
         return PREFERRED_RUN, int(found[1]), None, None, {"count": int(found[2])}
     if found := _TOPIC_DELETED.match(message):

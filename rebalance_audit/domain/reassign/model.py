@@ -47,7 +47,10 @@ class PartitionState:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int | None
-    """None: nobody leads it."""
+    """None: nobody leads it, or it is not known who does."""
+    is_leader_known: bool = True
+    is_isr_known: bool = True
+    """False: no line told it yet, and `isr` is empty."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     leader_epoch: int | None = None
@@ -77,6 +80,8 @@ class ReassignmentStep:
     replicas: tuple[int, ...]
     leader: int | None
     isr: tuple[int, ...]
+    is_leader_known: bool = True
+    is_isr_known: bool = True
     leader_epoch: int | None = None
     partition_epoch: int | None = None
     evidence: tuple[str, ...] = ()
@@ -211,6 +216,8 @@ class ReassignmentHistory:
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets [from, to) of the metadata log that no file at hand holds."""
     seen_until_ms: int | None = None
+    unzoned_nodes: tuple[str, ...] = ()
+    """Whose logs it was told from although no zone of theirs is known."""
 
     def spans(self) -> dict[tuple[str, int], list[tuple[int, int | None, str]]]:
         """(topic, partition) -> (from, to or None while it runs, reassignment id), of those whose times are known."""

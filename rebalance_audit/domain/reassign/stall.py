@@ -155,13 +155,15 @@ class Surroundings:
         for gone_ms, back_ms, told_by in self.without_controller:
             if 2 * (min(back_ms, to_ms) - max(gone_ms, from_ms)) > to_ms - from_ms:
                 return Blocker("controller_unavailable", (), (told_by,))
-        if state.leader is None:
+        if state.leader is None and state.is_leader_known:
             return Blocker("no_leader", state.isr, (state.ref,))
         missing = tuple(r for r in state.adding if r not in state.isr)
         awaited = missing or tuple(r for r in self.rule.awaited(state) if r not in state.isr)
         down = [(r, found) for r in awaited if (found := self.brokers.away_between(r, from_ms, to_ms)) is not None]
         if down:
             return Blocker("broker_down", tuple(r for r, _ in down), tuple(found[1] for _, found in down))
+        if not state.is_isr_known:  # who has joined, and who is behind, is not told
+            return Blocker("unknown")
         if not missing:
             return Blocker("old_replica_out_of_sync", awaited) if awaited else Blocker("unknown")
         name = f"{attempt.topic}-{attempt.partition}"

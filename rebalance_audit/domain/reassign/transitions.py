@@ -11,6 +11,9 @@ Key = tuple[str, int]
 """(topic id, or topic where ids are not known; partition)."""
 
 
+WITHOUT_ORDER = "original replicas without their order."
+
+
 class Attempts:
     """Attempts of a whole cluster: open ones by partition, ended ones until they are taken."""
 
@@ -53,7 +56,7 @@ class Attempts:
         original = None if overlaps else tuple(r for r in state.replicas if r not in state.adding)
         attempt = self._new(key, topic, None, original, None, attempt_id)
         attempt.aims(state.target, state.adding, state.removing)
-        attempt.detail = "Its request is older than the evidence: original replicas without their order."
+        attempt.detail = f"Its request is older than the evidence: {WITHOUT_ORDER}"
         attempt.in_isr = {broker: None for broker in state.adding if broker in state.isr}
         attempt.take(state, state.at_ms or 0, state.ref)
         if state.at_ms is None:
@@ -83,6 +86,14 @@ class Attempts:
         elif after is not None and running.original and set(after.replicas) == set(running.original):
             outcome = "cancelled"
         running.end(outcome, None)
+        self.ended.append(running)
+
+    def finish(self, key: Key, state: PartitionState, at_ms: int, ref: str) -> None:
+        """The running one completed with what it has."""
+        running = self.open.pop(key)
+        running.take(state, at_ms, ref, "completed")
+        running.evidence.append(ref)
+        running.end("completed", at_ms)
         self.ended.append(running)
 
     def take_ended(self) -> Iterator[Attempt]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rebalance_audit.domain.log_lines import ControllerKind as K
 from rebalance_audit.domain.reassign.lines import (
+    CREATED_WITH,
     REPLICAS_STORED,
     REQUEST_HANDLED,
     STATE_SENT,
@@ -21,10 +23,11 @@ from rebalance_audit.domain.reassign.lines import (
 )
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory
 from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
-from rebalance_audit.domain.reassign.transitions import Attempts, Key
+from rebalance_audit.domain.reassign.transitions import WITHOUT_ORDER, Attempts, Key
 from rebalance_audit.domain.reassign.zookeeper_partitions import Elections, Partition
 
 _REQUEST = re.compile(r"\(Leader:(-?\d{1,9}),ISR:((?:\d{1,9},)*\d{0,9}),")
+_NO_ORIGIN = "Its partition's creation is older than the logs: what it moved from is not known."
 _SAME_CHANGE_MS = 2_000
 """A leader prints an ISR change up to 200 ms after the controller (docs/measured.md#reassignments): within this
 time it is the same one."""
@@ -87,9 +90,14 @@ class _ZooKeeperFold:
                 if key not in self.attempts.open and known.replicas is None:
                     self._found_after_failover(key, line, known)
             case K.PARTITION_CHANGED | K.REPLICA_TAKEN_FROM_ISR:
+                known.version = max(known.version, fields.get("version", -1))
                 leader = None if fields["leader"] < 0 else fields["leader"]
+                known.is_leader_known = True
                 self._moved(key, line, known, leader, fields["isr"], fields.get("leader_epoch"))
+            case K.REPLICA_CHANGED:
+                self._taken_from_isr(key, line, known)
             case K.ISR_CHANGED:
+                known.version = max(known.version, fields.get("version", -1))
                 if fields.get("seen_by") == "controller" or not self._told_by_controller(key, line):
                     self._moved(key, line, known, known.leader, fields["isr"], known.leader_epoch)
             case K.REPLICAS_CAUGHT_UP | K.FOLLOWER_STARTED:
@@ -99,20 +107,39 @@ class _ZooKeeperFold:
             case K.REASSIGNMENT_REFUSED:
                 self._refuse(key, line)
             case _:
-                self._before_2_4(key, line, known)
+                self._before_2_6(key, line, known)
 
-    def _before_2_4(self, key: Key, line: Line, known: Partition) -> None:
+    def _before_2_6(self, key: Key, line: Line, known: Partition) -> None:
         fields = line.fields
-        if line.kind == REQUEST_HANDLED:
-            known.asked = fields["replicas"]
+        if line.kind == CREATED_WITH:
+            known.replicas = fields["replicas"] if known.replicas is None else known.replicas
+        elif line.kind == REQUEST_HANDLED:
+            self._asked(key, line, known)
         elif line.kind == REPLICAS_STORED:
             self._stored(key, line, known)
         elif line.kind == STATE_SENT and fields["version"] > known.version:
-            known.version = fields["version"]
+            known.version, known.is_leader_known = fields["version"], True
             leader = None if fields["leader"] < 0 else fields["leader"]
             self._moved(key, line, known, leader, fields["isr"], fields["leader_epoch"])
         elif line.kind == K.REPLICAS_WAITING:
             known.is_waiting = True
+
+    def _asked(self, key: Key, line: Line, known: Partition) -> None:
+        """Up to 2.3 the request is worked on from here. Where no replica is new nothing is stored before the end."""
+        target = line.fields["replicas"]
+        known.asked, known.asked_at_ms, known.asked_ref = target, line.at_ms, line.event.ref
+        if known.replicas is not None and set(target) < set(known.replicas):
+            self._assigned(key, line, known, known.replicas, (), tuple(r for r in known.replicas if r not in target))
+            known.is_caught_up = True
+
+    def _taken_from_isr(self, key: Key, line: Line, known: Partition) -> None:
+        """Replicas that a reassignment removes leave the ISR one by one. Up to 2.5 no line tells of the writes between,
+        but that of the replica's own state."""
+        replica = line.fields["replica"]
+        is_taken = line.fields["to_state"] == "OfflineReplica" and replica in known.removing
+        if is_taken and known.isr is not None and replica in known.isr and replica != known.leader:
+            isr = tuple(r for r in known.isr if r != replica)
+            self._moved(key, line, known, known.leader, isr, known.leader_epoch)
 
     def _copied(self, key: Key, line: Line, known: Partition) -> None:
         running = self.attempts.open.get(key)
@@ -129,8 +156,8 @@ class _ZooKeeperFold:
         must come and go follows from the request."""
         replicas, target = line.fields["replicas"], known.asked
         if target is None or not known.is_waiting or known.is_caught_up:
-            self._assigned(key, line, known, replicas, (), ())
-            known.is_waiting, known.asked = False, None
+            self._ended_as_asked(key, line, known, replicas)
+            known.is_waiting, known.asked, known.asked_at_ms = False, None, None
             return
         if known.replicas is None:
             self._learn(key, known)
@@ -138,6 +165,22 @@ class _ZooKeeperFold:
         running = key in self.attempts.open  # a new controller begins again with what it finds
         adding = known.adding if running else tuple(r for r in target if r not in before)
         self._assigned(key, line, known, replicas, adding, tuple(r for r in replicas if r not in target))
+
+    def _ended_as_asked(self, key: Key, line: Line, known: Partition, replicas: tuple[int, ...]) -> None:
+        """The list of replicas is the request's: what was done at once began with the request, not with its end."""
+        was_running, ended_before = key in self.attempts.open, len(self.attempts.ended)
+        if known.replicas is None and known.asked_at_ms is not None and not was_running:
+            known.replicas, known.at_ms, known.ref = replicas, known.asked_at_ms, known.asked_ref
+            attempt_id = f"{key[0]}-{key[1]}@{line.event.ref.partition('#')[2] or line.event.ref}"
+            found = self.attempts.found_running(key, key[0], known.state(), attempt_id)
+            found.original, found.started_at_ms, found.detail = None, known.asked_at_ms, _NO_ORIGIN
+            self.attempts.finish(key, known.state(), line.at_ms, line.event.ref)
+            return
+        self._assigned(key, line, known, replicas, (), ())
+        if not was_running and known.asked_at_ms is not None and len(self.attempts.ended) > ended_before:
+            done = self.attempts.ended[-1]
+            done.started_at_ms = known.asked_at_ms
+            done.evidence.insert(0, known.asked_ref)
 
     def _assigned(
         self,
@@ -148,6 +191,7 @@ class _ZooKeeperFold:
         adding: tuple[int, ...],
         removing: tuple[int, ...],
     ) -> None:
+        is_origin_known = known.replicas is not None
         if known.replicas is None:
             known.replicas = tuple(r for r in replicas if r not in adding)
             self._learn(key, known)
@@ -160,6 +204,15 @@ class _ZooKeeperFold:
             self.around.note(running, line.at_ms)
         attempt_id = f"{key[0]}-{key[1]}@{line.event.ref.partition('#')[2] or line.event.ref}"
         self.attempts.change(key, key[0], before, known.state(), line.at_ms, line.event.ref, attempt_id)
+        started = self.attempts.open.get(key)
+        if not is_origin_known and started is not None:
+            # Kafka's own lists tell which they were; those of 2.3, which are ours, do not.
+            started.is_complete = False
+            if known.asked is None:
+                started.detail = f"Its partition's creation is older than the logs: {WITHOUT_ORDER}"
+            else:
+                started.detail, started.original = _NO_ORIGIN, None
+                started.steps = [replace(step, step=at) for at, step in enumerate(started.steps[1:])]
 
     def _moved(
         self,

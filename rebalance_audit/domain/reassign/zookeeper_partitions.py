@@ -26,14 +26,18 @@ class Partition:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     leader: int | None = None
+    """None: nobody leads it; or, where `is_leader_known` is False, no line told who does."""
+    is_leader_known: bool = False
     isr: tuple[int, ...] | None = None
     leader_epoch: int | None = None
     at_ms: int | None = None
     ref: str = ""
     version: int = -1
-    """Of the znode with leader and ISR; told up to 2.3."""
+    """Of the znode with leader and ISR."""
     asked: tuple[int, ...] | None = None
     """Up to 2.3: what the request that is being worked on is for."""
+    asked_at_ms: int | None = None
+    asked_ref: str = ""
     is_waiting: bool = False
     is_caught_up: bool = False
     has_left: bool = False
@@ -43,6 +47,8 @@ class Partition:
             replicas=self.replicas or (),
             isr=self.isr or (),
             leader=self.leader,
+            is_leader_known=self.is_leader_known,
+            is_isr_known=self.isr is not None,
             adding=self.adding,
             removing=self.removing,
             leader_epoch=self.leader_epoch,

@@ -188,5 +188,3 @@ def test_states_sent_by_2_4_are_read_with_their_lists() -> None:
     (line,) = LogLines().read([a_line(SENT_BY_2_4)]).lines
     assert (line.kind, line.event.topic, line.event.partition) == (STATE_SENT, "orders", 1)
     assert line.fields == {"leader": 0, "leader_epoch": 7, "isr": (3, 0, 1), "version": 10}
-
-

@@ -70,6 +70,8 @@ class Written:
 
     states: tuple[tuple[int, State], ...]
     ended_at_ms: int | None
+    starts_unwritten: bool = False
+    """Nothing was written when it began."""
 
 
 def evidence_of(capture: Path) -> tuple[str, ...]:
@@ -178,10 +180,14 @@ def _written_attempts(expected: Sequence[Event], events: dict[str, list[Event]])
         end = begin if is_at_once else changes[at + 1]
         at += 1 if is_at_once or want["outcome"] == "superseded" else 2
         states: list[tuple[int, State]] = []
-        for row in rows[begin - 1 : end + 1]:
+        first = begin - 1
+        starts_unwritten = is_at_once and set(want["target"]) < set(rows[first]["replicas"])
+        while starts_unwritten and rows[first]["at_ms"] > want["at_ms"]:
+            first -= 1  # up to 2.3 replicas that go leave the in-sync ones first, and the list at the end
+        for row in rows[first : end + 1]:
             if row["event"] == "written" and (not states or states[-1][1] != _state(row)):
                 states.append((row["at_ms"], _state(row)))
-        yield Written(tuple(states), rows[end]["at_ms"])
+        yield Written(tuple(states), rows[end]["at_ms"], starts_unwritten)
 
 
 def _assignment(row: Event) -> object:
@@ -203,7 +209,8 @@ def _ladder(name: str, r: Reassignment, written: Written, score: Score, limit_ms
     score.ladders_exact += 1
     errors = [(step.at_ms or 0) - at_ms for step, (at_ms, _) in zip(r.steps, written.states, strict=True)][1:]
     end_error_ms = (r.ended_at_ms or 0) - (written.ended_at_ms or 0)
-    score.start_errors_ms.append((r.started_at_ms or 0) - written.states[1][0])
+    if not written.starts_unwritten:
+        score.start_errors_ms.append((r.started_at_ms or 0) - written.states[1][0])
     score.step_errors_ms += errors[1:]
     score.end_errors_ms.append(end_error_ms)
     for at, error_ms in enumerate([*errors, end_error_ms], start=1):
