@@ -24,6 +24,7 @@ from ingest.landing import Landing
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.commits import kernel as commit_kernel
+from spark_jobs.plan import BY_NAME
 from spark_jobs.session import open_session
 from tests.encoders import (
     classic_member,
@@ -150,6 +151,6 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--commits", type=int, default=10_000_000)
     options.add_argument("--no-checks", action="store_true", help="without the data-quality suites")
-    options.add_argument("--stages", nargs="+", default=list(pipeline.BY_NAME), help="bronze and decode at least")
+    options.add_argument("--stages", nargs="+", default=list(BY_NAME), help="bronze and decode at least")
     given = options.parse_args()
     main(given.commits, given.stages, with_checks=not given.no_checks)

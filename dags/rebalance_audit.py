@@ -11,7 +11,7 @@ from typing import Any
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, Param, chain
 
-from spark_jobs.pipeline import STAGES
+from spark_jobs.plan import STAGES
 
 DOCS = """
 ### Rebalance audit

@@ -1,7 +1,4 @@
-"""The way of the data through the tables, readable without starting Spark.
-
-landing ─ bronze ─ decode ─ reconstruct ─ measure ─ reassign ─ detect ─ publish ─ readers
-"""
+"""A run of the stages over what is new. Imported without Spark, which starts when a stage has something to do."""
 
 from __future__ import annotations
 
@@ -12,108 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.plan import BY_NAME, STAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    name: str
-    module: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    law: str
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage(
-        name="bronze",
-        module="spark_jobs.stages.bronze",
-        reads=(),  # landing files
-        writes=("bronze.record", "bronze.log_line", "bronze.source"),
-        law="repeats collapse only if key, value, timestamp and headers agree; if they differ both stay",
-    ),
-    Stage(
-        name="decode",
-        module="spark_jobs.stages.decode",
-        reads=("bronze.record", "bronze.log_line"),
-        writes=("silver.group_event", "silver.undecoded", "silver.decode_count", "silver.commit_mark"),
-        law="rows in = events + commits + undecoded + skipped, per record type",
-    ),
-    Stage(
-        name="reconstruct",
-        module="spark_jobs.stages.reconstruct",
-        reads=("silver.group_event", "silver.commit_mark", "bronze.source", "bronze.record"),
-        writes=("silver.rebalance", "silver.connect_task", "silver.contradiction"),
-        law="any order of arrival and any cut into batches give the same rows",
-    ),
-    Stage(
-        name="measure",
-        module="spark_jobs.stages.measure",
-        reads=("silver.rebalance",),
-        writes=("silver.measured_rebalance",),
-        law="one row per rebalance; what cannot be known is null with a reason, never 0",
-    ),
-    Stage(
-        name="reassign",
-        module="spark_jobs.stages.reassign",
-        reads=("bronze.record", "bronze.log_line", "silver.group_event", "bronze.source"),
-        writes=(
-            "silver.reassignment",
-            "silver.reassignment_step",
-            "silver.leader_election",
-            "silver.partition",
-            "silver.reassignment_finding",
-        ),
-        law="any cut, repeat and order of arrival give the same rows: a partition is folded from its first record on",
-    ),
-    Stage(
-        name="detect",
-        module="spark_jobs.stages.detect",
-        reads=(
-            "silver.measured_rebalance",
-            "silver.connect_task",
-            "silver.contradiction",
-            "silver.undecoded",
-            "silver.reassignment_finding",
-            "silver.group_event",
-            "bronze.record",
-            "bronze.source",
-        ),
-        writes=("silver.finding",),
-        law="a finding names evidence; the same input gives the same finding id",
-    ),
-    Stage(
-        name="publish",
-        module="spark_jobs.stages.publish",
-        reads=(
-            "silver.measured_rebalance",
-            "silver.connect_task",
-            "silver.finding",
-            "silver.reassignment",
-            "silver.reassignment_step",
-            "silver.leader_election",
-            "silver.partition",
-            "bronze.source",
-        ),
-        writes=(
-            "gold.rebalance",
-            "gold.rebalance_member",
-            "gold.movement",
-            "gold.connect_task",
-            "gold.finding",
-            "gold.group",
-            "gold.coverage",
-            "gold.reassignment",
-            "gold.reassignment_step",
-            "gold.leader_election",
-            "gold.leader_move",
-        ),
-        law="publishing twice changes nothing",
-    ),
-)
-BY_NAME = {stage.name: stage for stage in STAGES}
 
 
 def landing_application(noun: str, file: str) -> str:

@@ -45,7 +45,7 @@ def run(
 ) -> None:
     """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
     from rebalance_audit.warehouse.warehouse import Warehouse
-    from spark_jobs.pipeline import BY_NAME
+    from spark_jobs.plan import BY_NAME
 
     if unknown := [name for name in [*(stage or []), *(check or [])] if name not in BY_NAME]:
         raise UsageError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
@@ -64,8 +64,9 @@ def run_stages(
     opened: Any, names: list[str] | None = None, *, is_checked: bool = True, quiet: bool, spark: Any = None
 ) -> Outcome:
     from spark_jobs import pipeline
+    from spark_jobs.plan import STAGES
 
-    wanted = [s.name for s in pipeline.STAGES if names is None or s.name in names]
+    wanted = [s.name for s in STAGES if names is None or s.name in names]
     with stages(wanted, quiet=quiet) as progress:
         if is_checked or wanted == ["publish"]:
             return pipeline.run(opened, wanted, progress, spark=spark)
@@ -80,7 +81,7 @@ def run_stages(
 
 def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
     """The suites of every table these stages write, over all their rows. Raises QualityError naming the rows."""
-    from spark_jobs.pipeline import BY_NAME
+    from spark_jobs.plan import BY_NAME
     from spark_jobs.quality import check
     from spark_jobs.session import open_session
     from spark_jobs.stages.stage import Run

@@ -108,9 +108,7 @@ def commit_marks(
         grain = ", ".join(tables.SILVER_COMMIT_MARK.key)
         keys = db.execute(f"SELECT {grain} FROM old UNION SELECT {grain} FROM data").to_arrow_table()
     rows = data.cast(arrow_schema("silver.commit_mark"))
-    context.gate("silver.commit_mark", context.frame("silver.commit_mark", rows), batch.batch_id)
-    context.warehouse.replace("silver.commit_mark", rows, keys, batch.transaction)
-    context.committed("silver.commit_mark", "silver.commit_mark", rows.num_rows)
+    context.replace("silver.commit_mark", rows, keys, batch.batch_id, batch.transaction)
 
 
 _PARTIAL = ", ".join(commits.PARTIAL_MARK.names)

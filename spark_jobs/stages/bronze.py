@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.pipeline import landing_application
-from spark_jobs.stages.stage import Run, row_count
+from spark_jobs.stages.stage import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,11 @@ def _take_in(context: Run, grain: Grain) -> bool:
         transaction = {landing_application(grain.noun, file): 1 for file in files}
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
         if is_alone:
-            landed = context.scan(grain.table, files)
-            context.gate(grain.table, landed, batch_id)
-            context.warehouse.adopt(grain.table, files, transaction)
-            rows = row_count(files)
+            context.add(grain.table, files, batch_id, transaction, f"{grain.table}:adopted")
         else:
             unseen = (_unseen_records if grain is RECORD else _unseen_lines)(context, files)
             with context.staged(grain.table, unseen) as staged:
-                context.gate(grain.table, context.scan(grain.table, staged), batch_id)
-                context.warehouse.adopt(grain.table, staged, transaction)
-                rows = row_count(staged)
-        context.committed(f"{grain.table}:{'adopted' if is_alone else 'merged'}", grain.table, rows)
+                context.add(grain.table, staged, batch_id, transaction, f"{grain.table}:merged")
     return True
 
 
@@ -78,9 +72,8 @@ def _take_in_sources(context: Run) -> bool:
     new = _new_files(context, "bronze.source", "source")
     if not new:
         return False
-    context.gate("bronze.source", context.scan("bronze.source", new), f"bronze:source:{os.path.basename(new[0])}")
-    context.warehouse.adopt("bronze.source", new, {landing_application("source", file): 1 for file in new})
-    context.committed("bronze.source", "bronze.source", row_count(new))
+    transaction = {landing_application("source", file): 1 for file in new}
+    context.add("bronze.source", new, f"bronze:source:{os.path.basename(new[0])}", transaction)
     return True
 
 

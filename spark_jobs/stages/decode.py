@@ -39,12 +39,11 @@ from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
 from spark_jobs.commits.marks import SPARK_MARK, boundaries_of, commit_marks, group_records_of
+from spark_jobs.plan import DECODE
 from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
 from spark_jobs.task_files import Flags, flags_of, row_groups
 
-NAME = "decode"
-INPUTS = ("bronze.record", "bronze.log_line")
-OUTPUTS = ("silver.group_event", "silver.undecoded", "silver.decode_count", "silver.commit_mark")
+NAME, INPUTS, OUTPUTS = DECODE.name, DECODE.reads, DECODE.writes
 
 _TORN_CONTEXT_BYTES = 2 * 131_072
 """So far before a file's new lines the parser looks for a line that a client's text tore: log_lines.parse_lines."""
@@ -322,17 +321,13 @@ def _by_cluster(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 def _commit_events(context: Run, batch: Batch, told: Sequence[DataFrame]) -> None:
     rows = _united(context, told, "event", "silver.group_event")
     with context.staged("silver.group_event", rows) as files:
-        context.gate("silver.group_event", context.scan("silver.group_event", files), batch.batch_id)
-        context.warehouse.adopt("silver.group_event", files, batch.transaction)
-        context.committed("silver.group_event", "silver.group_event", row_count(files))
+        context.add("silver.group_event", files, batch.batch_id, batch.transaction)
 
 
 def _commit_undecoded(context: Run, batch: Batch, told: Sequence[DataFrame]) -> None:
     rows = _united(context, told, "undecoded", "silver.undecoded")
     with context.staged("silver.undecoded", rows) as files:
-        context.gate("silver.undecoded", context.scan("silver.undecoded", files), batch.batch_id)
-        context.warehouse.adopt("silver.undecoded", files, batch.transaction)
-        context.committed("silver.undecoded", "silver.undecoded", row_count(files))
+        context.add("silver.undecoded", files, batch.batch_id, batch.transaction)
 
 
 def _united(context: Run, told: Sequence[DataFrame], column: str, table: str) -> DataFrame:
@@ -354,6 +349,4 @@ def _commit_counts(context: Run, batch: Batch, told: Sequence[DataFrame], files:
     if sum(book["in_count"] for book in books) != rows_in:
         raise AssertionError(f"decode was given {rows_in} rows and accounts for {sum(b['in_count'] for b in books)}")
     data = rows_to_table("silver.decode_count", [book | {"batch_id": batch.batch_id} for book in books])
-    context.gate("silver.decode_count", context.frame("silver.decode_count", data), batch.batch_id)
-    context.warehouse.append("silver.decode_count", data, batch.transaction)
-    context.committed("silver.decode_count", "silver.decode_count", data.num_rows)
+    context.add("silver.decode_count", data, batch.batch_id, batch.transaction)

@@ -48,15 +48,13 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of
-from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
+from spark_jobs.plan import DETECT
+from spark_jobs.stages.stage import Batch, Run, next_batch
 
-NAME = "detect"
-REBALANCES, TASKS, OUTPUT = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
+NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
+REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
 REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
 EVENTS = "silver.group_event"
-INPUTS = (
-    REBALANCES, TASKS, CONTRADICTIONS, REASSIGNMENTS, "silver.undecoded", EVENTS, "bronze.record", "bronze.source",
-)  # fmt: skip
 GROUP = ["cluster_id", "group_id"]
 
 
@@ -79,9 +77,7 @@ def run(context: Run) -> bool:
     if groups.num_rows:
         found = found.unionByName(_group_findings(context, batch, groups, seen))
     with context.staged(OUTPUT, found) as files:
-        context.gate(OUTPUT, context.scan(OUTPUT, files), batch.batch_id)
-        context.warehouse.replace(OUTPUT, files, keys, batch.transaction)
-        context.committed(OUTPUT, OUTPUT, row_count(files))
+        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
     return True
 
 

@@ -24,7 +24,9 @@ from rebalance_audit.domain.measure.pauses import (
     movement_numbers,
     rebalance_numbers,
 )
-from spark_jobs.stages.stage import Run, next_batch, row_count
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from spark_jobs.plan import MEASURE
+from spark_jobs.stages.stage import Run, next_batch
 from spark_jobs.structs import distinct, lists_of
 from spark_jobs.task_files import (
     WRITTEN,
@@ -37,8 +39,7 @@ from spark_jobs.task_files import (
     row_groups,
 )
 
-NAME = "measure"
-INPUT, OUTPUT = "silver.rebalance", "silver.measured_rebalance"
+NAME, (INPUT,), (OUTPUT,) = MEASURE.name, MEASURE.reads, MEASURE.writes
 _GROUP = ("cluster_id", "group_id")
 _COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
 _MOST_ROWS = 2_000
@@ -50,8 +51,7 @@ def run(context: Run) -> bool:
         return False
     groups = context.warehouse.changed_keys(INPUT, _GROUP, batch.since[INPUT], batch.until[INPUT])
     if groups.num_rows == 0:
-        context.warehouse.replace(OUTPUT, [], groups, batch.transaction)
-        context.committed(OUTPUT, OUTPUT, 0)
+        context.replace(OUTPUT, arrow_schema(OUTPUT).empty_table(), groups, batch.batch_id, batch.transaction)
         return True
     wanted = {(row["cluster_id"], row["group_id"]): 1 for row in groups.to_pylist()}
     shared = context.spark.sparkContext.broadcast(wanted)
@@ -59,9 +59,7 @@ def run(context: Run) -> bool:
     with context.staging_folder() as folder:
         measured = named.mapInArrow(_measuring(folder, lambda: shared.value), WRITTEN)
         files = files_by_table(measured).get(OUTPUT, [])
-        context.gate(OUTPUT, context.scan(OUTPUT, files), batch.batch_id)
-        context.warehouse.replace(OUTPUT, files, groups, batch.transaction)
-        context.committed(OUTPUT, OUTPUT, row_count(files))
+        context.replace(OUTPUT, files, groups, batch.batch_id, batch.transaction)
     return True
 
 

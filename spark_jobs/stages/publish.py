@@ -34,20 +34,16 @@ from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of
 from spark_jobs.leader_moves import leader_move_rows
+from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Run, row_count
 
-NAME = "publish"
+NAME, INPUTS = PUBLISH.name, PUBLISH.reads
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = {
     "reassignment": ["cluster_id", "reassignment_id"],
     "reassignment_step": ["cluster_id", "reassignment_id"],
     "leader_election": ["cluster_id", "topic"],
 }
-GOLD = [name for name in tables.BY_NAME if name.startswith("gold.") and name != "gold.check"]
-INPUTS = (
-    REBALANCES, TASKS, FINDINGS, "bronze.source", "silver.group_event", "silver.partition",
-    *(f"silver.{noun}" for noun in REASSIGNMENTS),
-)  # fmt: skip
 GROUP = ["cluster_id", "group_id"]
 _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
 
@@ -72,7 +68,7 @@ def run(context: Run) -> bool:
     for table, want in wanted.items():
         if want.scope is None or want.scope.num_rows:
             _publish(context, table, want, batch_id)
-    versions = {name: v for name in GOLD if (v := warehouse.version(name)) is not None}
+    versions = {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
     context.reached("published")
     return True
@@ -210,9 +206,7 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
                 if counted is not None and counted[0] != row_count(files):  # else, as in a first run, all of it is new
                     rows = db.execute(f"SELECT r.* FROM {changed}").to_arrow_table()
                     files = until_committed.enter_context(context.staged_rows(table, rows.select(columns)))
-        context.gate(table, context.scan(table, files), batch_id)
-        context.warehouse.replace(table, files, keys)
-        context.committed(table, table, row_count(files))
+        context.replace(table, files, keys, batch_id)
 
 
 def _differing(

@@ -59,15 +59,14 @@ from spark_jobs.metadata_log import (
     log_offset,
     place_of,
 )
+from spark_jobs.plan import REASSIGN
 from spark_jobs.stages.stage import Batch, Run, next_batch
 
-NAME = "reassign"
-INPUTS = ("bronze.record", "bronze.log_line", "silver.group_event", "bronze.source")
+NAME, INPUTS, OUTPUTS = REASSIGN.name, REASSIGN.reads, REASSIGN.writes
 STATES = "silver.partition"
 OF_PARTITION = ("silver.reassignment", "silver.reassignment_step", "silver.leader_election", STATES)
 """Replaced by partition."""
 FOUND = "silver.reassignment_finding"
-OUTPUTS = (*OF_PARTITION, FOUND)
 RECORDS_AT_ONCE = 200_000
 
 
@@ -83,10 +82,7 @@ def run(context: Run) -> bool:
             _tell(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), told)
     for table in OUTPUTS:
         data, keys = told.table(table)
-        if data.num_rows:
-            context.gate(table, context.frame(table, data), batch.batch_id)
-        context.warehouse.replace(table, data, keys, batch.transaction)
-        context.committed(table, table, data.num_rows)
+        context.replace(table, data, keys, batch.batch_id, batch.transaction)
     # After the commits: lost, it only makes some clusters dirty once more.
     context.warehouse.remember(NAME, {"clocks": settings})
     return True

@@ -34,13 +34,12 @@ from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks,
 from spark_jobs.grouped import struct_of
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcels import Place, Plan, groups_in, parcels, plan_of
-from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
+from spark_jobs.plan import RECONSTRUCT
+from spark_jobs.stages.stage import Batch, Run, next_batch
 from spark_jobs.structs import struct_array
 from spark_jobs.task_files import WRITTEN, ArrowTask, TaskWriter, files_by_table
 
-NAME = "reconstruct"
-INPUTS = ("silver.group_event", "silver.commit_mark", "bronze.source")
-OUTPUTS = ("silver.rebalance", "silver.connect_task", "silver.contradiction")
+NAME, INPUTS, OUTPUTS = RECONSTRUCT.name, RECONSTRUCT.reads, RECONSTRUCT.writes
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _ROWS_AT_ONCE = 500
 
@@ -60,8 +59,7 @@ def run(context: Run) -> bool:
     else:
         empty = GROUP.empty_table()
         for table in OUTPUTS:
-            context.warehouse.replace(table, [], empty, batch.transaction)
-            context.committed(table, table, 0)
+            context.replace(table, arrow_schema(table).empty_table(), empty, batch.batch_id, batch.transaction)
     # After the commits: lost, it only makes some groups dirty once more.
     notes = {"clocks": settings_of(clocks), "topics": _topics(homes), "names": names}
     context.warehouse.remember(NAME, notes)
@@ -217,10 +215,7 @@ def _fold(context: Run, batch: Batch, plan: Plan, names: Names) -> None:
         folded = parcels(context, batch, plan).mapInArrow(_folding(folder, plan.clocks, names), WRITTEN)
         written = files_by_table(folded)
         for table in OUTPUTS:
-            files = written.get(table, [])
-            context.gate(table, context.scan(table, files), batch.batch_id)
-            context.warehouse.replace(table, files, keys, batch.transaction)
-            context.committed(table, table, row_count(files))
+            context.replace(table, written.get(table, []), keys, batch.batch_id, batch.transaction)
 
 
 def _folding(folder: str, clocks: Clocks, names: Names) -> ArrowTask:

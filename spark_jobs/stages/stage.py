@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
@@ -21,7 +22,6 @@ from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -89,9 +89,45 @@ class Run:
         with self.warehouse.staging_file(table, data) as file:
             yield [file]
 
-    def committed(self, point: str, table: str, row_count: int) -> None:
-        self.rows_written[table] = self.rows_written.get(table, 0) + row_count
-        self.reached(point)
+    def replace(
+        self,
+        table: str,
+        rows: pa.Table | Sequence[str],
+        keys: pa.Table,
+        batch_id: str,
+        transaction: Mapping[str, int] | None = None,
+    ) -> None:
+        """Check rows, in memory or staged, and put them in the place of all rows with these keys."""
+        self._check(table, rows, batch_id)
+        self.warehouse.replace(table, rows, keys, transaction)
+        self._committed(table, rows)
+
+    def add(
+        self,
+        table: str,
+        rows: pa.Table | Sequence[str],
+        batch_id: str,
+        transaction: Mapping[str, int],
+        point: str | None = None,
+    ) -> None:
+        """Check rows, in memory or staged, and add them. `point`: the commit's name, if the table's says too little."""
+        self._check(table, rows, batch_id)
+        if isinstance(rows, pa.Table):
+            self.warehouse.append(table, rows, transaction)
+        else:
+            self.warehouse.adopt(table, rows, transaction)
+        self._committed(table, rows, point)
+
+    def _check(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+        if not isinstance(rows, pa.Table):
+            self.gate(table, self.scan(table, rows), batch_id)
+        elif rows.num_rows:  # none need no Spark
+            self.gate(table, self.frame(table, rows), batch_id)
+
+    def _committed(self, table: str, rows: pa.Table | Sequence[str], point: str | None = None) -> None:
+        count = rows.num_rows if isinstance(rows, pa.Table) else row_count(rows)
+        self.rows_written[table] = self.rows_written.get(table, 0) + count
+        self.reached(point or table)
 
 
 def spark_ddl(table: str) -> str:

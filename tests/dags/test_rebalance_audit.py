@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.pipeline import STAGES
+from spark_jobs.plan import STAGES
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests" / "golden" / "4.3.0" / "eager_join_leave_kill"

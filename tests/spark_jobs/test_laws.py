@@ -20,6 +20,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.group_evidence import node_clocks
+from spark_jobs.plan import STAGES
 from tests.spark_jobs.arrivals import GOLD, Landed, by_place, cut, deliver, gold, landed, rows_of
 
 pytestmark = pytest.mark.spark
@@ -71,7 +72,7 @@ def test_the_stages_say_what_the_domain_says(at_once: Warehouse, everything: Lan
 def test_every_check_passed_and_was_written_down(at_once: Warehouse) -> None:
     verdicts = at_once.query("SELECT table_name, check_name, success, examples FROM gold.check").to_pylist()
     assert [v for v in verdicts if not v["success"]] == []
-    written = {name for stage in pipeline.STAGES for name in stage.writes}
+    written = {name for stage in STAGES for name in stage.writes}
     assert written - {v["table_name"] for v in verdicts} <= {
         "silver.undecoded",
         "silver.connect_task",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -12,24 +14,45 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.plan import STAGES
 from spark_jobs.stages.stage import next_batch
 
 
 def test_every_stage_reads_what_stages_before_it_wrote() -> None:
     written: set[str] = set()
-    for stage in pipeline.STAGES:
-        assert set(stage.reads) <= written, stage.name
+    for stage in STAGES:
+        assert {*stage.reads, *stage.looks_up} <= written, stage.name
         written |= set(stage.writes)
 
 
 def test_every_table_is_written_by_one_stage() -> None:
-    written = [name for stage in pipeline.STAGES for name in stage.writes]
+    written = [name for stage in STAGES for name in stage.writes]
     assert len(written) == len(set(written))
     assert set(tables.BY_NAME) - set(written) == {"gold.check"}  # written by the checks between the stages
 
 
+def test_no_stage_names_its_inputs_and_outputs_again() -> None:
+    """They come from the plan, so that it cannot say something else than what a stage does."""
+    for stage in STAGES:
+        source = Path(str(importlib.util.find_spec(stage.module).origin)).read_text(encoding="utf-8")  # type: ignore[union-attr]
+        assigned = {
+            name.id: node.value
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name)
+        }
+        for name in {"NAME", "INPUT", "INPUTS", "OUTPUT", "OUTPUTS"} & set(assigned):
+            used = {n.id for n in ast.walk(assigned[name]) if isinstance(n, ast.Name)}
+            assert used == {stage.name.upper()}, f"{stage.module}: {name}"
+
+
 def test_reading_the_plan_does_not_import_spark() -> None:
-    program = "import sys, spark_jobs.pipeline; print('pyspark' in sys.modules, 'great_expectations' in sys.modules)"
+    program = (
+        "import sys, spark_jobs.plan, spark_jobs.pipeline; "
+        "print('pyspark' in sys.modules, 'great_expectations' in sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]
 
@@ -38,7 +61,7 @@ def test_an_empty_warehouse_needs_no_spark(tmp_path: Path) -> None:
     told: list[tuple[str, str]] = []
     outcome = pipeline.run(Warehouse.open(tmp_path, create=True), progress=lambda *what: told.append(what))
     assert outcome.ms_by_stage == {}
-    assert [what for _, what in told] == ["started", "nothing new"] * len(pipeline.STAGES)
+    assert [what for _, what in told] == ["started", "nothing new"] * len(STAGES)
 
 
 def test_a_run_removes_what_a_killed_one_left_in_staging(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from ingest.evidence import import_evidence
 from ingest.landing import Landing
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.plan import STAGES
 from tests.ingest.test_metadata import batches, folder, log_name
 from tests.spark_jobs.arrivals import GOLD, gold
 
 pytestmark = pytest.mark.spark
 
 NODE = "controller-100"
-TABLES = [*GOLD, *(name for stage in pipeline.STAGES for name in stage.writes if name.startswith("silver."))]
+TABLES = [*GOLD, *(name for stage in STAGES for name in stage.writes if name.startswith("silver."))]
 
 
 def published(warehouse: Warehouse, table: str, columns: str) -> list[tuple[object, ...]]:
