@@ -253,7 +253,7 @@ class Cause(StrEnum):
         "connect_revocation_follow_up",
         Family.PROTOCOL,
         _CONNECT,
-        "the follow-up of a revocation",
+        "the second round of a Connect hand-over",
         expected_reason="workers re-joined after giving work up",
         is_follow_up=True,
         is_round=True,
