@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import page, sentences, words
 from app.answers.coincidence import Coincidence
-from app.answers.rows import Finding, Headline, Reassignment, now_ms
+from app.answers.rows import FindingRow, Headline, Reassignment, now_ms
 from app.charts import bars
 from app.sentences.reassignment import Advice
 from app.words import Html, fill
@@ -23,7 +23,7 @@ def headline(found: Headline) -> None:
     st.html(bars.headline_html(found.pause_median_ms, found.window_median_ms))
 
 
-def findings(found: list[Finding]) -> None:
+def findings(found: list[FindingRow]) -> None:
     """Each in two lines: what is wrong, and what to do."""
     tz, now = page.zone(), now_ms()
     for f in found:
@@ -42,7 +42,7 @@ def findings(found: list[Finding]) -> None:
         )
 
 
-def findings_of_group(found: list[Finding]) -> None:
+def findings_of_group(found: list[FindingRow]) -> None:
     """The worst of one group, and where the rest is."""
     findings(found[:6])
     if len(found) == 1:

@@ -45,7 +45,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class ChangeCost:
     stands_after_s: float
     starts: int
     still_s: float
@@ -58,7 +58,7 @@ Runs = Mapping[str, Sequence[tuple[int, int | None]]]
 """(start, stop) of each resource, in order."""
 
 
-def cost(runs: Runs, rebalances_ms: Sequence[int], phase: Phase) -> Cost:
+def cost(runs: Runs, rebalances_ms: Sequence[int], phase: Phase) -> ChangeCost:
     starts = [start for found in runs.values() for start, _ in found if phase.from_ms <= start < phase.to_ms]
     gaps = [
         later - stop
@@ -66,7 +66,7 @@ def cost(runs: Runs, rebalances_ms: Sequence[int], phase: Phase) -> Cost:
         for (_, stop), (later, _) in pairwise(found)
         if stop is not None and phase.from_ms <= later < phase.to_ms
     ]
-    return Cost(
+    return ChangeCost(
         stands_after_s=(max(starts, default=phase.from_ms) - phase.from_ms) / 1000,
         starts=len(starts),
         still_s=sum(max(gap, 0) for gap in gaps) / 1000,
@@ -122,7 +122,7 @@ def _restart(driver: Driver) -> Phase:
     return Phase(name="a worker is restarted", from_ms=from_ms, to_ms=now_ms())
 
 
-def measured(capture: Path, phases: Sequence[Phase]) -> list[tuple[Phase, Cost, Cost, float | None]]:
+def measured(capture: Path, phases: Sequence[Phase]) -> list[tuple[Phase, ChangeCost, ChangeCost, float | None]]:
     """Per phase: the tasks' own numbers, this software's, and what it says the eager protocol would have cost."""
     own = {name: [(r.start_ms, r.end_ms) for r in found] for name, found in true_runs(capture).items()}
     joined = {word.number: word.at_ms for word in reversed(words(capture))}

@@ -106,13 +106,13 @@ def _source(offset: int, value: bytes) -> SourceMetadata:
     )  # fmt: skip
 
 
-class Step:
+class TimedStep:
     """CPU and wall time of one step, summed over pieces."""
 
     def __init__(self, name: str) -> None:
         self.name, self.cpu_s, self.wall_s, self.count = name, 0.0, 0.0, 0
 
-    def __enter__(self) -> Step:
+    def __enter__(self) -> TimedStep:
         self._cpu, self._wall = time.process_time(), time.monotonic()
         return self
 
@@ -128,7 +128,7 @@ class Step:
 def main(partitions: int = 200_000, changes: int = 1_000_000, kind: str = "mixed") -> None:
     sources = log(partitions, changes, kind)
     reader, fold = MetadataReader(), KRaftFold("bench")
-    make, decode, folding, rows = Step("(writing)"), Step("decode"), Step("fold"), Step("rows")
+    make, decode, folding, rows = TimedStep("(writing)"), TimedStep("decode"), TimedStep("fold"), TimedStep("rows")
     ended = elections = 0
     while True:
         with make:
@@ -169,7 +169,7 @@ def stage(partitions: int, changes: int, kind: str) -> None:
 
     def run(what: str, *sources: SourceMetadata) -> None:
         warehouse.append("bronze.record", _bronze(sources))
-        step = Step(what)
+        step = TimedStep(what)
         with step:
             stage_reassign.run(context(warehouse))
         print(f"{what:20}{step.cpu_s:>10.1f}{step.wall_s:>10.1f}{peak_mb():>10,.0f}")

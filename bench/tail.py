@@ -39,7 +39,7 @@ input(type="imfile" File="{logs}/server.log*" Tag="kafka" ruleset="keep"
 """
 
 
-class Reader:
+class TopicReader:
     def __init__(self, name: str, command: list[str], lines: Callable[[], Iterable[str]]) -> None:
         self.name, self._command, self.lines = name, command, lines
         self.start()
@@ -71,7 +71,7 @@ def copied_and_emptied(log: Path) -> None:
         emptied.truncate()
 
 
-def readers(place: Path, logs: Path) -> list[Reader]:
+def readers(place: Path, logs: Path) -> list[TopicReader]:
     warehouse = place / "warehouse"
     collect = [sys.executable, "-m", "rebalance_audit.cli", "collect", "-w", str(warehouse), "--cluster-id", "bench"]
 
@@ -80,14 +80,14 @@ def readers(place: Path, logs: Path) -> list[Reader]:
         rows = pyarrow.dataset.dataset(warehouse / "landing/log_line").to_table(columns=["file_id", "byte", "text"])
         return (text for _, _, text in set(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True)))
 
-    ours = Reader("rebalance-audit", [*collect, "--logs", f"broker-1={logs}"], landed)
+    ours = TopicReader("rebalance-audit", [*collect, "--logs", f"broker-1={logs}"], landed)
     if shutil.which("rsyslogd") is None:
         return [ours]
     out, work, settings = place / "rsyslog.txt", place / "work", place / "rsyslog.conf"
     work.mkdir()
     settings.write_text(RSYSLOG.format(work=work, out=out, logs=logs))
     rsyslogd = ["rsyslogd", "-n", "-i", str(place / "pid"), "-f", str(settings)]
-    return [ours, Reader("rsyslog", rsyslogd, lambda: out.open())]
+    return [ours, TopicReader("rsyslog", rsyslogd, lambda: out.open())]
 
 
 def measure(rotate: Callable[[Path], None], seconds: int) -> None:

@@ -51,7 +51,7 @@ class BatchError(Exception):
     """The content of a batch is not what the format says."""
 
 
-class Batch:
+class SegmentBatch:
     """One batch whose frame and checksum are sound; its records are unpacked on demand.
 
     `last_offset` is that of the batch as produced: compaction removes records and leaves it.

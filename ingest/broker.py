@@ -72,7 +72,7 @@ class LivePartition:
         return SourceReading(source=name, kind="record", from_position=self.position)
 
 
-class Cluster:
+class LiveCluster:
     """A cluster that answered. Raises Retryable or Misconfigured if it does not."""
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S) -> None:
@@ -169,7 +169,7 @@ class BrokerReader:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: LiveCluster,
         topics: Mapping[str, str],
         positions: Mapping[str, int] | None = None,
         partitions: Mapping[str, Iterable[int]] | None = None,

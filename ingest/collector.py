@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from ingest.broker import BrokerReader, Cluster, LivePartition
+from ingest.broker import BrokerReader, LiveCluster, LivePartition
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
@@ -68,7 +68,7 @@ def collect(
     """Collect until `stop()`, or until the end that was there at the beginning. Raises Retryable or Misconfigured;
     what was read until then is landed."""
     if settings.client_config.get("bootstrap.servers"):
-        cluster = Cluster(settings.client_config)
+        cluster = LiveCluster(settings.client_config)
         cluster_id = cluster.cluster_id
         if settings.cluster_id not in (None, cluster_id):
             raise Misconfigured(f"{cluster.address} is cluster {cluster_id}, not {settings.cluster_id}; check -b.")
@@ -113,7 +113,7 @@ class _Collector:
         self.told_errors: set[str] = set()
 
     def run(
-        self, cluster: Cluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
+        self, cluster: LiveCluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
     ) -> CollectSummary:
         self.flushed_at_ms = moved_at_ms = self.now_ms()
         try:
@@ -154,7 +154,7 @@ class _Collector:
                     self.reader.close()
         return self.summary
 
-    def _report_errors(self, cluster: Cluster, *, has_news: bool) -> None:
+    def _report_errors(self, cluster: LiveCluster, *, has_news: bool) -> None:
         if has_news:
             self.told_errors.clear()
         for line in cluster.take_errors():
@@ -250,7 +250,7 @@ def _by_source(readings: Iterable[SourceReading]) -> list[SourceReading]:
     return list(joined.values())
 
 
-def topics_to_read(cluster: Cluster, settings: CollectSettings) -> tuple[dict[str, str], dict[str, Problem]]:
+def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dict[str, str], dict[str, Problem]]:
     """Topic to kind, and the topics that cannot be read. Raises Misconfigured if none can."""
     wanted = {settings.offsets_topic: "group"}
     named = settings.connect_topics
@@ -267,7 +267,7 @@ class LiveEvidence:
     """What a running cluster holds now, without a warehouse. `sources` fills up while `records` is iterated."""
 
     settings: CollectSettings
-    cluster: Cluster
+    cluster: LiveCluster
     sources: list[SourceReading] = field(default_factory=list)
 
     @property
@@ -311,4 +311,4 @@ class LiveEvidence:
 
 def live_evidence(settings: CollectSettings) -> LiveEvidence:
     """Raises Retryable or Misconfigured if the cluster does not answer."""
-    return LiveEvidence(settings, Cluster(settings.client_config))
+    return LiveEvidence(settings, LiveCluster(settings.client_config))

@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ingest.errors import Misconfigured
-from ingest.readings import LogText, Run, SourceReading
+from ingest.readings import AnyRun, LogText, SourceReading
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 
@@ -49,7 +49,7 @@ class Landing:
         else:
             self._fs, self._root = pafs.FileSystem.from_uri(location)
 
-    def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[Run]) -> int:
+    def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[AnyRun]) -> int:
         """One landing file of records, sorted by topic, partition and offset. How many; no file for none."""
         parts = [_record_table(cluster_id, landing_id, run) for run in runs]
         if not parts:
@@ -166,7 +166,7 @@ def positions_name(what: str, cluster_id: str) -> str:
     return f"{what}-{urllib.parse.quote(cluster_id, safe='')}"
 
 
-def _record_table(cluster_id: str, landing_id: str, run: Run) -> pa.Table:
+def _record_table(cluster_id: str, landing_id: str, run: AnyRun) -> pa.Table:
     columns = run.columns
     count = len(columns["offset"])
     texts = {"cluster_id": cluster_id, "topic": run.topic, "source": run.source, "landing": landing_id}

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
-from ingest.broker import Cluster
+from ingest.broker import LiveCluster
 from ingest.errors import Misconfigured
 from rebalance_audit.domain.reassign import PartitionState, Throttle
 from rebalance_audit.domain.reassign.brokers import THROTTLES
@@ -24,7 +24,7 @@ class LivePartitions:
     """Raises Retryable or Misconfigured if the cluster does not answer."""
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
-        self._cluster = Cluster(client_config)
+        self._cluster = LiveCluster(client_config)
         self._admin = AdminClient(dict(self._cluster.config))
         self.cluster_id, self.address = self._cluster.cluster_id, self._cluster.address
         self.topics = sorted(self._cluster.partition_counts)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ingest.batches import HEADER_BYTES, OFFSET, Batch, BatchError, Row
+from ingest.batches import HEADER_BYTES, OFFSET, BatchError, Row, SegmentBatch
 from ingest.errors import Misconfigured, Problem
 from ingest.landing import Landing, new_read_id, positions_name
 from ingest.metadata import METADATA_FOLDER, MetadataLog, metadata_runs, stored_row
@@ -27,7 +27,7 @@ POLL_S = 0.5
 
 
 @dataclass(slots=True)
-class _Read:
+class _ReadPosition:
     """How far one node's log was read."""
 
     next_offset: int = 0
@@ -36,7 +36,7 @@ class _Read:
     """(position, size, CRC, end offset) of the last ones in that segment."""
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> _Read:
+    def from_json(cls, told: Mapping[str, Any]) -> _ReadPosition:
         return cls(told["next_offset"], told["segment"], [(p, s, c, e) for p, s, c, e in told["batches"]])
 
 
@@ -47,7 +47,7 @@ class MetadataTail:
         self, cluster_id: str, folders: Mapping[str, Path], positions: Mapping[str, Any] | None = None
     ) -> None:
         self.cluster_id, self.folders = cluster_id, folders
-        self._read = {node: _Read.from_json(told) for node, told in (positions or {}).items()}
+        self._read = {node: _ReadPosition.from_json(told) for node, told in (positions or {}).items()}
         self._told: set[str] = set()
 
     def positions(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class MetadataTail:
         segments = segments_in(folder)
         if not segments:
             return
-        read = self._read.setdefault(node, _Read())
+        read = self._read.setdefault(node, _ReadPosition())
         position = _resume(read, segments)
         first = segment_base_offset(segments[0])
         if first > read.next_offset:
@@ -105,7 +105,7 @@ class MetadataTail:
             yield from self._problem(f"{sentence}{instead}.", reached, code="compacted")
 
     def _segment(
-        self, node: str, path: Path, read: _Read, position: int, *, is_last: bool
+        self, node: str, path: Path, read: _ReadPosition, position: int, *, is_last: bool
     ) -> Iterator[tuple[SourceReading, list[RecordRun]]]:
         rows: list[Row] = []
         with path.open("rb") as file:
@@ -127,7 +127,7 @@ class MetadataTail:
             yield _piece(node, rows)
 
 
-def _resume(read: _Read, segments: Sequence[Path]) -> int:
+def _resume(read: _ReadPosition, segments: Sequence[Path]) -> int:
     """The byte of `read.segment` to go on at. Where the log was cut and written anew, `read` goes back before that."""
     path = next((path for path in segments if path.name == read.segment), None)
     if path is None:
@@ -140,7 +140,7 @@ def _resume(read: _Read, segments: Sequence[Path]) -> int:
             position, size, crc, end_offset = read.batches[-1]
             file.seek(position)
             head = file.read(HEADER_BYTES)
-            if len(head) == HEADER_BYTES and Batch(head, position).crc == crc:
+            if len(head) == HEADER_BYTES and SegmentBatch(head, position).crc == crc:
                 read.next_offset = max(end_offset, segment_base_offset(path))
                 return position + size
             read.batches.pop()
@@ -153,7 +153,7 @@ def _holding(segments: Sequence[Path], offset: int) -> Path:
     return [segments[0], *(path for path in segments if segment_base_offset(path) <= offset)][-1]
 
 
-def _rows(batch: Batch) -> list[Row]:
+def _rows(batch: SegmentBatch) -> list[Row]:
     try:
         return [stored_row(row) for row in batch.rows()]
     except BatchError:

@@ -14,7 +14,7 @@ Columns = Mapping[str, Sequence[Any]]
 """Some of ROW_COLUMNS, all of one length, as lists or chunked arrays; one that is missing is null throughout."""
 
 
-class Run(Protocol):
+class AnyRun(Protocol):
     """Records of one topic-partition from one place, not none."""
 
     @property

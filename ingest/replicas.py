@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ingest.batches import HEADERS, IS_CONTROL, KEY, OFFSET, TIMESTAMP, VALUE, Batch, BatchError, Row
+from ingest.batches import HEADERS, IS_CONTROL, KEY, OFFSET, TIMESTAMP, VALUE, BatchError, Row, SegmentBatch
 from ingest.errors import Problem, Problems
 from ingest.segments import open_plain, read_batches
 
@@ -37,7 +37,7 @@ class Replica:
     def start_offset(self) -> int:
         return segment_base_offset(self.segments[0]) if self.segments else 0
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[SegmentBatch]:
         self.end_offset, self.read_bytes, self.problems = 0, 0, Problems()
         for path in self.segments:
             self.end_offset = max(self.end_offset, segment_base_offset(path))
@@ -45,7 +45,7 @@ class Replica:
             try:
                 with open_plain(path) as file:
                     for item in read_batches(file):
-                        if not isinstance(item, Batch):
+                        if not isinstance(item, SegmentBatch):
                             self._report(f"{place} at byte {item.position}: {item.sentence}.")
                         elif not 0 <= item.base_offset - segment_base_offset(path) < MAX_RELATIVE_OFFSET:
                             # No checksum covers the base offset, and one flipped bit would place records anywhere.
@@ -59,7 +59,7 @@ class Replica:
                 self._report(f"{place} cannot be read: {error.strerror or error}.")
             self.read_bytes += file_bytes(path)
 
-    def rows(self, batch: Batch) -> list[Row]:
+    def rows(self, batch: SegmentBatch) -> list[Row]:
         try:
             return batch.rows()
         except BatchError as error:
@@ -98,7 +98,7 @@ def merge(replicas: Sequence[Replica]) -> Iterator[tuple[str, list[Row]]]:
         yield from ((replica.node, rows) for batch in replica.batches() if (rows := replica.rows(batch)))
         return
     streams = [(replica, replica.batches()) for replica in replicas]
-    heads: list[Batch | None] = [next(stream, None) for _, stream in streams]
+    heads: list[SegmentBatch | None] = [next(stream, None) for _, stream in streams]
     while True:
         waiting = [i for i, head in enumerate(heads) if head is not None]
         if not waiting:
@@ -116,14 +116,14 @@ def merge(replicas: Sequence[Replica]) -> Iterator[tuple[str, list[Row]]]:
             yield from _merge_records(replicas, streams, heads, together)
 
 
-def _overlapping(heads: Sequence[Batch | None], waiting: Sequence[int]) -> list[int]:
+def _overlapping(heads: Sequence[SegmentBatch | None], waiting: Sequence[int]) -> list[int]:
     """Indexes of the heads that share offsets with the foremost one, itself first."""
     order = sorted(waiting, key=lambda i: heads[i].base_offset)  # type: ignore[union-attr]
     last = heads[order[0]].last_offset  # type: ignore[union-attr]
     return [i for n, i in enumerate(order) if n == 0 or heads[i].base_offset <= last]  # type: ignore[union-attr]
 
 
-def _is_same(one: Batch, other: Batch | None) -> bool:
+def _is_same(one: SegmentBatch, other: SegmentBatch | None) -> bool:
     return other is not None and (one.base_offset, one.crc, len(one.data)) == (
         other.base_offset, other.crc, len(other.data)
     )  # fmt: skip
@@ -131,8 +131,8 @@ def _is_same(one: Batch, other: Batch | None) -> bool:
 
 def _merge_records(
     replicas: Sequence[Replica],
-    streams: Sequence[tuple[Replica, Iterator[Batch]]],
-    heads: list[Batch | None],
+    streams: Sequence[tuple[Replica, Iterator[SegmentBatch]]],
+    heads: list[SegmentBatch | None],
     together: Sequence[int],
 ) -> Iterator[tuple[str, list[Row]]]:
     """Take batches of the replicas that share offsets, until none reaches beyond the others, and compare records."""

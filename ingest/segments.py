@@ -17,7 +17,7 @@ from typing import Protocol, cast
 
 import google_crc32c
 
-from ingest.batches import HEADER_BYTES, Batch, BatchError, Row
+from ingest.batches import HEADER_BYTES, BatchError, Row, SegmentBatch
 from ingest.errors import Problem
 
 CHUNK_BYTES = 1 << 20
@@ -37,7 +37,7 @@ class Readable(Protocol):
         """Some bytes; unlike read, a broken gzip file gives what could be unpacked before it raises."""
 
 
-class _Window:
+class _FileWindow:
     """What is at hand of a stream: `buffer[at:]`, and `start`, where the buffer begins in it."""
 
     def __init__(self, file: Readable) -> None:
@@ -68,9 +68,9 @@ class _Window:
         return size >= wanted
 
 
-def read_batches(file: Readable) -> Iterator[Batch | Problem]:
+def read_batches(file: Readable) -> Iterator[SegmentBatch | Problem]:
     """The batches of one segment in file order, and a Problem (position: byte) for each stretch not read."""
-    window = _Window(file)
+    window = _FileWindow(file)
     has_old_format = False
     while window.has(_FRAME.size):
         buffer, at = window.buffer, window.at
@@ -87,7 +87,7 @@ def read_batches(file: Readable) -> Iterator[Batch | Problem]:
             buffer, at, end = window.buffer, 0, _OVERHEAD_BYTES + length
         if magic == 2:
             if google_crc32c.value(buffer[at + _FRAME.size : end]) == crc:
-                yield Batch(buffer[at:end], window.position)
+                yield SegmentBatch(buffer[at:end], window.position)
             else:
                 sentence = "a batch fails its CRC-32C checksum"
                 yield Problem(code="unreadable", sentence=sentence, position=window.position)
@@ -126,7 +126,7 @@ def read_segment(path: Path) -> Iterator[list[Row] | Problem]:
             yield item if isinstance(item, Problem) else rows_or_problem(item)
 
 
-def rows_or_problem(batch: Batch) -> list[Row] | Problem:
+def rows_or_problem(batch: SegmentBatch) -> list[Row] | Problem:
     try:
         return batch.rows()
     except BatchError as error:

@@ -32,7 +32,7 @@ PIECE_BYTES = 8 << 20
 
 
 @dataclass(slots=True, kw_only=True)
-class _Followed:
+class _FollowedLog:
     node: str
     identity: Identity
     path: Path
@@ -49,7 +49,7 @@ class _Followed:
         return {**told, "path": str(self.path), "identity": [self.identity.file_id, self.identity.head_bytes]}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> _Followed:
+    def from_json(cls, told: Mapping[str, Any]) -> _FollowedLog:
         return cls(**{**told, "path": Path(told["path"]), "identity": Identity(*told["identity"])})
 
 
@@ -77,7 +77,7 @@ class LogTail:
         )
         self._files = {
             (file.node, file.identity.file_id): file
-            for file in map(_Followed.from_json, (positions or {}).get("files", ()))
+            for file in map(_FollowedLog.from_json, (positions or {}).get("files", ()))
         }
         self._looks: dict[tuple[str, Path], _Look] = {}
         self._unreadable: set[tuple[str, Path]] = set()
@@ -140,7 +140,7 @@ class LogTail:
                 self._unreadable.add((node, path))
                 yield reading, []
 
-    def _see(self, node: str, file_id: str, path: Path, now_ms: int, there: set[tuple[str, str]]) -> _Followed:
+    def _see(self, node: str, file_id: str, path: Path, now_ms: int, there: set[tuple[str, str]]) -> _FollowedLog:
         file = self._files[node, file_id]
         file.path, file.seen_at_ms, file.is_gone = path, now_ms, False
         there.add((node, file_id))
@@ -155,7 +155,7 @@ class LogTail:
             if identity is None or (only is not None and identity != only):
                 return
             if (node, identity.file_id) not in self._files:
-                self._files[node, identity.file_id] = _Followed(
+                self._files[node, identity.file_id] = _FollowedLog(
                     node=node, identity=identity, path=path, changed_at_ms=now_ms, seen_at_ms=now_ms
                 )
             look.file_id = identity.file_id
@@ -179,7 +179,7 @@ class LogTail:
         return Identity.of(whole_lines, known) if is_settled and whole_lines else None
 
     def _pieces(
-        self, file: _Followed, reader: EventReader, last: LastEvent, now_ms: int, is_quiet: bool
+        self, file: _FollowedLog, reader: EventReader, last: LastEvent, now_ms: int, is_quiet: bool
     ) -> Iterator[tuple[SourceReading, list[LogText]]]:
         name, file_id = file.path.name, file.identity.file_id
         start, size = file.position, 0
@@ -219,7 +219,7 @@ def _siblings(path: Path) -> list[Path]:
     return [path.parent / name for name in names]
 
 
-def _gone(file: _Followed) -> SourceReading:
+def _gone(file: _FollowedLog) -> SourceReading:
     name = file.path.name
     reading = SourceReading(source=f"log:{file.node}/{name}#{file.identity.file_id}", kind="log")
     sentence = (

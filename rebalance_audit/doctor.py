@@ -33,7 +33,7 @@ RUNTIME_MODULES: Mapping[str, str] = {
 """Import name to the name it is installed by."""
 
 
-class State(StrEnum):
+class Health(StrEnum):
     OK = "ok"
     OPTIONAL = "optional"
     """Missing, and only needed for what the detail says."""
@@ -41,30 +41,30 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Diagnosis:
     subject: str
-    state: State
+    state: Health
     detail: str
     remedy: str = ""
 
 
-def ok(subject: str, detail: str) -> Check:
-    return Check(subject=subject, state=State.OK, detail=detail)
+def ok(subject: str, detail: str) -> Diagnosis:
+    return Diagnosis(subject=subject, state=Health.OK, detail=detail)
 
 
-def fault(subject: str, detail: str, remedy: str = "") -> Check:
+def fault(subject: str, detail: str, remedy: str = "") -> Diagnosis:
     """Without a remedy where the detail says it already."""
-    return Check(subject=subject, state=State.FAULT, detail=detail, remedy=remedy)
+    return Diagnosis(subject=subject, state=Health.FAULT, detail=detail, remedy=remedy)
 
 
-def optional(subject: str, detail: str, remedy: str) -> Check:
-    return Check(subject=subject, state=State.OPTIONAL, detail=detail, remedy=remedy)
+def optional(subject: str, detail: str, remedy: str) -> Diagnosis:
+    return Diagnosis(subject=subject, state=Health.OPTIONAL, detail=detail, remedy=remedy)
 
 
 # ---- the machine
 
 
-def machine(place: Path | None = None) -> Iterator[Check]:
+def machine(place: Path | None = None) -> Iterator[Diagnosis]:
     """`place`: where data will be written."""
     yield python(sys.version_info[:3])
     yield from packages()
@@ -78,14 +78,14 @@ def machine(place: Path | None = None) -> Iterator[Check]:
     yield airflow()
 
 
-def python(version: Sequence[int]) -> Check:
+def python(version: Sequence[int]) -> Diagnosis:
     told = ".".join(map(str, version))
     if PYTHON_FROM <= tuple(version[:2]) < PYTHON_BELOW:
         return ok("python", told)
     return fault("python", f"{told} is not between 3.11 and 3.13", "run it with Python 3.11, 3.12 or 3.13")
 
 
-def packages(find: Callable[[str], object | None] = lambda name: _find(name)) -> Iterator[Check]:
+def packages(find: Callable[[str], object | None] = lambda name: _find(name)) -> Iterator[Diagnosis]:
     missing = sorted(package for module, package in RUNTIME_MODULES.items() if find(module) is None)
     if missing:
         yield fault("packages", f"missing: {', '.join(missing)}", "install with `make setup` (or pip install -e .)")
@@ -99,7 +99,7 @@ def packages(find: Callable[[str], object | None] = lambda name: _find(name)) ->
         )
 
 
-def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Check:
+def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Diagnosis:
     install = "install a Java runtime of version 17, 21 or 25 (Debian: apt-get install openjdk-17-jre-headless)"
     home = environment.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else which("java")
@@ -125,14 +125,14 @@ def java_version(said: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def tool(command: str, name: str, needed_for: str, package: str) -> Check:
+def tool(command: str, name: str, needed_for: str, package: str) -> Diagnosis:
     path = shutil.which(command)
     if path is not None:
         return ok(command, path)
     return optional(command, f"{name} is missing; only needed for {needed_for}", f"apt-get install {package}")
 
 
-def airflow() -> Check:
+def airflow() -> Diagnosis:
     if _is_installed("apache-airflow"):
         return ok("airflow", metadata.version("apache-airflow"))
     return optional(
@@ -142,7 +142,7 @@ def airflow() -> Check:
     )
 
 
-def disk(place: Path, free_bytes: int) -> Check:
+def disk(place: Path, free_bytes: int) -> Diagnosis:
     told = f"{free_bytes / (1 << 30):.1f} GiB free at {place}"
     if free_bytes < DISK_LEAST_BYTES:
         return fault("disk", told, "free some space, or choose another --warehouse")
@@ -151,7 +151,7 @@ def disk(place: Path, free_bytes: int) -> Check:
     return ok("disk", told)
 
 
-def memory(total_bytes: int | None) -> Check:
+def memory(total_bytes: int | None) -> Diagnosis:
     if total_bytes is None:
         return ok("memory", "not known on this system")
     told = f"{total_bytes / (1 << 30):.1f} GiB"
@@ -160,7 +160,7 @@ def memory(total_bytes: int | None) -> Check:
     return ok("memory", told)
 
 
-def scratch() -> Check:
+def scratch() -> Diagnosis:
     folder = Path(tempfile.gettempdir())
     if os.access(folder, os.W_OK):
         return ok("temporary folder", str(folder))
@@ -170,7 +170,7 @@ def scratch() -> Check:
 # ---- what was named
 
 
-def warehouse(location: str) -> Iterator[Check]:
+def warehouse(location: str) -> Iterator[Diagnosis]:
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     try:
@@ -190,7 +190,7 @@ def warehouse(location: str) -> Iterator[Check]:
         yield optional("warehouse", f"{location} is not writable for this user", "only reading works")
 
 
-def files(folders: Iterable[Path]) -> Iterator[Check]:
+def files(folders: Iterable[Path]) -> Iterator[Diagnosis]:
     """Every file below these folders can be read."""
     for folder in folders:
         if not folder.is_dir():
@@ -213,13 +213,13 @@ def _allow(path: Path) -> str:
     return f"let this user read it, for example setfacl -R -m u:$(id -un):rX {path}"
 
 
-def cluster(config: Mapping[str, str], offsets_topic: str = "__consumer_offsets") -> Iterator[Check]:
+def cluster(config: Mapping[str, str], offsets_topic: str = "__consumer_offsets") -> Iterator[Diagnosis]:
     """Reachable, and DESCRIBE and READ on what is to be read. Joins nothing."""
-    from ingest.broker import Cluster
+    from ingest.broker import LiveCluster
     from ingest.errors import IngestError
 
     try:
-        found = Cluster(config, timeout_s=PROBE_S)
+        found = LiveCluster(config, timeout_s=PROBE_S)
     except IngestError as error:
         yield fault("brokers", str(error))
         return
@@ -239,13 +239,13 @@ def cluster(config: Mapping[str, str], offsets_topic: str = "__consumer_offsets"
         yield _readable(found, topic, kind)
 
 
-def _readable(found: object, topic: str, kind: str) -> Check:
+def _readable(found: object, topic: str, kind: str) -> Diagnosis:
     """By fetching from one partition, since only that needs READ."""
     import time
 
-    from ingest.broker import BrokerReader, Cluster
+    from ingest.broker import BrokerReader, LiveCluster
 
-    assert isinstance(found, Cluster)
+    assert isinstance(found, LiveCluster)
     reader = BrokerReader(found, {topic: kind}, partitions={topic: [0]})
     try:
         give_up_at = time.monotonic() + PROBE_S

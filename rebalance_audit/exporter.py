@@ -131,7 +131,7 @@ def read_metrics(warehouse: Warehouse) -> tuple[list[Metric], dict[str, int]]:
     return metrics, ends
 
 
-class _Names:
+class _GroupLabels:
     """Which groups have a label of their own."""
 
     def __init__(self, shown: set[tuple[str, str]]) -> None:
@@ -145,7 +145,7 @@ class _Names:
         return (row["cluster_id"], row["group_id"]) in self._shown
 
 
-def _named_groups(groups: Sequence[Row]) -> _Names:
+def _named_groups(groups: Sequence[Row]) -> _GroupLabels:
     shown: set[tuple[str, str]] = set()
     count: dict[str, int] = {}
     for row in sorted(groups, key=lambda r: (-(r["rebalance_count"] or 0), r["group_id"])):
@@ -153,10 +153,10 @@ def _named_groups(groups: Sequence[Row]) -> _Names:
         count[cluster] = count.get(cluster, 0) + 1
         if count[cluster] <= MAX_GROUPS:
             shown.add((cluster, row["group_id"]))
-    return _Names(shown)
+    return _GroupLabels(shown)
 
 
-def _rebalance_metrics(warehouse: Warehouse, named: _Names) -> Iterator[Metric]:
+def _rebalance_metrics(warehouse: Warehouse, named: _GroupLabels) -> Iterator[Metric]:
     totals: dict[tuple[str, ...], float] = {}
     lost: dict[tuple[str, ...], float] = {}
     pauses: dict[tuple[str, ...], list[float]] = {}
@@ -191,7 +191,7 @@ def _rebalance_metrics(warehouse: Warehouse, named: _Names) -> Iterator[Metric]:
     yield histogram
 
 
-def _group_metrics(groups: Sequence[Row], named: _Names) -> Iterator[Metric]:
+def _group_metrics(groups: Sequence[Row], named: _GroupLabels) -> Iterator[Metric]:
     generation = _gauge("group_generation", ["cluster", "group"])
     members = _gauge("group_members", ["cluster", "group"])
     pause = _gauge("pause_seconds", ["cluster", "group", "quantile"])
@@ -211,7 +211,7 @@ def _group_metrics(groups: Sequence[Row], named: _Names) -> Iterator[Metric]:
     yield pause
 
 
-def _finding_metrics(warehouse: Warehouse, named: _Names) -> Iterator[Metric]:
+def _finding_metrics(warehouse: Warehouse, named: _GroupLabels) -> Iterator[Metric]:
     by_rule = _gauge("finding_open", ["cluster", "rule", "severity"])
     by_group = _gauge("group_findings_open", ["cluster", "group", "severity"])
     storm = _gauge("storm_active", ["cluster", "group"])
@@ -243,7 +243,7 @@ def _finding_metrics(warehouse: Warehouse, named: _Names) -> Iterator[Metric]:
     yield storm
 
 
-def _connect_metrics(warehouse: Warehouse, named: _Names) -> Iterator[Metric]:
+def _connect_metrics(warehouse: Warehouse, named: _GroupLabels) -> Iterator[Metric]:
     tasks = _gauge("connect_tasks_not_running", ["cluster", "group"])
     waiting: dict[tuple[str, ...], int] = {}
     for row in _rows(

@@ -21,7 +21,7 @@ from rebalance_audit.domain.metadata import (
     named_topic,
 )
 from rebalance_audit.domain.model import SourceLine, record_ref
-from rebalance_audit.domain.reassign.lines import LINE_SIGNS, Line, LogLines, settled
+from rebalance_audit.domain.reassign.lines import LINE_SIGNS, LogLines, PartitionLine, settled
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 OF_METADATA = f"starts_with(topic, '{METADATA_TOPIC}')"
@@ -240,7 +240,7 @@ def logged_topic_names(warehouse: Warehouse) -> Iterator[tuple[str, str, str]]:
 
 def controller_lines(
     warehouse: Warehouse, cluster_id: str, clocks: Mapping[str, NodeClock], version: int
-) -> list[Line]:
+) -> list[PartitionLine]:
     """What brokers and controllers logged about partitions, by time."""
     columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
     where = f"({OF_CONTROLLERS} OR {_TORN_HEADS}) AND cluster_id = ?"

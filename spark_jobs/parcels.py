@@ -60,7 +60,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ParcelPlan:
     """Where each piece of evidence goes."""
 
     buckets: Mapping[Place, int]
@@ -93,7 +93,7 @@ class Plan:
 
 def plan_of(
     context: Run, batch: Batch, wanted: set[Place], homes: Belonging, clocks: Clocks, tasks_at_once: int
-) -> Plan:
+) -> ParcelPlan:
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0
@@ -110,7 +110,7 @@ def plan_of(
             filled += size
             if size > BUCKET_BYTES:
                 cuts[bucket] = _cuts(db, place, size // BUCKET_BYTES)
-    return Plan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks)
+    return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks)
 
 
 def _sizes(context: Run, batch: Batch, db: duckdb.DuckDBPyConnection) -> dict[Place, int]:
@@ -138,7 +138,7 @@ def _cuts(db: duckdb.DuckDBPyConnection, place: Place, count: int) -> list[int]:
     return [] if found is None else sorted(set(found[0]))
 
 
-def parcels(context: Run, batch: Batch, plan: Plan) -> DataFrame:
+def parcels(context: Run, batch: Batch, plan: ParcelPlan) -> DataFrame:
     """Parcels of all that is wanted, each bucket in one task, slice by slice."""
     shared = context.spark.sparkContext.broadcast(plan)
     files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
@@ -149,7 +149,7 @@ def parcels(context: Run, batch: Batch, plan: Plan) -> DataFrame:
 # ---- in the tasks that read
 
 
-def packing(plan_of_task: Callable[[], Plan]) -> ArrowTask:
+def packing(plan_of_task: Callable[[], ParcelPlan]) -> ArrowTask:
     """Parcels of the wanted rows of some row groups, a parcel in each batch; in no order."""
 
     def pack(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,7 +160,7 @@ def packing(plan_of_task: Callable[[], Plan]) -> ArrowTask:
     return pack
 
 
-def _packed_marks(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBatch]:
+def _packed_marks(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
     repeated = ("cluster_id", "group_id", "topic", "offsets_topic")
     for batch in batches_of(named, ("cluster_id", "group_id", *_GRAINS["mark"]), _ROWS, repeated):
         buckets = numbers_of(batch["cluster_id"], batch["group_id"], plan.buckets)
@@ -171,7 +171,7 @@ def _packed_marks(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBat
             yield from _packed("mark", batch, rows, home, buckets[rows], instants, plan)
 
 
-def _packed_events(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBatch]:
+def _packed_events(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
     # Of most files nothing is wanted when little is new: the columns with the bytes are not read then.
     if not any(len(_placed(heads, plan)[0]) for heads in batches_of(named, _HEAD, _ROWS, _REPEATED)):
         return
@@ -186,7 +186,7 @@ def _packed_events(named: Mapping[str, Any], plan: Plan) -> Iterator[pa.RecordBa
                 yield from _packed(grain, batch, rows[of_grain], chosen, buckets[of_grain], instants[of_grain], plan)
 
 
-def _placed(heads: pa.RecordBatch, plan: Plan) -> tuple[Numbers, pa.Array, Numbers]:
+def _placed(heads: pa.RecordBatch, plan: ParcelPlan) -> tuple[Numbers, pa.Array, Numbers]:
     """Of the events that are wanted: row, home and bucket. One without a group of its own may have several homes."""
     buckets = numbers_of(heads["cluster_id"], heads["group_id"], plan.buckets)
     rows = np.flatnonzero(buckets >= 0)
@@ -220,7 +220,13 @@ def _instants(events: pa.RecordBatch, clocks: Clocks) -> Numbers:
 
 
 def _packed(
-    grain: str, batch: pa.RecordBatch, rows: Numbers, home: pa.Array, buckets: Numbers, instants: Numbers, plan: Plan
+    grain: str,
+    batch: pa.RecordBatch,
+    rows: Numbers,
+    home: pa.Array,
+    buckets: Numbers,
+    instants: Numbers,
+    plan: ParcelPlan,
 ) -> Iterator[pa.RecordBatch]:
     slices = plan.slices(buckets, instants)
     order = np.lexsort((slices, buckets))

@@ -43,7 +43,7 @@ class QualityError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Expectation:
     """One expectation about one column of the checked projection."""
 
     name: str
@@ -66,11 +66,11 @@ class Check:
         return F.col(self.column).isNotNull() & ~F.col(self.column).isin(list(self.values))
 
 
-def checks_of(table: tables.Table) -> list[Check]:
-    required = [Check(f"{c.name} is there", c.name, True) for c in table.columns if c.required]
-    closed = [Check(f"{c.name} is a known value", c.name, True, c.values) for c in table.columns if c.values]
-    laws = [Check(law.name, _law_column(at), law.is_fatal, (True,)) for at, law in enumerate(table.laws)]
-    return [*required, *closed, Check(KEY_CHECK, "_is_unique", True, (True,)), *laws]
+def checks_of(table: tables.Table) -> list[Expectation]:
+    required = [Expectation(f"{c.name} is there", c.name, True) for c in table.columns if c.required]
+    closed = [Expectation(f"{c.name} is a known value", c.name, True, c.values) for c in table.columns if c.values]
+    laws = [Expectation(law.name, _law_column(at), law.is_fatal, (True,)) for at, law in enumerate(table.laws)]
+    return [*required, *closed, Expectation(KEY_CHECK, "_is_unique", True, (True,)), *laws]
 
 
 @functools.cache
@@ -171,6 +171,6 @@ def _verdict(table: tables.Table, found: Mapping[str, Any], checked: DataFrame, 
     }
 
 
-def _examples(key: Sequence[str], checked: DataFrame, rule: Check) -> list[str]:
+def _examples(key: Sequence[str], checked: DataFrame, rule: Expectation) -> list[str]:
     rows = checked.where(rule.fails()).select(*key).distinct().sort(*key).limit(EXAMPLES).collect()
     return [", ".join(f"{column}={value}" for column, value in row.asDict().items()) for row in rows]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_audit import doctor
-from rebalance_audit.doctor import State
+from rebalance_audit.doctor import Health
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 
@@ -44,39 +44,39 @@ def java_that_says(folder: Path, said: str) -> Path:
 def test_a_java_too_old_for_spark_is_named_with_its_remedy(tmp_path: Path) -> None:
     home = java_that_says(tmp_path, 'openjdk version "11.0.2"')
     check = doctor.java({"JAVA_HOME": str(home)})
-    assert check.state is State.FAULT
+    assert check.state is Health.FAULT
     assert "Java 11" in check.detail
     assert "17" in check.remedy
 
 
 def test_no_java_at_all_is_named_with_its_remedy() -> None:
     check = doctor.java({}, which=lambda name: None)
-    assert check.state is State.FAULT
+    assert check.state is Health.FAULT
     assert "apt-get install" in check.remedy
 
 
 def test_a_java_home_without_java_is_named() -> None:
     check = doctor.java({"JAVA_HOME": "/nowhere"})
-    assert check.state is State.FAULT
+    assert check.state is Health.FAULT
     assert "unset JAVA_HOME" in check.remedy
 
 
 def test_missing_packages_are_named_as_they_are_installed() -> None:
     found = list(doctor.packages(lambda module: None if module == "confluent_kafka" else object()))
-    assert found[0].state is State.FAULT
+    assert found[0].state is Health.FAULT
     assert "confluent-kafka" in found[0].detail
 
 
 def test_little_space_is_told_before_a_run_ends_in_the_middle(tmp_path: Path) -> None:
-    assert doctor.disk(tmp_path, 10 << 20).state is State.FAULT
-    assert doctor.disk(tmp_path, 500 << 20).state is State.OPTIONAL
-    assert doctor.disk(tmp_path, 5 << 30).state is State.OK
+    assert doctor.disk(tmp_path, 10 << 20).state is Health.FAULT
+    assert doctor.disk(tmp_path, 500 << 20).state is Health.OPTIONAL
+    assert doctor.disk(tmp_path, 5 << 30).state is Health.OK
 
 
 def test_a_missing_maven_is_only_missing_for_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     check = doctor.tool("mvn", "Maven", "real clusters", "maven")
-    assert (check.state, check.remedy) == (State.OPTIONAL, "apt-get install maven")
+    assert (check.state, check.remedy) == (Health.OPTIONAL, "apt-get install maven")
 
 
 def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     # The tests may run as root, who may read everything.
     monkeypatch.setattr(doctor.os, "access", lambda path, mode: Path(path) != closed and may(path, mode))
     (check,) = doctor.files([tmp_path])
-    assert check.state is State.FAULT
+    assert check.state is Health.FAULT
     assert str(closed) in check.detail
     assert "setfacl" in check.remedy
 
@@ -95,13 +95,13 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
 def test_readable_files_are_counted(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text("x")
     (check,) = doctor.files([tmp_path])
-    assert check.state is State.OK
+    assert check.state is Health.OK
     assert check.detail.startswith("1 readable")
 
 
 def test_a_host_that_does_not_answer_is_named() -> None:
     (check,) = doctor.cluster({"bootstrap.servers": "127.0.0.1:1"})
-    assert check.state is State.FAULT
+    assert check.state is Health.FAULT
     assert "127.0.0.1:1" in check.detail
 
 
@@ -116,5 +116,5 @@ def test_a_warehouse_nobody_published_is_told_apart_from_none(tmp_path: Path) ->
 
 def test_a_healthy_machine_has_no_fault_in_python_and_packages() -> None:
     states = {check.subject: check.state for check in doctor.machine()}
-    assert states["python"] is State.OK
-    assert states["packages"] is State.OK
+    assert states["python"] is Health.OK
+    assert states["packages"] is Health.OK

@@ -138,3 +138,21 @@ def test_python_files_are_named_by_what_they_hold() -> None:
     forbidden = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
     named = [path for path in tracked_files() if path.suffix == ".py" and set(path.stem.split("_")) & forbidden]
     assert named == []
+
+
+SHARED_NAMES = frozenset({
+    "Cluster",  # one in the settings, one in the lab
+    "Listener", "TruthConsumer",  # the lab's clients of each library: one part, played by each
+    "LogFile",  # one read, one configured in the lab
+    "News", "Told",  # private to a stage
+})  # fmt: skip
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, set[str]] = {}
+    for path in tracked_files():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "tests":
+            for name in re.findall(r"^class _?(\w+)", path.read_text(), re.MULTILINE):
+                places.setdefault(name, set()).add(str(path.relative_to(ROOT)))
+    shared = {name: sorted(files) for name, files in places.items() if len(files) > 1 and name not in SHARED_NAMES}
+    assert shared == {}

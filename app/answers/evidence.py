@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.answers.places import Field, flat, located_in_bytes, located_in_text
-from app.queries import Reader
+from app.queries import Questions
 from rebalance_audit.domain import decode
 from rebalance_audit.domain.log_lines import parse_line
 from rebalance_audit.domain.metadata import METADATA_TOPIC, decode_control, decode_metadata, is_metadata_topic
@@ -40,7 +40,7 @@ class RecordEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     byte: int
     text: str
 
@@ -53,8 +53,8 @@ class LineEvidence:
     file_id: str
     byte: int
     text: str
-    before: tuple[Line, ...]
-    after: tuple[Line, ...]
+    before: tuple[LogLine, ...]
+    after: tuple[LogLine, ...]
     kind: str | None
     group_id: str | None
     local_at_ms: int | None
@@ -64,7 +64,7 @@ class LineEvidence:
     """`start` and `end` count in `text`."""
 
 
-def find(reader: Reader, cluster_id: str, ref: str) -> RecordEvidence | LineEvidence | None:
+def find(reader: Questions, cluster_id: str, ref: str) -> RecordEvidence | LineEvidence | None:
     """None: the ref is not readable, or what it names is not in this warehouse."""
     if (place := parse_record_ref(ref)) is not None:
         return _record(reader, cluster_id, ref, *place)
@@ -116,7 +116,7 @@ def _is_number(text: str) -> bool:
 
 
 def _record(
-    reader: Reader, cluster_id: str, ref: str, topic: str, partition: int, offset: int
+    reader: Questions, cluster_id: str, ref: str, topic: str, partition: int, offset: int
 ) -> RecordEvidence | None:
     rows = reader.rows(
         'SELECT * FROM bronze.record WHERE cluster_id = ? AND topic = ? AND partition = ? AND "offset" = ? '
@@ -183,7 +183,7 @@ def _group_of(decoded: decode.Decoded) -> str | None:
 
 
 def _line(
-    reader: Reader, cluster_id: str, ref: str, node: str, file_name: str, file_id: str, byte: int
+    reader: Questions, cluster_id: str, ref: str, node: str, file_name: str, file_id: str, byte: int
 ) -> LineEvidence | None:
     place = (cluster_id, node, file_id, byte)
     same = "cluster_id = ? AND node = ? AND file_id = ?"
@@ -214,8 +214,8 @@ def _line(
         file_id=file_id,
         byte=byte,
         text=text,
-        before=tuple(Line(**row) for row in reversed(before)),
-        after=tuple(Line(**row) for row in after),
+        before=tuple(LogLine(**row) for row in reversed(before)),
+        after=tuple(LogLine(**row) for row in after),
         kind=str(event.kind) if event is not None else None,
         group_id=event.group_id if event is not None else None,
         local_at_ms=event.local_at_ms if event is not None else None,

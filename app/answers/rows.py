@@ -12,12 +12,13 @@ from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep
 
 __all__ = [
     "CauseShare",
-    "Check",
-    "Cluster",
+    "CheckRow",
+    "ClusterRow",
     "ConnectTask",
+    "Contents",
     "Coordination",
     "Coverage",
-    "Finding",
+    "FindingRow",
     "Fleet",
     "Group",
     "Headline",
@@ -30,9 +31,8 @@ __all__ = [
     "ReassignmentStep",
     "Rebalance",
     "Span",
-    "State",
     "Trigger",
-    "Undecoded",
+    "UndecodedRow",
     "is_by_design",
     "now_ms",
     "outages",
@@ -52,7 +52,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class Contents:
     """What there is to read at all."""
 
     is_published: bool
@@ -62,7 +62,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterRow:
     cluster_id: str
     group_count: int
     rebalance_count: int
@@ -116,7 +116,7 @@ class CauseShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FindingRow:
     """A row of gold.finding."""
 
     cluster_id: str
@@ -147,7 +147,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    finding: Finding
+    finding: FindingRow
     resource_seconds: float | None
     unit: str
     rebalance_count: int
@@ -210,7 +210,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undecoded:
+class UndecodedRow:
     cluster_id: str
     ref: str
     reason: str
@@ -222,7 +222,7 @@ class Undecoded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class CheckRow:
     batch_id: str
     table_name: str
     check_name: str

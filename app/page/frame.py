@@ -13,7 +13,7 @@ import streamlit as st
 from app import words
 from app.page.address import link
 from app.page.saying import panel, title
-from app.queries import Reader, WarehouseError, opened
+from app.queries import Questions, WarehouseError, opened
 from app.words import Html, fill
 
 ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
@@ -64,7 +64,7 @@ def run(chosen: Any) -> None:
         )
 
 
-def reader() -> Reader:
+def reader() -> Questions:
     """The warehouse, or a page that says what is missing and what to do, and nothing after it."""
     location = warehouse_location()
     if location is None:
@@ -81,7 +81,7 @@ def reader() -> Reader:
     return found
 
 
-def reader_with_groups() -> Reader:
+def reader_with_groups() -> Questions:
     """As `reader`; a page of its own where nothing has been audited yet."""
     found = reader()
     if found.group_count():

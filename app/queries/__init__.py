@@ -17,13 +17,13 @@ __all__ = ["HOUR_MS", "Reader", "WarehouseError", "opened"]
 HOUR_MS = 3_600_000
 
 
-class Reader(
+class Questions(
     ConnectQuestions, FindingQuestions, GroupQuestions, ReassignmentQuestions, RebalanceQuestions, TrustQuestions
 ):
     """Typed questions to one warehouse. Safe to share between threads."""
 
 
 @lru_cache(maxsize=4)
-def opened(location: str) -> Reader:
+def opened(location: str) -> Questions:
     """The one reader of this warehouse in this process. Raises WarehouseError, and tries anew the next time."""
-    return Reader.open(location)
+    return Questions.open(location)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.answers.rows import Finding, Incident
+from app.answers.rows import FindingRow, Incident
 from app.queries.tables import AT, COUNTED, GROUP_UNIT, Tables, finding_of
 
 
@@ -14,7 +14,7 @@ class FindingQuestions(Tables):
         subject: str | None = None,
         cluster_id: str | None = None,
         group_id: str | None = None,
-    ) -> list[Finding]:
+    ) -> list[FindingRow]:
         """Open before resolved, worst first, newest first."""
         rows = self.rows(
             """
@@ -28,7 +28,7 @@ class FindingQuestions(Tables):
         )
         return [finding_of(row) for row in rows]
 
-    def finding(self, cluster_id: str, finding_id: str) -> Finding | None:
+    def finding(self, cluster_id: str, finding_id: str) -> FindingRow | None:
         rows = self.rows("SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id))
         return finding_of(rows[0]) if rows else None
 

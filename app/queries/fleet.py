@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from app.answers.rows import CauseShare, Cluster, Fleet, Headline, Span, State
+from app.answers.rows import CauseShare, ClusterRow, Contents, Fleet, Headline, Span
 from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
 
 
@@ -12,12 +12,12 @@ class FleetQuestions(Tables):
     def group_count(self) -> int:
         return int(self.rows("SELECT count(*) AS n FROM gold.group")[0]["n"])
 
-    def state(self) -> State:
+    def state(self) -> Contents:
         row = self.rows(
             "SELECT (SELECT count(*) FROM gold.group) AS groups, (SELECT count(*) FROM bronze.record) AS records,"
             " (SELECT count(*) FROM bronze.log_line) AS lines"
         )[0]
-        return State(
+        return Contents(
             is_published=bool(self._warehouse.published()),
             group_count=row["groups"],
             record_count=row["records"],
@@ -42,7 +42,7 @@ class FleetQuestions(Tables):
             )[0]["f"]
         return None if first is None else Span(from_ms=int(first), to_ms=int(row["t"]))
 
-    def clusters(self) -> list[Cluster]:
+    def clusters(self) -> list[ClusterRow]:
         """Freshest last, so that what stopped being watched is seen first."""
         rows = self.rows(
             f"""
@@ -66,7 +66,7 @@ class FleetQuestions(Tables):
             ORDER BY last_at_ms NULLS FIRST, a.cluster_id
             """
         )
-        return [Cluster(**row) for row in rows]
+        return [ClusterRow(**row) for row in rows]
 
     def headline(self, span: Span, cluster_id: str | None = None, group_id: str | None = None) -> Headline:
         row = self.rows(

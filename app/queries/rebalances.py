@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.answers.rows import Finding, Member, Movement, Neighbours, Rebalance, Span, Trigger
+from app.answers.rows import FindingRow, Member, Movement, Neighbours, Rebalance, Span, Trigger
 from app.queries.tables import AT, T, Tables, finding_of, made
 
 
@@ -88,7 +88,7 @@ class RebalanceQuestions(Tables):
         )
         return Neighbours(**rows[0]) if rows else Neighbours(before=None, after=None)
 
-    def citing(self, cluster_id: str, ref: str) -> tuple[list[dict[str, Any]], list[Finding]]:
+    def citing(self, cluster_id: str, ref: str) -> tuple[list[dict[str, Any]], list[FindingRow]]:
         """What rests on one piece of evidence: rebalances (id, group, number), and findings."""
         rebalances = self.rows(
             f"""

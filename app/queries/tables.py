@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from app.answers.rows import Finding
+from app.answers.rows import FindingRow
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
@@ -107,8 +107,8 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def finding_of(row: dict[str, Any]) -> Finding:
-    return made(Finding, row)
+def finding_of(row: dict[str, Any]) -> FindingRow:
+    return made(FindingRow, row)
 
 
 def made(kind: type[T], row: Mapping[str, Any]) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.answers.rows import Check, Coverage, Undecoded
+from app.answers.rows import CheckRow, Coverage, UndecodedRow
 from app.queries.tables import Tables, made
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 
@@ -17,12 +17,12 @@ class TrustQuestions(Tables):
         )
         return [Coverage(**row) for row in rows]
 
-    def undecoded(self, most: int = 500) -> list[Undecoded]:
+    def undecoded(self, most: int = 500) -> list[UndecodedRow]:
         rows = self.rows(
-            f"SELECT {', '.join(Undecoded.__dataclass_fields__)} FROM silver.undecoded"
+            f"SELECT {', '.join(UndecodedRow.__dataclass_fields__)} FROM silver.undecoded"
             f" ORDER BY at_ms DESC NULLS LAST, ref LIMIT {most:d}"
         )
-        return [Undecoded(**row) for row in rows]
+        return [UndecodedRow(**row) for row in rows]
 
     def undecoded_counts(self) -> dict[str, int]:
         rows = self.rows("SELECT reason, count(*) AS n FROM silver.undecoded GROUP BY 1 ORDER BY 2 DESC, 1")
@@ -37,7 +37,7 @@ class TrustQuestions(Tables):
         )[0]
         return {k: int(v or 0) for k, v in row.items()}
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[CheckRow]:
         """The newest verdict of each check; failed ones first."""
         rows = last_verdicts(self.rows("SELECT * FROM gold.check"))
-        return [made(Check, row) for row in sorted(rows, key=lambda row: (row["success"], not row["is_fatal"]))]
+        return [made(CheckRow, row) for row in sorted(rows, key=lambda row: (row["success"], not row["is_fatal"]))]

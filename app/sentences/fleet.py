@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers.rows import Check, Coverage, Fleet, Headline, Span
+from app.answers.rows import CheckRow, Coverage, Fleet, Headline, Span
 from app.words import Html, fill
 
 IS_NOW_MS = 900_000
@@ -90,7 +90,7 @@ def normal_work(number: int) -> str:
     return f"{number:,} {'was' if number == 1 else 'were'} part of the protocol's normal work"
 
 
-def trust(coverage: Sequence[Coverage], undecoded_count: int, failed: Sequence[Check]) -> Html:
+def trust(coverage: Sequence[Coverage], undecoded_count: int, failed: Sequence[CheckRow]) -> Html:
     """Gaps, what was not understood, and failed checks."""
     sources = words.count(len({(c.cluster_id, c.source) for c in coverage}), "source")
     gap_count = sum(c.is_gap for c in coverage)

@@ -5,13 +5,13 @@ import json
 import streamlit as st
 
 from app import page, panels, words
-from app.answers.rows import Finding, now_ms
+from app.answers.rows import FindingRow, now_ms
 from app.words import Html, fill
 
 MOST = 20
 
 
-def numbers_of(f: Finding) -> dict[str, str | Html]:
+def numbers_of(f: FindingRow) -> dict[str, str | Html]:
     return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in f.facts().items()}
 
 
@@ -44,7 +44,7 @@ def lines(text: str | None, most: int) -> Html:
     return words.join(shown)
 
 
-def show(f: Finding, is_whole: bool) -> None:
+def show(f: FindingRow, is_whole: bool) -> None:
     tz, now = page.zone(), now_ms()
     ended = "last seen" if f.status == "open" else "resolved"
     lasted = f"{words.when(f.first_seen_at_ms, now, tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"

@@ -5,7 +5,7 @@ from itertools import groupby
 import streamlit as st
 
 from app import page, panels, sentences, words
-from app.answers.rows import Cluster, Incident, Span, now_ms
+from app.answers.rows import ClusterRow, Incident, Span, now_ms
 from app.charts import bars
 from app.charts.bars import Row
 from app.words import Html, fill
@@ -75,7 +75,7 @@ def incident(some: list[Incident], with_cluster: bool) -> None:
             page.link("Its evidence", "evidence", cluster=first.cluster_id, ref=first.evidence[0])
 
 
-def clusters(found: list[Cluster]) -> None:
+def clusters(found: list[ClusterRow]) -> None:
     """Those with something open first; of many, the rest is folded away."""
     page.heading("Clusters, and up to when they were seen")
     sorted_ = sorted(found, key=lambda c: -c.open_finding_count)
@@ -85,7 +85,7 @@ def clusters(found: list[Cluster]) -> None:
             cluster_table(sorted_[MOST_CLUSTERS:])
 
 
-def cluster_table(found: list[Cluster]) -> None:
+def cluster_table(found: list[ClusterRow]) -> None:
     tz, now = page.zone(), now_ms()
     page.table(
         ["cluster", "evidence ends", "groups", "rebalances", "reassignments", "open findings", "sources", "gaps"],

@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app import page, sentences, words
-from app.answers.rows import Check, Coverage
+from app.answers.rows import CheckRow, Coverage
 from app.words import Html, fill
 
 PROBLEMS = {
@@ -145,7 +145,7 @@ def unread(counts: dict[str, int]) -> None:
         page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
 
 
-def verdicts(found: list[Check]) -> None:
+def verdicts(found: list[CheckRow]) -> None:
     page.heading("Checks of the tables")
     if not found:
         page.note("No check has run yet.")

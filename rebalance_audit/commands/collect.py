@@ -145,7 +145,7 @@ def collects(settings: CollectSettings) -> bool:
     return bool(settings.client_config.get("bootstrap.servers") or settings.logs)
 
 
-class Followed:
+class FollowedMetadata:
     """The metadata log of some nodes of one cluster, followed by a thread of its own."""
 
     def __init__(self, cluster_id: str, folders: dict[str, Path]) -> None:
@@ -178,12 +178,14 @@ class Followed:
 
 def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
     """None without brokers. Raises Retryable or Misconfigured."""
-    from ingest.broker import Cluster
+    from ingest.broker import LiveCluster
 
-    return Cluster(config).cluster_id if config.get("bootstrap.servers") else None
+    return LiveCluster(config).cluster_id if config.get("bootstrap.servers") else None
 
 
-def metadata_followed(given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None) -> Followed | None:
+def metadata_followed(
+    given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
+) -> FollowedMetadata | None:
     """What `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
     if not given:
         return None
@@ -204,7 +206,7 @@ def metadata_followed(given: list[str] | None, config: Mapping[str, Any], cluste
         if node in folders:
             raise UsageError(f"--metadata {text}: there is another {node} already; name them: NODE=DIR.")
         folders[node] = inside
-    return Followed(cluster_of(folders, cluster_of_brokers(config) or cluster_id), folders)
+    return FollowedMetadata(cluster_of(folders, cluster_of_brokers(config) or cluster_id), folders)
 
 
 def node_of(data_dir: Path) -> str | None:

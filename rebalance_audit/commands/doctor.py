@@ -15,7 +15,7 @@ from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import note, visible, write_rows
 
 if TYPE_CHECKING:
-    from rebalance_audit.doctor import Check
+    from rebalance_audit.doctor import Diagnosis
 
 
 def doctor(
@@ -52,14 +52,14 @@ def doctor(
         _print(found)
     else:
         write_rows([asdict(check) for check in found], ["subject", "state", "detail", "remedy"], output)
-    faults = sum(check.state is examine.State.FAULT for check in found)
+    faults = sum(check.state is examine.Health.FAULT for check in found)
     if faults:
         note(f"{faults} {'thing needs' if faults == 1 else 'things need'} mending.", quiet=quiet)
         raise typer.Exit(1)
     note("Nothing needed is missing.", quiet=quiet)
 
 
-def _print(found: Sequence[Check]) -> None:
+def _print(found: Sequence[Diagnosis]) -> None:
     states = max(len(check.state) for check in found)
     subjects = max(len(check.subject) for check in found)
     for check in found:

@@ -11,7 +11,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import (
-    Followed,
+    FollowedMetadata,
     Metadata,
     NewClusterId,
     collect_settings,
@@ -148,7 +148,7 @@ def follow(
     every_s: float,
     alert_to: list[str],
     quiet: bool,
-    followed: Followed | None = None,
+    followed: FollowedMetadata | None = None,
 ) -> None:
     """One thread collects, this one runs the stages. Raises what the collector cannot mend; ends the session."""
     from ingest.landing import Landing

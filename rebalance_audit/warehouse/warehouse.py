@@ -35,7 +35,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.storage import Files, WarehouseError, relation
 
-__all__ = ["Change", "Transactions", "Warehouse", "WarehouseError"]
+__all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
 
 Transactions = tuple[str, int] | Mapping[str, int] | None
 """What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
@@ -44,7 +44,7 @@ _QUALIFIED = re.compile(r"\b(bronze|silver|gold)\.([a-z_]+)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TableChange:
     """What one commit did: the files it added, and the keys it replaced (None: it only appended)."""
 
     version: int
@@ -132,7 +132,7 @@ class Warehouse:
         table = self._delta(name)
         return {app: None if table is None else table.transaction_version(app) for app in app_ids}
 
-    def changes(self, name: str, since: int | None, until: int | None = None) -> list[Change] | None:
+    def changes(self, name: str, since: int | None, until: int | None = None) -> list[TableChange] | None:
         """What each commit after version `since` did, oldest first; compaction is no change.
 
         None if part of the history was cleaned up: then everything may have changed.
@@ -155,7 +155,7 @@ class Warehouse:
             if keys_file and not self._files.is_there(f"{_folder(name)}/{keys_file}"):
                 return None
             if added or keys_file:
-                found.append(Change(version, added, keys_file))
+                found.append(TableChange(version, added, keys_file))
         return found
 
     def changed_keys(

@@ -71,7 +71,7 @@ class CommitKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
+class DecodedCommits:
     """One entry per row. Fields of a row whose verdict is not COMMIT are 0."""
 
     keys: CommitKeys
@@ -100,13 +100,13 @@ class Commits:
         return pc.if_else(pa.array(has_id), ids, pa.scalar(None, pa.binary(_UUID_BYTES)))
 
 
-def decode_commits(key: pa.Array, value: pa.Array) -> Commits:
+def decode_commits(key: pa.Array, value: pa.Array) -> DecodedCommits:
     """Every row of two binary columns of equal length."""
     key_codes, distinct = _distinct(key)
     keys = _decode_keys(distinct)
     rows = _Rows(key, _plain_binary(value), keys, key_codes)
     rows.decode()
-    return Commits(
+    return DecodedCommits(
         keys=keys,
         key_code=key_codes,
         verdict=rows.verdict,
@@ -455,7 +455,7 @@ class Stretches:
 
 
 def stretches(
-    commits: Commits, rows: Ints, offset: Ints, place_code: Ints, places: list[Place], boundaries: Boundaries
+    commits: DecodedCommits, rows: Ints, offset: Ints, place_code: Ints, places: list[Place], boundaries: Boundaries
 ) -> Stretches:
     """Of these rows, in any order: which stretch each is in, and every stretch's first and last row by offset.
 

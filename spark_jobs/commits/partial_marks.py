@@ -16,7 +16,7 @@ from rebalance_audit.domain.decode import decode_source
 from rebalance_audit.domain.model import SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from spark_jobs.commits import kernel as commit_kernel
-from spark_jobs.commits.kernel import Boundaries, Commits, Ints, Place
+from spark_jobs.commits.kernel import Boundaries, DecodedCommits, Ints, Place
 
 __all__ = ["PARTIAL_MARK", "Boundaries", "Folded", "fold"]
 
@@ -80,7 +80,7 @@ def _refused(batch: pa.RecordBatch, row: int) -> tuple[SourceRecord, DecodeError
     raise AssertionError(f"{source.ref} is refused by the kernel and {type(decoded).__name__} for the domain")
 
 
-def _marks(batch: pa.RecordBatch, decoded: Commits, rows: Ints, boundaries: Boundaries) -> pa.Table:
+def _marks(batch: pa.RecordBatch, decoded: DecodedCommits, rows: Ints, boundaries: Boundaries) -> pa.Table:
     if len(rows) == 0:
         return PARTIAL_MARK.empty_table()
     place_code, places = _places(batch)
@@ -106,7 +106,7 @@ def _marks(batch: pa.RecordBatch, decoded: Commits, rows: Ints, boundaries: Boun
     return pa.table({f.name: pa.array(columns[f.name]).cast(f.type) for f in PARTIAL_MARK}, schema=PARTIAL_MARK)
 
 
-def _topic_ids(decoded: Commits, first: Ints, last: Ints) -> pa.Array:
+def _topic_ids(decoded: DecodedCommits, first: Ints, last: Ints) -> pa.Array:
     """As Kafka prints them: the first commit's, else the last one's."""
     distinct, code = np.unique(
         np.concatenate([decoded.topic_id[first], decoded.topic_id[last]]), axis=0, return_inverse=True

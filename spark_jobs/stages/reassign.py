@@ -45,7 +45,7 @@ from rebalance_audit.domain.reassign import (
     step_rows,
 )
 from rebalance_audit.domain.reassign.history import reassignment_history
-from rebalance_audit.domain.reassign.lines import Line
+from rebalance_audit.domain.reassign.lines import PartitionLine
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import node_clocks, settings_of
@@ -175,7 +175,7 @@ def _tell(
 
 
 def _tell_log(
-    warehouse: Warehouse, batch: Batch, log: ClusterLog, news: _News, lines: Sequence[Line], told: _Told
+    warehouse: Warehouse, batch: Batch, log: ClusterLog, news: _News, lines: Sequence[PartitionLine], told: _Told
 ) -> None:
     cluster_id = log.cluster_id
     unfinished = _unfinished(warehouse, cluster_id)
@@ -221,7 +221,7 @@ def _unfinished(warehouse: Warehouse, cluster_id: str) -> set[str]:
     return {place_of(**row) for row in rows.to_pylist()}
 
 
-def _about(lines: Sequence[Line], names: set[tuple[str, int]]) -> list[Line]:
+def _about(lines: Sequence[PartitionLine], names: set[tuple[str, int]]) -> list[PartitionLine]:
     """Those about these partitions or none; and the last one, which says how far lines go."""
     topics = {topic for topic, _ in names}
     wanted = [

@@ -33,7 +33,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
 from spark_jobs.grouped import struct_of
 from spark_jobs.metadata_log import logged_topic_names
-from spark_jobs.parcels import Place, Plan, groups_in, parcels, plan_of
+from spark_jobs.parcels import ParcelPlan, Place, groups_in, parcels, plan_of
 from spark_jobs.plan import RECONSTRUCT
 from spark_jobs.stages.stage import Batch, Run, next_batch
 from spark_jobs.structs import struct_array
@@ -209,7 +209,7 @@ def _places(groups: pa.Table) -> set[Place]:
     return set(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
 
 
-def _fold(context: Run, batch: Batch, plan: Plan, names: Names) -> None:
+def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names) -> None:
     keys = pa.Table.from_pylist([{"cluster_id": c, "group_id": g} for c, g in sorted(plan.buckets)], GROUP)
     with context.staging_folder() as folder:
         folded = parcels(context, batch, plan).mapInArrow(_folding(folder, plan.clocks, names), WRITTEN)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.queries import Reader
+from app.queries import Questions
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -33,7 +33,7 @@ def newer_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reader(full_warehouse: Path) -> Iterator[Reader]:
-    found = Reader.open(full_warehouse)
+def reader(full_warehouse: Path) -> Iterator[Questions]:
+    found = Questions.open(full_warehouse)
     found.refresh()
     return found

@@ -6,7 +6,7 @@ from app import charts, words
 from app.answers.rows import Span
 from app.charts import Style, bars
 from app.charts.bars import Row
-from app.queries import Reader
+from app.queries import Questions
 from app.words import Html
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, T0
@@ -14,7 +14,7 @@ from tests.app.gold_rows import CLUSTER, T0
 DAY = Span(from_ms=T0 - 86_400_000, to_ms=T0)
 
 
-def frames(reader: Reader, group: str, span: Span = DAY) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def frames(reader: Questions, group: str, span: Span = DAY) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return (
         reader.group_rebalances(CLUSTER, group, span),
         reader.group_members(CLUSTER, group, span),
@@ -69,7 +69,7 @@ def test_twins_that_were_there_at_once_have_lanes_of_their_own() -> None:
     assert lanes["label"].tolist() == ["c /h", "c /h #2"]
 
 
-def test_a_lane_is_as_high_as_what_its_member_held_and_empty_where_it_stood_still(reader: Reader) -> None:
+def test_a_lane_is_as_high_as_what_its_member_held_and_empty_where_it_stood_still(reader: Questions) -> None:
     picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
     assert picture.lanes == ("c1 /10.0.0.1", "c2 /10.0.0.2", "c3 /10.0.0.3")
     middle, gone = T0 - 1_800_000, T0 - 600_000
@@ -80,14 +80,14 @@ def test_a_lane_is_as_high_as_what_its_member_held_and_empty_where_it_stood_stil
     assert held(picture, 0, gone + 1_290) == 0  # everyone stops for 50 ms: the group is eager
 
 
-def test_a_partition_taken_in_one_round_and_given_in_the_next_stops_once(reader: Reader) -> None:
+def test_a_partition_taken_in_one_round_and_given_in_the_next_stops_once(reader: Questions) -> None:
     picture = charts.group_time_line(*frames(reader, "payments"), T0 - 5_500_000, T0, "partition")
     between, after = T0 - 5_400_000 + 3_500, T0 - 5_000_000
     assert [held(picture, 0, between), held(picture, 1, between)] == [0.5, 0]
     assert [held(picture, 0, after), held(picture, 1, after)] == [0.5, 0.5]
 
 
-def test_the_strip_counts_what_stands_still(reader: Reader) -> None:
+def test_the_strip_counts_what_stands_still(reader: Questions) -> None:
     steps = charts.standing_steps(reader.group_movements(CLUSTER, "orders", DAY), DAY.from_ms, DAY.to_ms)
     assert steps["value"].max() == 6
     assert steps["value"].iloc[-1] == 0
@@ -95,27 +95,27 @@ def test_the_strip_counts_what_stands_still(reader: Reader) -> None:
     assert dead["value"].tolist() == [2]
 
 
-def test_marks_open_their_rebalance_and_know_their_family(reader: Reader) -> None:
+def test_marks_open_their_rebalance_and_know_their_family(reader: Questions) -> None:
     picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
     assert picture.targets == (("rebalance", "orders/6"), ("rebalance", "orders/7"))
     assert [words.FAMILIES[f] for f in picture.marks["family"]] == ["arrival", "failure"]
     assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member vanished (session expired)"
 
 
-def test_missing_evidence_leaves_the_assignments_right(reader: Reader) -> None:
+def test_missing_evidence_leaves_the_assignments_right(reader: Questions) -> None:
     rebalances, members, movements = frames(reader, "orders")
     picture = charts.group_time_line(rebalances, members, movements.iloc[0:0], T0 - 3_700_000, T0, "partition")
     assert [held(picture, lane, T0 - 1_000) for lane in range(3)] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("group", ["unknowns", "checkout", "nobody"])
-def test_a_time_line_of_little_or_nothing_can_be_drawn(reader: Reader, group: str) -> None:
+def test_a_time_line_of_little_or_nothing_can_be_drawn(reader: Questions, group: str) -> None:
     picture = charts.group_time_line(*frames(reader, group), DAY.from_ms, DAY.to_ms, "partition")
     data = picture.data("UTC", "alt")
     assert np.isfinite(data["bars"][["from", "to", "level"]].to_numpy()).all()
 
 
-def test_the_broker_window_stands_beside_the_pauses(reader: Reader) -> None:
+def test_the_broker_window_stands_beside_the_pauses(reader: Questions) -> None:
     found = reader.rebalance(CLUSTER, "orders/7")
     assert found is not None
     picture = charts.rebalance_time_line(found.movements, found.started_at_ms, found.joined_at_ms, found.assigned_at_ms)
@@ -135,7 +135,7 @@ def test_the_broker_window_stands_beside_the_pauses(reader: Reader) -> None:
     assert worst["to"] - worst["from"] == 12_310
 
 
-def test_an_overlap_is_not_drawn_as_standing_still(reader: Reader) -> None:
+def test_an_overlap_is_not_drawn_as_standing_still(reader: Questions) -> None:
     found = reader.rebalance(CLUSTER, "hostile/1")
     assert found is not None
     picture = charts.rebalance_time_line(found.movements, None, None, found.assigned_at_ms)

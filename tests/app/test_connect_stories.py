@@ -10,7 +10,7 @@ import pytest
 from app import charts, sentences
 from app.answers.rows import ConnectTask, Movement, Rebalance, Span
 from app.charts import Style
-from app.queries import Reader
+from app.queries import Questions
 from rebalance_audit.domain.explain.connect_changes import connector_changes
 from rebalance_audit.domain.explain.connect_stories import connect_stories
 from tests.app.gold_rows import CLUSTER, T0
@@ -106,7 +106,7 @@ def test_the_change_that_hurt_others_most_is_named() -> None:
 
 
 @pytest.mark.parametrize("span", [Span(from_ms=T0 - 10_000_000, to_ms=T0), Span(from_ms=KILLED, to_ms=KILLED + 11_000)])
-def test_a_story_is_whole_even_where_the_span_cuts_it(reader: Reader, span: Span) -> None:
+def test_a_story_is_whole_even_where_the_span_cuts_it(reader: Questions, span: Span) -> None:
     found = reader.rebalances_around(*GROUP, span)
     assert [r.generation_id for r in found] == [8, 9, 10]
     assert [len(r.members) for r in found] == [3, 3, 2]
@@ -114,18 +114,18 @@ def test_a_story_is_whole_even_where_the_span_cuts_it(reader: Reader, span: Span
     assert (story.kind, story.workers) == ("worker_lost", ("http://10.0.3.3:8083/",))
 
 
-def test_a_rebalance_reads_the_same_alone_and_among_its_neighbours(reader: Reader) -> None:
+def test_a_rebalance_reads_the_same_alone_and_among_its_neighbours(reader: Questions) -> None:
     last = reader.rebalances_around(*GROUP, Span(from_ms=KILLED, to_ms=T0))[-1]
     assert reader.rebalance(CLUSTER, "connect-lab/10") == last
 
 
-def test_of_very_many_the_newest_are_read(reader: Reader) -> None:
+def test_of_very_many_the_newest_are_read(reader: Questions) -> None:
     found = reader.rebalances_around(CLUSTER, "checkout", Span(from_ms=0, to_ms=T0), most=3)
     assert len(found) == 3 + 20
     assert found[-1].generation_id == max(r.generation_id or 0 for r in found)
 
 
-def test_a_span_without_rebalances_has_none(reader: Reader) -> None:
+def test_a_span_without_rebalances_has_none(reader: Questions) -> None:
     assert reader.rebalances_around(*GROUP, Span(from_ms=1, to_ms=2)) == []
 
 

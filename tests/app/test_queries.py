@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from app.answers.rows import Span, outages
-from app.queries import Reader, WarehouseError
+from app.queries import Questions, WarehouseError
 from rebalance_audit.domain.model import ConnectTask
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -13,7 +13,7 @@ from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
 DAY = Span(from_ms=T0 - 86_400_000, to_ms=T0)
 
 
-def test_the_fleets_cost_is_the_sum_over_rebalances_by_unit(reader: Reader) -> None:
+def test_the_fleets_cost_is_the_sum_over_rebalances_by_unit(reader: Questions) -> None:
     fleet = reader.fleet(Span(from_ms=T0 - 7_200_000, to_ms=T0))
     in_time = [r for r in gold_rows.checkout() if (r.assigned_at_ms or 0) >= T0 - 7_200_000]
     _orders, _ = gold_rows.orders()
@@ -22,11 +22,11 @@ def test_the_fleets_cost_is_the_sum_over_rebalances_by_unit(reader: Reader) -> N
     assert fleet.task_seconds == pytest.approx(0.5 + 63.0)
 
 
-def test_a_rebalance_whose_pause_is_not_known_is_counted_and_adds_nothing(reader: Reader) -> None:
+def test_a_rebalance_whose_pause_is_not_known_is_counted_and_adds_nothing(reader: Questions) -> None:
     assert reader.group_rebalances(CLUSTER, "unknowns", DAY)["resource_seconds_estimate"].isna().all()
 
 
-def test_incidents_are_open_worst_first_and_know_what_they_cost(reader: Reader) -> None:
+def test_incidents_are_open_worst_first_and_know_what_they_cost(reader: Questions) -> None:
     found = reader.open_incidents()
     assert [i.finding.rule_id for i in found] == ["RB001", "RA001", "RB007"]
     assert found[0].resource_seconds == pytest.approx(62.0)
@@ -35,7 +35,7 @@ def test_incidents_are_open_worst_first_and_know_what_they_cost(reader: Reader) 
     assert found[2].resource_seconds == pytest.approx(24.9)
 
 
-def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Reader) -> None:
+def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Questions) -> None:
     """orders: pauses of 50 ms and 12,312 ms, windows of 1,310 ms and 1,312 ms; factors 26.2 and 9.384."""
     found = reader.headline(DAY, CLUSTER, "orders")
     assert (found.compared_count, found.too_short_count, found.unmoved_count) == (2, 1, 0)
@@ -45,17 +45,17 @@ def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Reader
     assert reader.headline(DAY, "nowhere").pause_median_ms is None
 
 
-def test_a_rebalance_without_a_known_pause_is_not_counted_as_one_of_none(reader: Reader) -> None:
+def test_a_rebalance_without_a_known_pause_is_not_counted_as_one_of_none(reader: Questions) -> None:
     """connect-lab: 400 ms and 31.5 s; its round of the delay stopped nothing that had not stopped before."""
     found = reader.headline(DAY, CLUSTER, "connect-lab")
     assert (found.compared_count, found.pause_median_ms) == (2, (400 + 31_500) / 2)
 
 
-def test_a_round_that_only_revokes_is_not_one_in_which_nothing_stood_still(reader: Reader) -> None:
+def test_a_round_that_only_revokes_is_not_one_in_which_nothing_stood_still(reader: Questions) -> None:
     assert reader.headline(DAY, CLUSTER, "payments").unmoved_count == 0
 
 
-def test_the_groups_table_is_costliest_first_and_whole(reader: Reader) -> None:
+def test_the_groups_table_is_costliest_first_and_whole(reader: Questions) -> None:
     frame = reader.groups(DAY)
     assert len(frame) == 2_006
     assert frame["group_id"].head(4).tolist() == ["connect-lab", "checkout", "orders", "payments"]
@@ -64,7 +64,7 @@ def test_the_groups_table_is_costliest_first_and_whole(reader: Reader) -> None:
     assert len(checkout["rebalances_over_time"]) == 24
 
 
-def test_causes_name_the_client_they_were_about(reader: Reader) -> None:
+def test_causes_name_the_client_they_were_about(reader: Questions) -> None:
     causes = reader.group_causes(CLUSTER, "checkout", DAY)
     assert [(c.trigger, c.rebalance_count, c.client, c.client_count) for c in causes] == [
         ("member_poll_timeout", 28, "c3", 28),
@@ -72,7 +72,7 @@ def test_causes_name_the_client_they_were_about(reader: Reader) -> None:
     ]
 
 
-def test_a_rebalance_comes_with_its_members_and_movements(reader: Reader) -> None:
+def test_a_rebalance_comes_with_its_members_and_movements(reader: Questions) -> None:
     found = reader.rebalance(CLUSTER, "orders/7")
     assert found is not None
     assert [m.member_id for m in found.members] == ["c1-0001", "c2-0002", "c3-0003"]
@@ -80,24 +80,24 @@ def test_a_rebalance_comes_with_its_members_and_movements(reader: Reader) -> Non
     assert found.triggers[0].members == ("c3-0003",)
 
 
-def test_what_is_not_there_is_none(reader: Reader) -> None:
+def test_what_is_not_there_is_none(reader: Questions) -> None:
     assert reader.rebalance(CLUSTER, "orders/99") is None
     assert reader.group("other", "orders") is None
     assert reader.finding(CLUSTER, "nothing") is None
 
 
-def test_a_group_id_is_data_and_never_sql(reader: Reader) -> None:
+def test_a_group_id_is_data_and_never_sql(reader: Questions) -> None:
     assert reader.group(CLUSTER, "' OR 1=1 --") is None
     assert reader.group(CLUSTER, HOSTILE_GROUP) is not None
 
 
-def test_neighbours_follow_the_numbers(reader: Reader) -> None:
+def test_neighbours_follow_the_numbers(reader: Questions) -> None:
     near = reader.neighbours(CLUSTER, "checkout", "checkout/50")
     assert (near.before, near.after) == ("checkout/49", "checkout/51")
     assert reader.neighbours(CLUSTER, "checkout", "checkout/70").after is None
 
 
-def test_what_rests_on_a_ref_is_found_from_the_ref(reader: Reader) -> None:
+def test_what_rests_on_a_ref_is_found_from_the_ref(reader: Questions) -> None:
     rebalances, findings = reader.citing(CLUSTER, "record:__consumer_offsets-7@231")
     assert [r["rebalance_id"] for r in rebalances] == ["orders/7"]
     assert [f.rule_id for f in findings] == ["RB007"]
@@ -105,7 +105,7 @@ def test_what_rests_on_a_ref_is_found_from_the_ref(reader: Reader) -> None:
 
 def test_a_publication_is_seen_whole_and_only_after_refresh(tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
-    reader = Reader.open(tmp_path / "w")
+    reader = Questions.open(tmp_path / "w")
     reader.refresh()
     assert reader.group_count() == 6
     row = {**gold_rows.group_row(gold_rows.payments(), []), "group_id": "new"}
@@ -118,7 +118,7 @@ def test_a_publication_is_seen_whole_and_only_after_refresh(tmp_path: Path) -> N
 
 
 def test_an_empty_warehouse_answers_every_question_with_nothing(empty_warehouse: Path) -> None:
-    reader = Reader.open(empty_warehouse)
+    reader = Questions.open(empty_warehouse)
     reader.refresh()
     assert reader.span() is None
     assert reader.clusters() == []
@@ -134,14 +134,14 @@ def test_a_lost_file_is_one_sentence(tmp_path: Path) -> None:
     gold_rows.write(tmp_path / "w", many=0)
     for file in (tmp_path / "w" / "gold" / "group").glob("*.parquet"):
         file.unlink()
-    reader = Reader.open(tmp_path / "w")
+    reader = Questions.open(tmp_path / "w")
     with pytest.raises(WarehouseError, match="cannot be read"):
         reader.group_count()
 
 
 def test_a_warehouse_of_a_newer_version_is_refused(newer_warehouse: Path) -> None:
     with pytest.raises(WarehouseError, match="newer version"):
-        Reader.open(newer_warehouse)
+        Questions.open(newer_warehouse)
 
 
 def task(state: str, from_ms: int, to_ms: int | None, expected: bool = False, number: int | None = 0) -> ConnectTask:
@@ -202,6 +202,6 @@ def test_running_paused_stopped_and_connectors_are_no_outage(quiet: ConnectTask)
 
 def test_opening_reads_and_writes_nothing(empty_warehouse: Path) -> None:
     before = sorted(p.name for p in empty_warehouse.rglob("*"))
-    Reader.open(empty_warehouse).state()
+    Questions.open(empty_warehouse).state()
     assert sorted(p.name for p in empty_warehouse.rglob("*")) == before
     assert isinstance(Warehouse.open(empty_warehouse), Warehouse)

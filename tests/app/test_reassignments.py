@@ -14,7 +14,7 @@ from app.answers.coincidence import coincidences
 from app.answers.evidence import parse_metadata_ref
 from app.answers.rows import Span
 from app.charts import Style, ladder
-from app.queries import Reader
+from app.queries import Questions
 from app.words import Html
 from tests.app import reassignment_rows
 from tests.app.reassignment_rows import CLUSTER, HOSTILE_TOPIC, T0
@@ -35,7 +35,7 @@ def bars_of(picture: charts.TimeLine, lane: str, style: Style) -> list[tuple[flo
 # ---- what is read ----------------------------------------------------------------------------------------------------
 
 
-def test_what_stands_still_comes_first_then_what_moves_then_the_newest(reader: Reader) -> None:
+def test_what_stands_still_comes_first_then_what_moves_then_the_newest(reader: Questions) -> None:
     found = reader.reassignments(CLUSTER, HOUR)
     names = [f"{t}-{p}" for t, p in zip(found["topic"], found["partition"], strict=True)]
     assert names == ["orders-4", "orders-5", "checkout-0", "payments-1", f"{HOSTILE_TOPIC}-0", "__consumer_offsets-7"]
@@ -43,22 +43,22 @@ def test_what_stands_still_comes_first_then_what_moves_then_the_newest(reader: R
     assert found["new_count"].tolist() == [2, 2, 2, 2, 0, 1]
 
 
-def test_those_that_run_are_shown_in_any_time(reader: Reader) -> None:
+def test_those_that_run_are_shown_in_any_time(reader: Questions) -> None:
     found = reader.reassignments(CLUSTER, Span(from_ms=T0 - 1_000, to_ms=T0))
     assert set(found["outcome"]) == {"open"}
 
 
-def test_a_reassignment_comes_back_as_it_was_written(reader: Reader) -> None:
+def test_a_reassignment_comes_back_as_it_was_written(reader: Questions) -> None:
     wanted = reassignment_rows.waiting_for_broker_4("orders", 4)
     assert reader.reassignments_with_steps(CLUSTER, [wanted.reassignment_id, "no such"]) == [wanted]
 
 
-def test_evidence_of_reassignments_ends_with_the_clusters(reader: Reader) -> None:
+def test_evidence_of_reassignments_ends_with_the_clusters(reader: Questions) -> None:
     assert reader.reassignment_span(CLUSTER) == Span(from_ms=T0 - 900_000, to_ms=T0)
     assert reader.reassignment_span("nowhere") is None
 
 
-def test_a_group_hangs_on_the_partition_that_holds_it_and_on_those_it_works_on(reader: Reader) -> None:
+def test_a_group_hangs_on_the_partition_that_holds_it_and_on_those_it_works_on(reader: Questions) -> None:
     found = reader.coordination(CLUSTER, "orders")
     assert found.offsets_partitions == ("__consumer_offsets-7",)
     assert found.partitions == tuple(f"orders-{p}" for p in range(6))
@@ -87,7 +87,7 @@ def test_a_place_in_the_metadata_log_leads_to_its_record(ref: str, place: tuple[
 # ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def test_a_brokers_lane_is_as_high_as_what_is_on_its_way_to_it(reader: Reader) -> None:
+def test_a_brokers_lane_is_as_high_as_what_is_on_its_way_to_it(reader: Questions) -> None:
     none = reader.elections(CLUSTER, HOUR, [])
     copies = reader.copies(CLUSTER, HOUR)
     picture = charts.brokers_time_line(copies, none, none, HOUR.from_ms, HOUR.to_ms)
@@ -143,7 +143,7 @@ def test_ten_thousand_partitions_are_drawn_and_listed_without_delay(tmp_path: Pa
     from tests.app import gold_rows
 
     gold_rows.write(tmp_path / "w", many=0, wide=10_000)
-    reader = Reader.open(tmp_path / "w")
+    reader = Questions.open(tmp_path / "w")
     began = time.process_time()
     found = reader.reassignments("wide", HOUR)
     none = reader.elections("wide", HOUR, [])
@@ -158,7 +158,7 @@ def test_ten_thousand_partitions_are_drawn_and_listed_without_delay(tmp_path: Pa
 # ---- sentences -------------------------------------------------------------------------------------------------------
 
 
-def test_whether_it_moves_is_said_first(reader: Reader) -> None:
+def test_whether_it_moves_is_said_first(reader: Questions) -> None:
     found = reader.reassignments(CLUSTER, HOUR)
     worst = reassignment_rows.waiting_for_broker_4("orders", 4)
     assert plain(sentences.reassignments(found, worst, HOUR)) == (
@@ -198,7 +198,7 @@ def test_no_name_from_a_log_line_reaches_a_command() -> None:
     assert all("rm -rf" not in (command or "") for _, command in advice.steps)
 
 
-def test_a_cause_is_told_only_where_the_rebalance_names_it(reader: Reader) -> None:
+def test_a_cause_is_told_only_where_the_rebalance_names_it(reader: Questions) -> None:
     elections = reader.elections(CLUSTER, HOUR, ["__consumer_offsets-7"])
     rebalances = reader.group_rebalances(CLUSTER, "orders", HOUR)
     (found,) = coincidences(rebalances, elections, ["__consumer_offsets-7"])

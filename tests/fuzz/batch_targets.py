@@ -8,7 +8,7 @@ from random import Random
 
 import google_crc32c
 
-from ingest.batches import HEADER_BYTES, Batch, BatchError
+from ingest.batches import HEADER_BYTES, BatchError, SegmentBatch
 from ingest.errors import Problem
 from ingest.log_files import EventReader, LastEvent
 from ingest.segments import read_batches, rows_or_problem
@@ -49,7 +49,7 @@ def record_batch(data: bytes) -> None:
     rest = data[_CHECKED_FROM:]
     whole = frame + struct.pack(">I", google_crc32c.value(rest)) + rest
     found = list(read_batches(io.BytesIO(whole)))
-    if len(found) != 1 or not isinstance(found[0], Batch):
+    if len(found) != 1 or not isinstance(found[0], SegmentBatch):
         raise AssertionError(f"{found} in one sound frame")
     try:
         rows = found[0].rows()

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from ingest.broker import Cluster, start_position
+from ingest.broker import LiveCluster, start_position
 from ingest.collector import CollectSettings, CollectSummary, collect, live_evidence
 from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
@@ -189,12 +189,12 @@ def test_if_no_topic_is_there_it_is_an_error(address: str, tmp_path: Path) -> No
 
 def test_a_broker_that_is_not_there_is_one_sentence() -> None:
     with pytest.raises(Retryable, match=r"^No broker answers at 127\.0\.0\.1:1 within 1 s \(.*refused.*\); check"):
-        Cluster({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=1)
+        LiveCluster({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=1)
 
 
 def test_settings_the_client_refuses_are_one_sentence_without_secrets() -> None:
     with pytest.raises(Misconfigured, match="The client settings are refused") as raised:
-        Cluster({"bootstrap.servers": "x:1", "sasl.password": "hunter2", "security.protocol": "hunter2"})
+        LiveCluster({"bootstrap.servers": "x:1", "sasl.password": "hunter2", "security.protocol": "hunter2"})
     assert "hunter2" not in str(raised.value)
 
 
@@ -208,7 +208,7 @@ def test_settings_only_the_consumer_refuses_are_one_sentence_too(
 
 
 def test_a_denied_topic_is_told_with_the_rights_it_needs(mock_broker: Producer, address: str) -> None:
-    cluster = Cluster({"bootstrap.servers": address})
+    cluster = LiveCluster({"bootstrap.servers": address})
     sentence = cluster.sentence(OFFSETS, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert "may not be read by this user" in sentence
     assert "DESCRIBE and READ" in sentence

@@ -13,7 +13,7 @@ from spark_jobs.commits import kernel as kernel
 Pair = tuple[bytes | None, bytes | None]
 
 
-def decoded(pairs: list[Pair]) -> kernel.Commits:
+def decoded(pairs: list[Pair]) -> kernel.DecodedCommits:
     keys, values = zip(*pairs, strict=True)
     return kernel.decode_commits(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
 
@@ -44,7 +44,7 @@ def by_domain(key: bytes | None, value: bytes | None) -> tuple[object, ...]:
     )
 
 
-def rows(commits: kernel.Commits) -> list[tuple[object, ...]]:
+def rows(commits: kernel.DecodedCommits) -> list[tuple[object, ...]]:
     """As `by_domain` says it."""
     groups, topics = commits.keys.group.to_pylist(), commits.keys.topic.to_pylist()
     none_if_minus_one = {-1: None}

@@ -50,13 +50,13 @@ class Stored:
         self.clocks: Clocks = node_clocks(self.warehouse, self.until[parcels.EVENTS], None)
         self.homes: Belonging = belonging(self.warehouse, self.until[parcels.EVENTS])
 
-    def plan(self, wanted: set[str]) -> parcels.Plan:
+    def plan(self, wanted: set[str]) -> parcels.ParcelPlan:
         places = {(self.cluster_id, group_id) for group_id in wanted}
         context: Any = SimpleNamespace(warehouse=self.warehouse)
         batch: Any = SimpleNamespace(until=self.until)
         return parcels.plan_of(context, batch, places, self.homes, self.clocks, 1)
 
-    def packed(self, plan: parcels.Plan) -> list[pa.RecordBatch]:
+    def packed(self, plan: parcels.ParcelPlan) -> list[pa.RecordBatch]:
         named = [
             {"table": table, "file": file, "row_group": 0}
             for table, version in self.until.items()
@@ -115,7 +115,7 @@ def test_a_large_group_comes_in_slices_of_time(stored: Stored, monkeypatch: pyte
         assert list(plan.buckets.values()).count(bucket) == 1
 
 
-def _brought(stored: Stored, plan: parcels.Plan) -> dict[str, GroupEvidence]:
+def _brought(stored: Stored, plan: parcels.ParcelPlan) -> dict[str, GroupEvidence]:
     found: dict[str, GroupEvidence] = {}
     for (cluster_id, group_id), coming in parcels.groups_in(iter(stored.packed(plan))):
         pieces = list(coming)

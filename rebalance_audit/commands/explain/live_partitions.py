@@ -13,7 +13,7 @@ from rebalance_audit.commands.output import json_text, visible, write_rows
 if TYPE_CHECKING:
     from ingest.live_partitions import LivePartitions
     from rebalance_audit.domain.reassign import ReassignmentHistory
-    from rebalance_audit.domain.reassign.plan import Plan
+    from rebalance_audit.domain.reassign.plan import ReassignmentPlan
 
 COLUMNS = ("topic", "partition", "replicas", "isr", "leader", "not_in_sync", "away")
 NOT_SAID = (
@@ -23,7 +23,7 @@ NOT_SAID = (
 )
 
 
-def history_of_plan(config: Mapping[str, str], plan: Plan) -> ReassignmentHistory:
+def history_of_plan(config: Mapping[str, str], plan: ReassignmentPlan) -> ReassignmentHistory:
     """As far as brokers say: where every partition of the plan is now, and the throttles. Raises IngestError."""
     from ingest.live_partitions import LivePartitions
     from rebalance_audit.domain.reassign import ReassignmentHistory

@@ -11,7 +11,7 @@ from rebalance_audit.commands.output import json_text, visible, write_rows
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.reassign import ReassignmentHistory
-    from rebalance_audit.domain.reassign.plan import Plan, PlanVerdict
+    from rebalance_audit.domain.reassign.plan import PlanVerdict, ReassignmentPlan
 
 COLUMNS = (
     "topic", "partition", "replicas", "status", "detail", "reassignment_id", "started_at_ms", "ended_at_ms", "phase",
@@ -20,7 +20,7 @@ COLUMNS = (
 _OF_REASSIGNMENT = COLUMNS[COLUMNS.index("reassignment_id") :]
 
 
-def read(file: Path) -> Plan:
+def read(file: Path) -> ReassignmentPlan:
     """Raises CommandError."""
     from rebalance_audit.domain.reassign.plan import PlanError, read_plan
 
@@ -31,7 +31,7 @@ def read(file: Path) -> Plan:
         raise CommandError(f"{file}: {fault}") from error
 
 
-def write(plan: Plan, history: ReassignmentHistory, file: str, output: Output) -> None:
+def write(plan: ReassignmentPlan, history: ReassignmentHistory, file: str, output: Output) -> None:
     from rebalance_audit.domain.explain.reassignment import explain_plan, plan_steps, remaining, unzoned
     from rebalance_audit.domain.reassign.plan import compare, throttle_removable_since_ms
 

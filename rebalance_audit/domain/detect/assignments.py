@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalance_audit.domain.causes import FOLLOW_UPS
-from rebalance_audit.domain.detect.history import History, Spell, Step, clusters, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed
 from rebalance_audit.domain.model import Finding, Member, Rebalance
 
@@ -179,7 +179,7 @@ def _present(rebalance: Rebalance) -> list[Member]:
     return [m for m in rebalance.members if m.change != "left"]
 
 
-def _unevenness(history: History, step: Step) -> dict[str, int] | None:
+def _unevenness(history: History, step: HistoryStep) -> dict[str, int] | None:
     r = step.rebalance
     members = _present(r)
     if r.protocol_type == "connect" or r.assignor == "stream" or len(members) < 2:
@@ -195,7 +195,7 @@ def _unevenness(history: History, step: Step) -> dict[str, int] | None:
     return {f"{label(m)}\x00{m.member_id}": n for m, n in zip(members, counts, strict=True)}
 
 
-def _worker_loads(history: History, step: Step) -> tuple[str, list[int]] | None:
+def _worker_loads(history: History, step: HistoryStep) -> tuple[str, list[int]] | None:
     members = _present(step.rebalance)
     if step.rebalance.protocol_type != "connect" or len(members) < 2 or any(m.assigned is None for m in members):
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, Step, clusters, identity, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
 from rebalance_audit.domain.model import Finding, Member, Movement
@@ -16,9 +16,9 @@ from rebalance_audit.domain.model import Finding, Member, Movement
 class _Delay:
     """One scheduled delay: from the round that announced it to the round that ended it."""
 
-    first: Step
-    steps: list[Step] = field(default_factory=list)
-    end: Step | None = None
+    first: HistoryStep
+    steps: list[HistoryStep] = field(default_factory=list)
+    end: HistoryStep | None = None
 
     @property
     def announced_ms(self) -> int:
@@ -153,7 +153,7 @@ def revocation_rounds(history: History) -> list[Finding]:
     Silent for one hand-over (a round that revokes, one that assigns), and for consumer groups.
     """
     found: list[Finding] = []
-    run: list[Step] = []
+    run: list[HistoryStep] = []
 
     def close() -> None:
         if run and len(run) >= history.limits.revoking_rounds:
@@ -196,7 +196,7 @@ def failing_rounds(history: History) -> list[Finding]:
 
     Silent for rounds whose assignment arrived.
     """
-    failing: list[Step] = []
+    failing: list[HistoryStep] = []
     for step in history.attempts:
         r = step.rebalance
         is_follower = Cause.CONNECT_ASSIGNMENT_FAILED in {r.trigger, *(t.trigger for t in r.triggers)}

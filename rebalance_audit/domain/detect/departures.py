@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, Identity, Step, clusters, identity, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
 from rebalance_audit.domain.model import Finding, Member, Movement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Departure:
+class _GoneTogether:
     """Members gone in one rebalance by one cause, and what stood still because of it."""
 
-    step: Step
+    step: HistoryStep
     members: tuple[Member, ...]
     movements: tuple[Movement, ...]
 
@@ -63,8 +63,8 @@ class _Departure:
         return bool(self.members) and all(m.owned_before == () for m in self.members)
 
 
-def _departures(history: History, trigger: str) -> list[_Departure]:
-    found: list[_Departure] = []
+def _departures(history: History, trigger: str) -> list[_GoneTogether]:
+    found: list[_GoneTogether] = []
     for step in history.attempts:
         causes = [t for t in step.rebalance.triggers if t.trigger == trigger]
         if not causes and step.rebalance.trigger != trigger:
@@ -74,7 +74,7 @@ def _departures(history: History, trigger: str) -> list[_Departure]:
             ids = [m.member_id for m in step.rebalance.members if m.change == "left"]
         here = {m.member_id: m for m in step.rebalance.members}
         found.append(
-            _Departure(
+            _GoneTogether(
                 step=step,
                 members=tuple(here.get(i) or history.member(i) for i in ids),
                 movements=tuple(history.movements_from(ids, step)),
@@ -83,7 +83,7 @@ def _departures(history: History, trigger: str) -> list[_Departure]:
     return found
 
 
-def _incidents(history: History, departures: Sequence[_Departure]) -> Iterator[list[_Departure]]:
+def _incidents(history: History, departures: Sequence[_GoneTogether]) -> Iterator[list[_GoneTogether]]:
     by_index = {d.step.index: d for d in departures}
     for part in clusters([d.step for d in departures], history.limits.quiet_ms):
         yield [by_index[s.index] for s in part]
@@ -93,7 +93,7 @@ def _departure_finding(
     history: History,
     rule_id: str,
     trigger: str,
-    incident: Sequence[_Departure],
+    incident: Sequence[_GoneTogether],
     *,
     did: str,
     severity: str,
@@ -276,7 +276,7 @@ def static_membership(history: History) -> list[Finding]:
 
 def _instance_fights(history: History) -> list[Finding]:
     limits = history.limits
-    rewrites: dict[Identity, list[Step]] = {}
+    rewrites: dict[Identity, list[HistoryStep]] = {}
     for step in history.steps:
         for member in step.rebalance.members:
             if member.change == "replaced" and member.group_instance_id is not None:
@@ -284,7 +284,7 @@ def _instance_fights(history: History) -> list[Finding]:
     found: list[Finding] = []
     for who, steps in sorted(rewrites.items()):
         for part in clusters(steps, limits.instance_fight_window_ms):
-            window: deque[Step] = deque()
+            window: deque[HistoryStep] = deque()
             most = 0
             for step in part:
                 window.append(step)

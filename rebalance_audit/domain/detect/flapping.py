@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from statistics import median
 
-from rebalance_audit.domain.detect.history import History, Identity, Step, clusters, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, refs_of
 from rebalance_audit.domain.detect.wording import duration
 from rebalance_audit.domain.model import Finding
 
@@ -17,7 +17,7 @@ def flapping(history: History) -> list[Finding]:
     """
     limits = history.limits
     gone: set[Identity] = set()
-    returns: dict[Identity, list[Step]] = {}
+    returns: dict[Identity, list[HistoryStep]] = {}
     for step in history.attempts:
         gone.update(step.left)
         for who in step.joined:
@@ -31,7 +31,7 @@ def flapping(history: History) -> list[Finding]:
         others = [len(returns.get(other, ())) for other in history.same_identity if other != who]
         usual = median(others) if others else 0
         for part in clusters(steps, limits.flapping_window_ms):
-            window: deque[Step] = deque()
+            window: deque[HistoryStep] = deque()
             most = 0
             for step in part:
                 window.append(step)

@@ -25,7 +25,7 @@ Identity = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class HistoryStep:
     """One rebalance at its place in the group's history."""
 
     index: int
@@ -49,16 +49,16 @@ class Step:
 class Spell:
     """Consecutive settled rebalances after which the same thing was true."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
     to_ms: int
     is_open: bool
 
     @property
-    def first(self) -> Step:
+    def first(self) -> HistoryStep:
         return self.steps[0]
 
     @property
-    def last(self) -> Step:
+    def last(self) -> HistoryStep:
         return self.steps[-1]
 
 
@@ -105,7 +105,7 @@ class History:
             return f"worker {worker_name(identity[1])}"
         return " at ".join(shown(part) for part in identity[1:])
 
-    def was_put_out_by_poll_timeout(self, who: Identity, step: Step) -> bool:
+    def was_put_out_by_poll_timeout(self, who: Identity, step: HistoryStep) -> bool:
         return any(
             identity(self.member(m)) == who
             for t in step.rebalance.triggers
@@ -113,7 +113,7 @@ class History:
             for m in t.members
         )
 
-    def movements_from(self, member_ids: Iterable[str], step: Step) -> list[Movement]:
+    def movements_from(self, member_ids: Iterable[str], step: HistoryStep) -> list[Movement]:
         """What the members gave up in this rebalance or, never to return, in a later one."""
         if self._movements_from is None:
             self._movements_from = {}
@@ -131,7 +131,7 @@ class History:
 
     def spells(self, holds: Mapping[str, Any]) -> Iterator[Spell]:
         """Runs of settled rebalances that are keys of `holds` (by rebalance_id); what did not settle ends no run."""
-        run: list[Step] = []
+        run: list[HistoryStep] = []
         for step in self.attempts:
             if not step.is_settled:
                 continue
@@ -181,8 +181,8 @@ class History:
             )
         ]
 
-    def _place(self, rebalances: Sequence[Rebalance]) -> tuple[Step, ...]:
-        steps: list[Step] = []
+    def _place(self, rebalances: Sequence[Rebalance]) -> tuple[HistoryStep, ...]:
+        steps: list[HistoryStep] = []
         previous_at_ms: int | None = None
         for index, rebalance in enumerate(rebalances):
             at_ms = _at(rebalance)
@@ -193,7 +193,7 @@ class History:
             joined, left = self._changes(rebalance)
             started = rebalance.started_at_ms
             steps.append(
-                Step(
+                HistoryStep(
                     index=index,
                     rebalance=rebalance,
                     at_ms=at_ms,
@@ -262,7 +262,7 @@ def as_json(numbers: Mapping[str, Any]) -> str:
     return json.dumps(dict(numbers), ensure_ascii=False, sort_keys=True)
 
 
-def refs_of(steps: Iterable[Step], *triggers: str) -> list[str]:
+def refs_of(steps: Iterable[HistoryStep], *triggers: str) -> list[str]:
     """The telling refs of each rebalance: those of the named causes first, then its own first two."""
     refs: list[str] = []
     for step in steps:
@@ -273,9 +273,9 @@ def refs_of(steps: Iterable[Step], *triggers: str) -> list[str]:
     return refs
 
 
-def clusters(steps: Sequence[Step], quiet_ms: int) -> list[list[Step]]:
+def clusters(steps: Sequence[HistoryStep], quiet_ms: int) -> list[list[HistoryStep]]:
     """Steps parted wherever more than `quiet_ms` lie between two of them."""
-    parts: list[list[Step]] = []
+    parts: list[list[HistoryStep]] = []
     for step in steps:
         if parts and step.at_ms - parts[-1][-1].at_ms <= quiet_ms:
             parts[-1].append(step)

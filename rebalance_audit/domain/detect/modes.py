@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from rebalance_audit.domain.causes import SLOW_BY_DESIGN, Cause
-from rebalance_audit.domain.detect.history import History, Spell, Step, identity, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, identity, label, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, listed, shown
 from rebalance_audit.domain.model import Finding, Member, Rebalance
@@ -27,8 +27,8 @@ def regression(history: History) -> list[Finding]:
 
 
 def _mode_regressions(history: History) -> list[Finding]:
-    fallen: dict[str, Step] = {}
-    gentle: Step | None = None
+    fallen: dict[str, HistoryStep] = {}
+    gentle: HistoryStep | None = None
     is_fallen = False
     for step in history.attempts:
         if not step.is_settled:
@@ -42,7 +42,7 @@ def _mode_regressions(history: History) -> list[Finding]:
     return [f for spell in history.spells(fallen) for f in _mode_finding(history, spell, fallen)]
 
 
-def _mode_finding(history: History, spell: Spell, fallen: dict[str, Step]) -> list[Finding]:
+def _mode_finding(history: History, spell: Spell, fallen: dict[str, HistoryStep]) -> list[Finding]:
     r, before = spell.first.rebalance, fallen[spell.first.rebalance.rebalance_id].rebalance
     came = [label(m) for m in r.members if m.change in ("joined", "replaced")]
     suspects = f" It began when {listed(came)} joined." if came else ""
@@ -78,7 +78,7 @@ def _pause_regressions(history: History) -> list[Finding]:
     limits = history.limits
     past: deque[float] = deque(maxlen=limits.pause_baseline_span)
     found: list[Finding] = []
-    run: list[tuple[Step, float, float]] = []
+    run: list[tuple[HistoryStep, float, float]] = []
 
     def close(is_open: bool) -> None:
         if run:
@@ -131,7 +131,7 @@ def _pause_limit_ms(past: Sequence[float], limits: Limits) -> float | None:
 
 
 def _pause_finding(
-    history: History, run: Sequence[tuple[Step, float, float]], past_count: int, is_open: bool
+    history: History, run: Sequence[tuple[HistoryStep, float, float]], past_count: int, is_open: bool
 ) -> list[Finding]:
     steps = [step for step, _, _ in run]
     worst, worst_ms, usual_ms = max(run, key=lambda item: item[1])

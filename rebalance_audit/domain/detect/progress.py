@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, Step, clusters, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
 from rebalance_audit.domain.model import Finding, Rebalance
@@ -129,9 +129,9 @@ def vanished_generations(history: History) -> list[Finding]:
     Silent for the one or two a joiner makes, and where the numbers may have been lost to compaction over a long time.
     """
     limits = history.limits
-    lost: list[Step] = []
+    lost: list[HistoryStep] = []
     delivered_at_ms: list[int] = []
-    run: list[Step] = []
+    run: list[HistoryStep] = []
     before_ms: int | None = None
     for step in history.attempts:
         if step.rebalance.outcome == "missing":
@@ -146,7 +146,7 @@ def vanished_generations(history: History) -> list[Finding]:
             lost.append(step)
     found: list[Finding] = []
     for part in clusters(lost, limits.quiet_ms):
-        window: deque[Step] = deque()
+        window: deque[HistoryStep] = deque()
         most = 0
         for step in part:
             window.append(step)
@@ -182,7 +182,7 @@ def _causes(rebalance: Rebalance) -> set[str]:
     return {rebalance.trigger, *(t.trigger for t in rebalance.triggers)}
 
 
-def _timeout_ms(history: History, step: Step) -> int:
+def _timeout_ms(history: History, step: HistoryStep) -> int:
     """The longest rebalance timeout of its members, else of those before it, else Kafka's default."""
     before = step.index - 1
     while before >= 0 and not history.steps[before].rebalance.members:

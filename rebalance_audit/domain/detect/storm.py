@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, phrase_of
-from rebalance_audit.domain.detect.history import History, Identity, Step, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import counted, duration
 from rebalance_audit.domain.model import Finding
@@ -29,15 +29,15 @@ _BOUNDED_BY_DEPLOY = DEPLOYS | {Cause.CONNECT_CONFIG_CHANGED}
 _ADVICE_OTHERWISE = "Open the group's rebalances, and look at the log of the member named most often."
 
 
-class _Window:
+class _StormWindow:
     """How many generations the last `span_ms` held."""
 
     def __init__(self, span_ms: int) -> None:
         self._span_ms = span_ms
-        self.steps: deque[Step] = deque()
+        self.steps: deque[HistoryStep] = deque()
         self.count = 0
 
-    def take(self, step: Step) -> int:
+    def take(self, step: HistoryStep) -> int:
         self.steps.append(step)
         self.count += step.generation_count
         while self.steps and self.steps[0].at_ms <= step.at_ms - self._span_ms:
@@ -47,12 +47,12 @@ class _Window:
 
 @dataclass(slots=True)
 class _Storm:
-    steps: list[Step] = field(default_factory=list)
+    steps: list[HistoryStep] = field(default_factory=list)
     peak_short_count: int = 0
     peak_per_minute: int = 0
-    minute: _Window = field(default_factory=lambda: _Window(60_000))
+    minute: _StormWindow = field(default_factory=lambda: _StormWindow(60_000))
 
-    def take(self, step: Step, short_count: int) -> None:
+    def take(self, step: HistoryStep, short_count: int) -> None:
         self.steps.append(step)
         self.peak_short_count = max(self.peak_short_count, short_count)
         self.peak_per_minute = max(self.peak_per_minute, self.minute.take(step))
@@ -118,7 +118,7 @@ class _DeployBudget:
         self._config_changes: deque[int] = deque()
         self._most_members = 1
 
-    def spend(self, step: Step) -> bool:
+    def spend(self, step: HistoryStep) -> bool:
         """Book what this rebalance changed; whether all of it is within the budget."""
         limits = self._limits
         start_ms = step.at_ms - limits.deploy_window_ms
@@ -148,8 +148,8 @@ class _DeployBudget:
 
 def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
     """Skipped numbers count if they fell into a short enough time, and are more than an excused neighbour explains."""
-    run: list[Step] = []
-    before: Step | None = None
+    run: list[HistoryStep] = []
+    before: HistoryStep | None = None
     for step in history.attempts:
         if step.rebalance.outcome == "missing":
             run.append(step)
@@ -168,8 +168,8 @@ def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
         reasons[skipped.index] = "nothing tells when it was"
 
 
-def _storms(unexcused: Sequence[Step], limits: Limits) -> Iterator[_Storm]:
-    short, long = _Window(limits.storm_short_window_ms), _Window(limits.storm_long_window_ms)
+def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm]:
+    short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
     current: _Storm | None = None
     last_ms = 0
     for step in unexcused:
@@ -177,7 +177,7 @@ def _storms(unexcused: Sequence[Step], limits: Limits) -> Iterator[_Storm]:
             yield current
             current = None
             # What belonged to the storm that ended must not help to open the next.
-            short, long = _Window(limits.storm_short_window_ms), _Window(limits.storm_long_window_ms)
+            short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
         last_ms = step.at_ms
         short_count, long_count = short.take(step), long.take(step)
         if current is not None:

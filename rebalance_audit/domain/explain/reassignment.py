@@ -12,8 +12,8 @@ from rebalance_audit.domain.reassign.advice import blocked, is_legal_topic, next
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory
 from rebalance_audit.domain.reassign.plan import (
     ASK_AGAIN,
-    Plan,
     PlanVerdict,
+    ReassignmentPlan,
     plan_throttles,
     throttle_removable_since_ms,
 )
@@ -93,7 +93,9 @@ def unzoned(history: ReassignmentHistory) -> list[str]:
     ]
 
 
-def explain_plan(plan: Plan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str) -> list[str]:
+def explain_plan(
+    plan: ReassignmentPlan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str
+) -> list[str]:
     """What became of a plan: counts, each line that is not done, and what an operator would type now."""
     counts: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -124,7 +126,9 @@ def _line(verdict: PlanVerdict, history: ReassignmentHistory) -> list[str]:
     return [f"{name} → {_ids(verdict.replicas)}: {STATUS_WORDS[verdict.status]}.{detail}"]
 
 
-def plan_steps(plan: Plan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str) -> Iterator[str]:
+def plan_steps(
+    plan: ReassignmentPlan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str
+) -> Iterator[str]:
     """For the plan as a whole: what to ask for once more, and its throttle."""
     rest = remaining(verdicts)
     if again := len(rest["partitions"]):

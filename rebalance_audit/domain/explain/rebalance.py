@@ -233,7 +233,7 @@ def _notes(r: Rebalance, noun: str) -> tuple[str, ...]:
 
 
 def _hand_overs(r: Rebalance) -> tuple[HandOver, ...]:
-    names = _Names(r)
+    names = _MemberNames(r)
     groups: dict[tuple[str, str], list[Movement]] = {}
     for movement in r.movements:
         groups.setdefault((movement.kind, _way(movement, names)), []).append(movement)
@@ -245,7 +245,7 @@ def _hand_overs(r: Rebalance) -> tuple[HandOver, ...]:
     return tuple(told)
 
 
-def _way(movement: Movement, names: _Names) -> str:
+def _way(movement: Movement, names: _MemberNames) -> str:
     giver = names.of(movement.from_member_id, movement.from_client_id, movement.from_worker_url)
     taker = names.of(movement.to_member_id, movement.to_client_id, movement.to_worker_url)
     match movement.kind:
@@ -292,7 +292,7 @@ def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
     return f"{text}  {bounds}" if bounds else text
 
 
-class _Names:
+class _MemberNames:
     """Short names of members: the client id, with the host where one client id is used twice."""
 
     def __init__(self, r: Rebalance) -> None:

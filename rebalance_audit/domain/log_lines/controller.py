@@ -37,16 +37,16 @@ CONTROLLER_SIGNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _ControllerForm:
     template: Template
     kind: ControllerKind
     constants: Mapping[str, Any]
 
 
-def _rules(*tables: Forms) -> Mapping[str, tuple[_Rule, ...]]:
-    by_word: dict[str, list[_Rule]] = {}
+def _rules(*tables: Forms) -> Mapping[str, tuple[_ControllerForm, ...]]:
+    by_word: dict[str, list[_ControllerForm]] = {}
     for kind, text, *constants in (form for table in tables for form in table):
-        rule = _Rule(template(text), kind, constants[0] if constants else {})
+        rule = _ControllerForm(template(text), kind, constants[0] if constants else {})
         by_word.setdefault(_first_word(text), []).append(rule)
     return {word: tuple(found) for word, found in by_word.items()}
 
@@ -106,7 +106,9 @@ def parse_controller_line(source: SourceLine) -> ControllerEvent | None:
     )
 
 
-def _read(message: str, rules: Mapping[str, tuple[_Rule, ...]]) -> tuple[ControllerKind | None, dict[str, Any]]:
+def _read(
+    message: str, rules: Mapping[str, tuple[_ControllerForm, ...]]
+) -> tuple[ControllerKind | None, dict[str, Any]]:
     for rule in rules.get(_first_word(message), ()):
         if rule.template.needle not in message:
             continue
@@ -121,7 +123,7 @@ def _read(message: str, rules: Mapping[str, tuple[_Rule, ...]]) -> tuple[Control
     return None, {}
 
 
-def _values(texts: Mapping[str, str | None], rule: _Rule) -> dict[str, Any]:
+def _values(texts: Mapping[str, str | None], rule: _ControllerForm) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, text in texts.items():
         if text is not None:

@@ -11,8 +11,8 @@ from rebalance_audit.domain.log_lines import clients, connect_worker, java_coord
 from rebalance_audit.domain.log_lines.heads import LogHead, inner_logger_starts, read_head
 from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.rules import (
+    LineForm,
     Reading,
-    Rule,
     Rules,
     begins_like_one,
     best,
@@ -169,7 +169,7 @@ def _disagree(readings: list[Reading]) -> bool:
     return len(told) > 1
 
 
-def _has_torn_off_end(head: LogHead, body: str, candidates: tuple[Rule, ...]) -> bool:
+def _has_torn_off_end(head: LogHead, body: str, candidates: tuple[LineForm, ...]) -> bool:
     """Whether more follows a message that is whole by itself."""
     if head.trailing and not all(_STACK.match(line) for line in head.trailing.split("\n")):
         return True

@@ -20,7 +20,7 @@ from rebalance_audit.domain.model import LogKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class LineForm:
     template: Template
     kind: LogKind
     constants: Mapping[str, Any] = field(default_factory=dict)
@@ -31,24 +31,24 @@ class Rule:
 class Reading:
     """One way to understand a message."""
 
-    rule: Rule
+    rule: LineForm
     fields: Mapping[str, str | None]
 
 
-Rules = Mapping[str, tuple[Rule, ...]]
+Rules = Mapping[str, tuple[LineForm, ...]]
 """By the first word of the message."""
 
 
 def rules(forms: Iterable[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]]]) -> Rules:
-    by_word: dict[str, list[Rule]] = {}
+    by_word: dict[str, list[LineForm]] = {}
     for kind, text, *constants in forms:
         form = template(text)
-        rule = Rule(template=form, kind=kind, constants=constants[0] if constants else {})
+        rule = LineForm(template=form, kind=kind, constants=constants[0] if constants else {})
         by_word.setdefault(first_word(text), []).append(rule)
     return {word: tuple(found) for word, found in by_word.items()}
 
 
-def read_all(candidates: Iterable[Rule], message: str) -> list[Reading]:
+def read_all(candidates: Iterable[LineForm], message: str) -> list[Reading]:
     """Every way to understand the message."""
     found: list[Reading] = []
     for rule in candidates:
@@ -57,7 +57,7 @@ def read_all(candidates: Iterable[Rule], message: str) -> list[Reading]:
     return found
 
 
-def begins_like_one(candidates: Iterable[Rule], message: str) -> bool:
+def begins_like_one(candidates: Iterable[LineForm], message: str) -> bool:
     """Whether the message has the beginning of a known form that goes on in free text."""
     return any(rule.template.free and rule.template.first.match(message) for rule in candidates)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 
-class Told(Protocol):
+class Weighed(Protocol):
     """A mark, or the part of its row that counts here: all but the ref."""
 
     @property
@@ -21,7 +21,7 @@ class Told(Protocol):
     def detail(self) -> str: ...
 
 
-AnyMark = TypeVar("AnyMark", bound=Told)
+AnyMark = TypeVar("AnyMark", bound=Weighed)
 
 
 def weigh(marks: Iterable[AnyMark]) -> tuple[int | None, int | None, AnyMark | None]:
@@ -45,7 +45,7 @@ def weigh(marks: Iterable[AnyMark]) -> tuple[int | None, int | None, AnyMark | N
     return lower, upper, best
 
 
-def bounds(marks: Iterable[Told]) -> tuple[int | None, int | None]:
+def bounds(marks: Iterable[Weighed]) -> tuple[int | None, int | None]:
     return weigh(marks)[:2]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rebalance_audit.domain.measure.marks import Told, inside, weigh
+from rebalance_audit.domain.measure.marks import Weighed, inside, weigh
 from rebalance_audit.domain.model import EvidenceTier, Rebalance, changed
 
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
@@ -146,7 +146,7 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
 NOT_PAUSING = MovementNumbers()
 
 
-def instant(marks: Sequence[Told]) -> Instant:
+def instant(marks: Sequence[Weighed]) -> Instant:
     lower, upper, best = weigh(marks)
     if best is not None:
         return Instant(lower, upper, inside(best.at_ms, lower, upper), best.tier, best.detail)

@@ -3,7 +3,14 @@
 Source: KIP-500, KIP-631, KIP-868; the schemas of Kafka's `metadata` module.
 """
 
-from rebalance_audit.domain.metadata.log import TOPIC_FRAME, Change, MetadataReader, Refused, named_topic, topic_names
+from rebalance_audit.domain.metadata.log import (
+    TOPIC_FRAME,
+    MetadataChange,
+    MetadataReader,
+    Refused,
+    named_topic,
+    topic_names,
+)
 from rebalance_audit.domain.metadata.others import ControlRecord, decode_control
 from rebalance_audit.domain.metadata.redact import redact_metadata
 from rebalance_audit.domain.metadata.registry import RECORD_TYPES, MetadataRecord, decode_metadata
@@ -20,8 +27,8 @@ __all__ = [
     "METADATA_TOPIC",
     "RECORD_TYPES",
     "TOPIC_FRAME",
-    "Change",
     "ControlRecord",
+    "MetadataChange",
     "MetadataReader",
     "MetadataRecord",
     "Refused",

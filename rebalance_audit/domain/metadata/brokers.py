@@ -9,7 +9,7 @@ from rebalance_audit.domain.wire import Reader, UnknownTags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class BrokerEndpoint:
     name: str
     host: str
     port: int
@@ -35,7 +35,7 @@ class RegisterBrokerRecord:
     incarnation_id: str
     broker_epoch: int
     """The offset of this record."""
-    end_points: tuple[Endpoint, ...]
+    end_points: tuple[BrokerEndpoint, ...]
     features: tuple[Feature, ...]
     rack: str | None
     fenced: bool
@@ -95,7 +95,7 @@ class RegisterControllerRecord:
     controller_id: int
     incarnation_id: str
     zk_migration_ready: bool
-    end_points: tuple[Endpoint, ...]
+    end_points: tuple[BrokerEndpoint, ...]
     features: tuple[Feature, ...]
     unknown_tags: UnknownTags = ()
 
@@ -213,8 +213,8 @@ def _read_uuid(reader: Reader) -> str:
     return reader.uuid("")
 
 
-def _read_endpoint(reader: Reader) -> Endpoint:
-    return Endpoint(
+def _read_endpoint(reader: Reader) -> BrokerEndpoint:
+    return BrokerEndpoint(
         name=reader.string("name"),
         host=reader.string("host"),
         port=reader.uint16("port"),

@@ -27,7 +27,7 @@ TOPIC_FRAME = b"\x01\x02"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MetadataChange:
     """One record that holds. Made by the million, so without keywords."""
 
     record: MetadataRecord | ControlRecord
@@ -62,7 +62,7 @@ class MetadataReader:
     seen_until_ms: int | None = None
     stretches: Sequence[tuple[int, int]] | None = None
     """Offsets [from, to) that are held, in order, where only some of their records are handed over; None: all are."""
-    _transaction: list[Change] | None = None
+    _transaction: list[MetadataChange] | None = None
     has_base: bool = False
     """The state is known: the log was read from offset 0, or a snapshot was."""
 
@@ -71,7 +71,7 @@ class MetadataReader:
         """Records at the tail that are not effective, and may never be."""
         return len(self._transaction or ())
 
-    def read(self, sources: Iterable[SourceMetadata]) -> Iterator[Change]:
+    def read(self, sources: Iterable[SourceMetadata]) -> Iterator[MetadataChange]:
         """May be called again with what follows: a log that is still growing."""
         for source in sources:
             if source.snapshot is None:
@@ -107,7 +107,7 @@ class MetadataReader:
         is_from_zero = bool(self.stretches) and end_offset > 0 and _stretch_at(self.stretches or (), 0)[1] > 0
         return (self.has_base or is_from_zero) and end_offset <= self._reached(end_offset)
 
-    def _effective(self, source: SourceMetadata) -> Iterator[Change]:
+    def _effective(self, source: SourceMetadata) -> Iterator[MetadataChange]:
         if source.is_control:
             control = decode_control(source.key, source.value)
             yield self._change(control, source)
@@ -130,12 +130,12 @@ class MetadataReader:
         elif isinstance(content, EndTransactionRecord):
             effective, self._transaction = self._transaction, None
             for change in effective:
-                yield Change(change.record, change.ref, source.timestamp_ms, change.offset, change.epoch)
+                yield MetadataChange(change.record, change.ref, source.timestamp_ms, change.offset, change.epoch)
         else:
             self._transaction.append(self._change(record, source))
 
-    def _change(self, record: MetadataRecord | ControlRecord, source: SourceMetadata) -> Change:
-        return Change(record, source.ref, source.timestamp_ms, source.offset, source.epoch, source.snapshot)
+    def _change(self, record: MetadataRecord | ControlRecord, source: SourceMetadata) -> MetadataChange:
+        return MetadataChange(record, source.ref, source.timestamp_ms, source.offset, source.epoch, source.snapshot)
 
 
 def _stretch_at(stretches: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:

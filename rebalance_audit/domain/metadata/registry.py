@@ -15,7 +15,7 @@ _Read = Callable[[Reader, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordType:
+class MetadataRecordType:
     """`read` is None for records that no answer needs: they are named and skipped."""
 
     number: int
@@ -35,38 +35,38 @@ class MetadataRecord:
     value: Any
 
 
-RECORD_TYPES: dict[int, RecordType] = {
+RECORD_TYPES: dict[int, MetadataRecordType] = {
     t.number: t
     for t in (
-        RecordType(0, "RegisterBroker", 4, brokers.read_register_broker),
-        RecordType(1, "UnregisterBroker", 0, brokers.read_unregister_broker),
-        RecordType(2, "Topic", 0, others.read_topic),
-        RecordType(3, "Partition", 2, partitions.read_partition),
-        RecordType(4, "Config", 0, others.read_config),
-        RecordType(5, "PartitionChange", 2, partitions.read_partition_change),
-        RecordType(6, "AccessControl", 0),
-        RecordType(7, "FenceBroker", 0, brokers.read_fence_broker),
-        RecordType(8, "UnfenceBroker", 0, brokers.read_unfence_broker),
-        RecordType(9, "RemoveTopic", 0, others.read_remove_topic),
-        RecordType(10, "DelegationToken", 0, is_secret=True),
-        RecordType(11, "UserScramCredential", 0, is_secret=True),
-        RecordType(12, "FeatureLevel", 0, others.read_feature_level),
-        RecordType(14, "ClientQuota", 0),
-        RecordType(15, "ProducerIds", 0),
-        RecordType(16, "RemoveFeatureLevel", 0),
-        RecordType(17, "BrokerRegistrationChange", 3, brokers.read_broker_registration_change),
-        RecordType(18, "AccessControlEntry", 0),
-        RecordType(19, "RemoveAccessControlEntry", 0),
-        RecordType(20, "NoOp", 0, others.read_no_op),
-        RecordType(21, "ZkMigrationState", 0),
-        RecordType(22, "RemoveUserScramCredential", 0),
-        RecordType(23, "BeginTransaction", 0, others.read_begin_transaction),
-        RecordType(24, "EndTransaction", 0, others.read_end_transaction),
-        RecordType(25, "AbortTransaction", 0, others.read_abort_transaction),
-        RecordType(26, "RemoveDelegationToken", 0, is_secret=True),
-        RecordType(27, "RegisterController", 0, brokers.read_register_controller),
-        RecordType(28, "ClearElr", 0, others.read_clear_elr),
-        RecordType(29, "UnregisterController", 0, brokers.read_unregister_controller),
+        MetadataRecordType(0, "RegisterBroker", 4, brokers.read_register_broker),
+        MetadataRecordType(1, "UnregisterBroker", 0, brokers.read_unregister_broker),
+        MetadataRecordType(2, "Topic", 0, others.read_topic),
+        MetadataRecordType(3, "Partition", 2, partitions.read_partition),
+        MetadataRecordType(4, "Config", 0, others.read_config),
+        MetadataRecordType(5, "PartitionChange", 2, partitions.read_partition_change),
+        MetadataRecordType(6, "AccessControl", 0),
+        MetadataRecordType(7, "FenceBroker", 0, brokers.read_fence_broker),
+        MetadataRecordType(8, "UnfenceBroker", 0, brokers.read_unfence_broker),
+        MetadataRecordType(9, "RemoveTopic", 0, others.read_remove_topic),
+        MetadataRecordType(10, "DelegationToken", 0, is_secret=True),
+        MetadataRecordType(11, "UserScramCredential", 0, is_secret=True),
+        MetadataRecordType(12, "FeatureLevel", 0, others.read_feature_level),
+        MetadataRecordType(14, "ClientQuota", 0),
+        MetadataRecordType(15, "ProducerIds", 0),
+        MetadataRecordType(16, "RemoveFeatureLevel", 0),
+        MetadataRecordType(17, "BrokerRegistrationChange", 3, brokers.read_broker_registration_change),
+        MetadataRecordType(18, "AccessControlEntry", 0),
+        MetadataRecordType(19, "RemoveAccessControlEntry", 0),
+        MetadataRecordType(20, "NoOp", 0, others.read_no_op),
+        MetadataRecordType(21, "ZkMigrationState", 0),
+        MetadataRecordType(22, "RemoveUserScramCredential", 0),
+        MetadataRecordType(23, "BeginTransaction", 0, others.read_begin_transaction),
+        MetadataRecordType(24, "EndTransaction", 0, others.read_end_transaction),
+        MetadataRecordType(25, "AbortTransaction", 0, others.read_abort_transaction),
+        MetadataRecordType(26, "RemoveDelegationToken", 0, is_secret=True),
+        MetadataRecordType(27, "RegisterController", 0, brokers.read_register_controller),
+        MetadataRecordType(28, "ClearElr", 0, others.read_clear_elr),
+        MetadataRecordType(29, "UnregisterController", 0, brokers.read_unregister_controller),
     )
 }
 _NO_OP = MetadataRecord(record_type=20, name="NoOp", version=0, value=others.NoOpRecord())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rebalance_audit.domain.reassign.model import PartitionState, Reassignment, ReassignmentStep, ReplicaProgress
 
 
-class Attempt:
+class ReassignmentAttempt:
     """Takes each state of the partition in order, from the one before the request on."""
 
     __slots__ = (

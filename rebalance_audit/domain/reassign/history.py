@@ -11,7 +11,7 @@ from rebalance_audit.domain.metadata import MetadataReader, SourceMetadata
 from rebalance_audit.domain.model import node_of_log
 from rebalance_audit.domain.reassign.kraft import kraft_history
 from rebalance_audit.domain.reassign.kraft_logs import kraft_logs_history, refused_requests
-from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, Line, surroundings_in
+from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, PartitionLine, surroundings_in
 from rebalance_audit.domain.reassign.model import LeaderElection, Reassignment, ReassignmentHistory
 from rebalance_audit.domain.reassign.stall import STALL_LIMIT_MS
 from rebalance_audit.domain.reassign.zookeeper import zookeeper_history
@@ -26,7 +26,7 @@ _KRAFT_KINDS = frozenset({K.ASSIGNMENT_REPLAYED, K.REASSIGNMENTS_ALTERED, K.CONT
 
 def reassignment_history(
     records: Iterable[SourceMetadata],
-    lines: Sequence[Line] = (),
+    lines: Sequence[PartitionLine] = (),
     *,
     cluster_id: str,
     stall_limit_ms: int = STALL_LIMIT_MS,
@@ -50,7 +50,7 @@ def reassignment_history(
     return _with_doubted_zones(history, lines)
 
 
-def _with_doubted_zones(history: ReassignmentHistory, lines: Sequence[Line]) -> ReassignmentHistory:
+def _with_doubted_zones(history: ReassignmentHistory, lines: Sequence[PartitionLine]) -> ReassignmentHistory:
     """Says of each reassignment whose times may be off by hours: no zone of the logs it was told from is known."""
     nodes = {line.event.node for line in lines if not line.zone_is_known}
     if not nodes:
@@ -67,11 +67,11 @@ def _with_doubted_zones(history: ReassignmentHistory, lines: Sequence[Line]) -> 
     return replace(history, reassignments=told, unzoned_nodes=tuple(sorted(nodes)))
 
 
-def _is_kraft(line: Line) -> bool:
+def _is_kraft(line: PartitionLine) -> bool:
     return line.kind in _KRAFT_KINDS or (line.kind == K.CONTROLLER_ELECTED and "controller_id" not in line.fields)
 
 
-def _with_lines(history: ReassignmentHistory, lines: Sequence[Line]) -> ReassignmentHistory:
+def _with_lines(history: ReassignmentHistory, lines: Sequence[PartitionLine]) -> ReassignmentHistory:
     if not lines:
         return history
     refused = refused_requests(lines, history.cluster_id)
@@ -103,7 +103,7 @@ def _with_starts(r: Reassignment, starts: dict[tuple[str, int, int], list[int]])
     return replace(r, progress=tuple(progress), phase=phase)
 
 
-def _with_causes(elections: Sequence[LeaderElection], lines: Sequence[Line]) -> list[LeaderElection]:
+def _with_causes(elections: Sequence[LeaderElection], lines: Sequence[PartitionLine]) -> list[LeaderElection]:
     """A preferred election with a line of the periodic task is automatic; with the task's controller's log at hand and
     no such line, somebody asked for it."""
     runs = sorted(line.at_ms for line in lines if line.kind == PREFERRED_RUN)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rebalance_audit.domain.log_lines.numbers import java_int
-from rebalance_audit.domain.metadata import Change, MetadataReader, SourceMetadata
+from rebalance_audit.domain.metadata import MetadataChange, MetadataReader, SourceMetadata
 from rebalance_audit.domain.metadata.brokers import (
     BrokerRegistrationChangeRecord,
     Feature,
@@ -32,7 +32,7 @@ from rebalance_audit.domain.metadata.others import (
     TopicRecord,
 )
 from rebalance_audit.domain.metadata.partitions import NO_CHANGE, NO_LEADER, PartitionChangeRecord, PartitionRecord
-from rebalance_audit.domain.reassign.attempt import Attempt
+from rebalance_audit.domain.reassign.attempt import ReassignmentAttempt
 from rebalance_audit.domain.reassign.brokers import THROTTLES
 from rebalance_audit.domain.reassign.elections import kraft_election
 from rebalance_audit.domain.reassign.model import (
@@ -76,11 +76,11 @@ class KRaftFold:
         self._has_noops = False
         self._ended: list[Reassignment] = []
 
-    def read(self, changes: Iterable[Change]) -> None:
+    def read(self, changes: Iterable[MetadataChange]) -> None:
         for change in changes:
             self.take(change)
 
-    def take(self, change: Change) -> None:
+    def take(self, change: MetadataChange) -> None:
         record = change.record
         if isinstance(record, ControlRecord):
             self._control(record, change)
@@ -109,7 +109,7 @@ class KRaftFold:
 
     # Partitions
 
-    def _partition(self, record: PartitionRecord, change: Change) -> None:
+    def _partition(self, record: PartitionRecord, change: MetadataChange) -> None:
         key = (record.topic_id, record.partition_id)
         state = PartitionState(
             replicas=record.replicas,
@@ -128,7 +128,7 @@ class KRaftFold:
         self.partitions[key] = state
         self._partitions_of[record.topic_id].add(key)
 
-    def _changed(self, record: PartitionChangeRecord, change: Change) -> None:
+    def _changed(self, record: PartitionChangeRecord, change: MetadataChange) -> None:
         key = (record.topic_id, record.partition_id)
         before = self.partitions.get(key)
         if before is None:
@@ -174,7 +174,7 @@ class KRaftFold:
                 )
             )
 
-    def _removed(self, topic_id: str, change: Change) -> None:
+    def _removed(self, topic_id: str, change: MetadataChange) -> None:
         self.topics.pop(topic_id, None)
         for key in self._partitions_of.pop(topic_id, ()):
             self.partitions.pop(key, None)
@@ -186,7 +186,7 @@ class KRaftFold:
 
     # Brokers and settings
 
-    def _broker(self, content: Any, change: Change) -> None:
+    def _broker(self, content: Any, change: MetadataChange) -> None:
         at_ms, ref = change.at_ms, change.ref
         match content:
             case RegisterControllerRecord():
@@ -235,7 +235,7 @@ class KRaftFold:
             if election.cause == "broker_failure" and election.previous_leader == broker:
                 self.elections[i] = replace(election, cause="shutdown")
 
-    def _config(self, record: ConfigRecord, change: Change) -> None:
+    def _config(self, record: ConfigRecord, change: MetadataChange) -> None:
         at_ms = None if change.snapshot is not None else change.at_ms
         if record.resource_type == TOPIC_RESOURCE:
             resource_type = "topic"
@@ -256,7 +256,7 @@ class KRaftFold:
 
     # Snapshots and controllers
 
-    def _control(self, record: ControlRecord, change: Change) -> None:
+    def _control(self, record: ControlRecord, change: MetadataChange) -> None:
         match record.name:
             case "leader_change":
                 self._build_ended()  # this change was not during those
@@ -272,7 +272,7 @@ class KRaftFold:
                 self._jump(self._snapshot, change)
                 self._snapshot = None
 
-    def _jump(self, after: dict[Key, PartitionState], change: Change) -> None:
+    def _jump(self, after: dict[Key, PartitionState], change: MetadataChange) -> None:
         """The state is now the snapshot's; what happened before it and after our last record was not seen."""
         assert change.snapshot is not None
         for key in list(self.attempts.open):
@@ -324,7 +324,7 @@ class KRaftFold:
             for attempt in self.attempts.open.values()
         ]
 
-    def _changes_during(self, attempt: Attempt) -> int:
+    def _changes_during(self, attempt: ReassignmentAttempt) -> int:
         return self.controller_changes - attempt.controllers_at_start
 
     def take_elections(self) -> list[LeaderElection]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rebalance_audit.domain.log_lines import ControllerKind as K
 from rebalance_audit.domain.reassign.elections import kraft_election
-from rebalance_audit.domain.reassign.lines import BROKER_CHANGED, Line, brokers_by_node, surroundings_in
+from rebalance_audit.domain.reassign.lines import BROKER_CHANGED, PartitionLine, brokers_by_node, surroundings_in
 from rebalance_audit.domain.reassign.model import LeaderElection, PartitionState, Reassignment, ReassignmentHistory
 from rebalance_audit.domain.reassign.sightings import Story, sighting
 from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
@@ -22,7 +22,7 @@ from rebalance_audit.domain.reassign.transitions import Attempts, Key
 _TOLD_LATE = "Times are of a replay: no line of the active controller tells of it."
 
 
-def kraft_logs_history(lines: Sequence[Line], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
+def kraft_logs_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
     """`lines` in order of time."""
     fold = _LogFold(surroundings_in(lines, cluster_id, stall_limit_ms), lines)
     for line in lines:
@@ -30,7 +30,7 @@ def kraft_logs_history(lines: Sequence[Line], *, cluster_id: str, stall_limit_ms
     return fold.history(lines[-1].at_ms if lines else 0)
 
 
-def refused_requests(lines: Sequence[Line], cluster_id: str) -> tuple[Reassignment, ...]:
+def refused_requests(lines: Sequence[PartitionLine], cluster_id: str) -> tuple[Reassignment, ...]:
     """What a metadata log does not hold. `lines` in order of time."""
     fold = _LogFold(Surroundings(cluster_id), lines)
     for line in lines:
@@ -42,7 +42,7 @@ def refused_requests(lines: Sequence[Line], cluster_id: str) -> tuple[Reassignme
 class _LogFold:
     """First what each line says, of the cluster and of partitions; then each partition's states in their order."""
 
-    def __init__(self, around: Surroundings, lines: Sequence[Line]) -> None:
+    def __init__(self, around: Surroundings, lines: Sequence[PartitionLine]) -> None:
         self.cluster_id, self.around = around.cluster_id, around
         self.attempts = Attempts("logs")
         self.stories: dict[tuple[str, int], list[Story]] = defaultdict(list)
@@ -62,7 +62,7 @@ class _LogFold:
 
     # What lines say
 
-    def read(self, line: Line) -> None:
+    def read(self, line: PartitionLine) -> None:
         topic, partition = line.event.topic, line.event.partition
         if topic is not None and partition is not None:
             self._of_partition(topic, partition, line)
@@ -73,7 +73,7 @@ class _LogFold:
         else:
             self._of_cluster(line)
 
-    def _of_partition(self, topic: str, partition: int, line: Line) -> None:
+    def _of_partition(self, topic: str, partition: int, line: PartitionLine) -> None:
         if line.kind == K.REASSIGNMENT_REFUSED:
             self._refused(topic, partition, line)
             return
@@ -88,7 +88,7 @@ class _LogFold:
         if (seen := sighting(line, is_live=self._is_live(line))) is not None:
             story.sightings.append(seen)
 
-    def _story(self, topic: str, partition: int, line: Line) -> Story | None:
+    def _story(self, topic: str, partition: int, line: PartitionLine) -> Story | None:
         """The life of the partition that a line tells of: a topic may be deleted, and made again with another id."""
         stories = self.stories[topic, partition]
         record = line.fields.get("record")
@@ -102,12 +102,12 @@ class _LogFold:
         stories.append(Story(topic_id))
         return stories[-1]
 
-    def _is_live(self, line: Line) -> bool:
+    def _is_live(self, line: PartitionLine) -> bool:
         """Whether the controller that wrote it was the active one; where nothing tells, every line counts."""
         at = bisect_right(self._active_since, line.at_ms) - 1
         return at < 0 or self._active[at] == line.event.logged_by
 
-    def _of_cluster(self, line: Line) -> None:
+    def _of_cluster(self, line: PartitionLine) -> None:
         fields, at_ms, ref = line.fields, line.at_ms, line.event.ref
         match line.kind:
             case K.BROKER_FENCED if self._is_live(line):
@@ -120,7 +120,7 @@ class _LogFold:
             case K.THROTTLE_CHANGED:
                 self._throttle(line)
 
-    def _fenced(self, broker: int, is_fenced: bool, line: Line) -> None:
+    def _fenced(self, broker: int, is_fenced: bool, line: PartitionLine) -> None:
         brokers = self.around.brokers
         if not is_fenced:
             brokers.here(broker, line.at_ms)
@@ -128,7 +128,7 @@ class _LogFold:
             brokers.away(broker, line.at_ms, line.event.ref)
         brokers.known.add(broker)
 
-    def _refused(self, topic: str, partition: int, line: Line) -> None:
+    def _refused(self, topic: str, partition: int, line: PartitionLine) -> None:
         if not self._is_live(line):
             return
         self.refused.append(
@@ -146,7 +146,7 @@ class _LogFold:
             )
         )
 
-    def _throttle(self, line: Line) -> None:
+    def _throttle(self, line: PartitionLine) -> None:
         entity, name = str(line.fields.get("entity", "")), line.fields.get("name")
         if name is None or not self._is_live(line):
             return

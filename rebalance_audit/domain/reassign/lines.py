@@ -100,7 +100,7 @@ LINE_SIGNS = (*CONTROLLER_SIGNS, *_SIGNS)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PartitionLine:
     """An event with its settled time."""
 
     at_ms: int
@@ -125,7 +125,7 @@ class LogLines:
     Lines behind one that a client's text tore say nothing: the text may have made them."""
 
     utc_offset_ms: Mapping[str, int] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[PartitionLine] = field(default_factory=list)
 
     def read(self, sources: Iterable[SourceLine]) -> LogLines:
         for source in outside_torn_lines(sources):  # no record will confirm what is told here line by line
@@ -137,11 +137,11 @@ class LogLines:
         self.lines.extend(self._line(event, event.kind.value) for event in events)
         return self
 
-    def in_order(self) -> list[Line]:
+    def in_order(self) -> list[PartitionLine]:
         """By time; lines of one file keep their order."""
         return sorted(self.lines, key=lambda line: line.at_ms)
 
-    def _parsed(self, source: SourceLine) -> Iterator[Line]:
+    def _parsed(self, source: SourceLine) -> Iterator[PartitionLine]:
         if (event := parse_controller_line(source)) is not None:
             if event.topic is None or is_legal_topic(event.topic):
                 if event.kind is ControllerKind.PARTITION_CREATED and "PartitionRegistration(" in source.text:
@@ -166,14 +166,14 @@ class LogLines:
                 )
                 yield self._line(event, kind)
 
-    def _line(self, event: ControllerEvent, kind: str) -> Line:
+    def _line(self, event: ControllerEvent, kind: str) -> PartitionLine:
         at_ms = event.at_ms
         if at_ms is None:
             at_ms = event.local_at_ms - self.utc_offset_ms.get(event.node, 0)
-        return Line(at_ms, event, kind)
+        return PartitionLine(at_ms, event, kind)
 
 
-def settled(lines: Iterable[Line], clocks: Mapping[str, NodeClock]) -> list[Line]:
+def settled(lines: Iterable[PartitionLine], clocks: Mapping[str, NodeClock]) -> list[PartitionLine]:
     """By time, as the nodes' clocks tell it. Given by node, file and byte; a node without a clock keeps its times."""
     found = []
     latest: dict[str, int] = {}
@@ -274,7 +274,7 @@ def _ids(text: str) -> tuple[int, ...]:
     return tuple(int(broker) for broker in re.findall(r"\d{1,18}", text))
 
 
-def surroundings_in(lines: Sequence[Line], cluster_id: str, stall_limit_ms: int) -> Surroundings:
+def surroundings_in(lines: Sequence[PartitionLine], cluster_id: str, stall_limit_ms: int) -> Surroundings:
     """What logs say of copies, disks and controllers; lines in order of time."""
     around = Surroundings(cluster_id, stall_limit_ms, rolls=_rolls_in(lines), without_controller=_outages_in(lines))
     for line in lines:
@@ -283,13 +283,13 @@ def surroundings_in(lines: Sequence[Line], cluster_id: str, stall_limit_ms: int)
     return around
 
 
-def brokers_by_node(lines: Iterable[Line]) -> dict[str, int]:
+def brokers_by_node(lines: Iterable[PartitionLine]) -> dict[str, int]:
     """Which broker's logs a node's are, where its lines say so."""
     told = ((line.event.node, line.event.logged_by) for line in lines if line.kind in _BY_BROKERS)
     return {node: broker for node, broker in told if broker is not None}
 
 
-def _rolls_in(lines: Sequence[Line]) -> dict[tuple[str, int], list[Roll]]:
+def _rolls_in(lines: Sequence[PartitionLine]) -> dict[tuple[str, int], list[Roll]]:
     """How far each broker's copy of a partition came, by what its own log says."""
     brokers = brokers_by_node(lines)
     found: dict[tuple[str, int], list[Roll]] = {}
@@ -301,7 +301,7 @@ def _rolls_in(lines: Sequence[Line]) -> dict[tuple[str, int], list[Roll]]:
     return found
 
 
-def _outages_in(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
+def _outages_in(lines: Sequence[PartitionLine]) -> list[tuple[int, int, str]]:
     """(from, to, ref): when most brokers reached no active controller; of one alone it is that broker's trouble."""
     known = {line.fields["broker_id"] for line in lines if line.kind == BROKER_CHANGED}
     found: list[tuple[int, int, str, set[int | None]]] = []

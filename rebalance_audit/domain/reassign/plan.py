@@ -32,7 +32,7 @@ class PlannedMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReassignmentPlan:
     moves: tuple[PlannedMove, ...]
     is_rollback: bool = False
     """It is what --execute printed to go back to: the assignment from before."""
@@ -53,7 +53,7 @@ class PlanVerdict:
     """False: the evidence names all partitions, and not this one."""
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> ReassignmentPlan:
     """A plan's file, or what --generate (the proposed one is taken) or --execute printed. Raises PlanError."""
     body, is_rollback = _json_in(text)
     try:
@@ -73,7 +73,7 @@ def read_plan(text: str) -> Plan:
         if (move.topic, move.partition) in moves:
             raise PlanError(f"The plan names {move.topic}-{move.partition} twice, the second time in entry {place}.")
         moves[move.topic, move.partition] = move
-    return Plan(moves=tuple(moves.values()), is_rollback=is_rollback)
+    return ReassignmentPlan(moves=tuple(moves.values()), is_rollback=is_rollback)
 
 
 def _json_in(text: str) -> tuple[str, bool]:

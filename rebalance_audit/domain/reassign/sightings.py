@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rebalance_audit.domain.log_lines import ControllerKind as K
-from rebalance_audit.domain.reassign.lines import PARTITION_SEEN, Line
+from rebalance_audit.domain.reassign.lines import PARTITION_SEEN, PartitionLine
 from rebalance_audit.domain.reassign.model import PartitionState
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Sighting:
     """By a controller that was not the active one: its time may be that of its start."""
 
 
-def sighting(line: Line, *, is_live: bool) -> Sighting | None:
+def sighting(line: PartitionLine, *, is_live: bool) -> Sighting | None:
     """Of a line about one partition; None if it does not tell its state."""
     fields, epoch = line.fields, line.fields.get("partition_epoch")
     found = Sighting(at_ms=line.at_ms, ref=line.event.ref, epoch=epoch, leader_epoch=fields.get("leader_epoch"))

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rebalance_audit.domain.reassign.attempt import Attempt
+from rebalance_audit.domain.reassign.attempt import ReassignmentAttempt
 from rebalance_audit.domain.reassign.brokers import Brokers, Throttles, slows
 from rebalance_audit.domain.reassign.model import PartitionState, Reassignment
 
@@ -75,17 +75,17 @@ class Surroundings:
 
     # What happens
 
-    def note(self, attempt: Attempt, at_ms: int) -> None:
+    def note(self, attempt: ReassignmentAttempt, at_ms: int) -> None:
         """It may be about to go on: why it stood until now, for as long as that is known."""
         self._follow(attempt, at_ms)
         self._note_stretch(attempt, at_ms)
 
-    def _follow(self, attempt: Attempt, at_ms: int) -> None:
+    def _follow(self, attempt: ReassignmentAttempt, at_ms: int) -> None:
         for roll in self._came_closer(attempt, at_ms):
             self._note_stretch(attempt, roll.at_ms)
             attempt.progressed(roll.at_ms)
 
-    def _note_stretch(self, attempt: Attempt, at_ms: int) -> None:
+    def _note_stretch(self, attempt: ReassignmentAttempt, at_ms: int) -> None:
         from_ms = attempt.last_progress_ms
         if from_ms is None or at_ms - from_ms <= max(self.stall_limit_ms, attempt.standstill_ms or 0):
             return
@@ -93,7 +93,7 @@ class Surroundings:
         attempt.stood_by, attempt.stood_replicas = why.blocked_by, why.replicas
         attempt.evidence.extend(why.refs)
 
-    def _came_closer(self, attempt: Attempt, at_ms: int) -> list[Roll]:
+    def _came_closer(self, attempt: ReassignmentAttempt, at_ms: int) -> list[Roll]:
         """Where a new replica began a segment, and was not as far behind its leader any more as it had been."""
         rolls = self.rolls.get((attempt.topic, attempt.partition), ())
         state, from_ms = attempt.state, attempt.last_progress_ms
@@ -116,7 +116,7 @@ class Surroundings:
 
     # What is told
 
-    def ended(self, attempt: Attempt, *, controller_changes: int, is_final: bool = True) -> Reassignment:
+    def ended(self, attempt: ReassignmentAttempt, *, controller_changes: int, is_final: bool = True) -> Reassignment:
         built = attempt.build(self.cluster_id, controller_changes=controller_changes, is_final=is_final)
         if attempt.stood_by is not None:
             return replace(built, blocked_by=attempt.stood_by, blocked_replicas=attempt.stood_replicas)
@@ -125,7 +125,7 @@ class Surroundings:
             return replace(built, blocked_by="adding_and_removing_overlap", blocked_replicas=both)
         return built
 
-    def running(self, attempt: Attempt, *, controller_changes: int, now_ms: int) -> Reassignment:
+    def running(self, attempt: ReassignmentAttempt, *, controller_changes: int, now_ms: int) -> Reassignment:
         """It goes on after `now_ms`, and is left as it is."""
         self._follow(attempt, now_ms)
         since_ms = attempt.last_progress_ms
@@ -145,7 +145,7 @@ class Surroundings:
             evidence=tuple(dict.fromkeys((*built.evidence, *(ref for ref in why.refs if ref)))),
         )
 
-    def blocker(self, attempt: Attempt, from_ms: int, to_ms: int) -> Blocker:
+    def blocker(self, attempt: ReassignmentAttempt, from_ms: int, to_ms: int) -> Blocker:
         """What kept it from going on between the two instants, the surest reason first."""
         state = attempt.state
         if state is None:

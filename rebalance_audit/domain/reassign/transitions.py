@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalance_audit.domain.reassign.attempt import Attempt
+from rebalance_audit.domain.reassign.attempt import ReassignmentAttempt
 from rebalance_audit.domain.reassign.model import PartitionState
 
 Key = tuple[str, int]
@@ -19,8 +19,8 @@ class Attempts:
 
     def __init__(self, source: str, *, lists_are_exact: bool = False) -> None:
         self.source, self.lists_are_exact = source, lists_are_exact
-        self.open: dict[Key, Attempt] = {}
-        self.ended: list[Attempt] = []
+        self.open: dict[Key, ReassignmentAttempt] = {}
+        self.ended: list[ReassignmentAttempt] = []
 
     def change(
         self, key: Key, topic: str, before: PartitionState, after: PartitionState, at_ms: int, ref: str, attempt_id: str
@@ -49,7 +49,7 @@ class Attempts:
         else:
             self._end(key, topic, running, before, after, at_ms, ref, attempt_id)
 
-    def found_running(self, key: Key, topic: str, state: PartitionState, attempt_id: str) -> Attempt:
+    def found_running(self, key: Key, topic: str, state: PartitionState, attempt_id: str) -> ReassignmentAttempt:
         """A reassignment whose request is not in evidence."""
         # Brokers in both lists come from a replacement: whether they were there at first is not known.
         overlaps = set(state.adding) & set(state.removing)
@@ -96,7 +96,7 @@ class Attempts:
         running.end("completed", at_ms)
         self.ended.append(running)
 
-    def take_ended(self) -> Iterator[Attempt]:
+    def take_ended(self) -> Iterator[ReassignmentAttempt]:
         ended, self.ended = self.ended, []
         yield from ended
 
@@ -119,9 +119,9 @@ class Attempts:
         original: tuple[int, ...] | None,
         started_at_ms: int | None,
         attempt_id: str,
-    ) -> Attempt:
+    ) -> ReassignmentAttempt:
         has_id = key[0] != topic
-        return Attempt(
+        return ReassignmentAttempt(
             reassignment_id=attempt_id,
             topic=topic,
             partition=key[1],
@@ -159,7 +159,7 @@ class Attempts:
             self.ended.append(attempt)
 
     def _supersede(
-        self, key: Key, running: Attempt, after: PartitionState, at_ms: int, ref: str, attempt_id: str
+        self, key: Key, running: ReassignmentAttempt, after: PartitionState, at_ms: int, ref: str, attempt_id: str
     ) -> None:
         running.take(after, at_ms, ref, "superseded")
         running.superseded_by = attempt_id
@@ -171,7 +171,7 @@ class Attempts:
         self,
         key: Key,
         topic: str,
-        running: Attempt,
+        running: ReassignmentAttempt,
         before: PartitionState,
         after: PartitionState,
         at_ms: int,
@@ -195,7 +195,7 @@ class Attempts:
         self.open.pop(key, None)
 
 
-def _outcome(running: Attempt, before: PartitionState, after: PartitionState) -> str:
+def _outcome(running: ReassignmentAttempt, before: PartitionState, after: PartitionState) -> str:
     """Completion and cancellation look alike: the target in its order, or what is left without the added ones."""
     without_added = tuple(r for r in before.replicas if r not in before.adding)
     is_target = after.replicas in (running.target, before.target)  # the controller's own idea may differ

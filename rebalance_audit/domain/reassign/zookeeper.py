@@ -17,7 +17,7 @@ from rebalance_audit.domain.reassign.lines import (
     REPLICAS_STORED,
     REQUEST_HANDLED,
     STATE_SENT,
-    Line,
+    PartitionLine,
     surroundings_in,
     throttles_in,
 )
@@ -33,7 +33,7 @@ _SAME_CHANGE_MS = 2_000
 time it is the same one."""
 
 
-def zookeeper_history(lines: Sequence[Line], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
+def zookeeper_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
     """`lines` in order of time."""
     fold = _ZooKeeperFold(surroundings_in(lines, cluster_id, stall_limit_ms))
     fold.read(lines)
@@ -52,10 +52,10 @@ class _ZooKeeperFold:
         self.controllers: list[tuple[int, int]] = []
         """(epoch, at_ms)."""
         self._controller_isr: dict[Key, list[tuple[int, frozenset[int]]]] = defaultdict(list)
-        self._ahead: dict[Key, deque[Line]] = defaultdict(deque)
+        self._ahead: dict[Key, deque[PartitionLine]] = defaultdict(deque)
         """Lines still to come, by partition."""
 
-    def read(self, lines: Sequence[Line]) -> None:
+    def read(self, lines: Sequence[PartitionLine]) -> None:
         for line in lines:
             if (key := _key(line)) is None:
                 continue
@@ -72,7 +72,7 @@ class _ZooKeeperFold:
 
     # Lines about one partition
 
-    def _partition(self, key: Key, line: Line) -> None:
+    def _partition(self, key: Key, line: PartitionLine) -> None:
         fields, known = line.fields, self.partitions[key]
         match line.kind:
             case K.PARTITION_CREATED:
@@ -109,7 +109,7 @@ class _ZooKeeperFold:
             case _:
                 self._before_2_6(key, line, known)
 
-    def _before_2_6(self, key: Key, line: Line, known: Partition) -> None:
+    def _before_2_6(self, key: Key, line: PartitionLine, known: Partition) -> None:
         fields = line.fields
         if line.kind == CREATED_WITH:
             known.replicas = fields["replicas"] if known.replicas is None else known.replicas
@@ -124,7 +124,7 @@ class _ZooKeeperFold:
         elif line.kind == K.REPLICAS_WAITING:
             known.is_waiting = True
 
-    def _asked(self, key: Key, line: Line, known: Partition) -> None:
+    def _asked(self, key: Key, line: PartitionLine, known: Partition) -> None:
         """Up to 2.3 the request is worked on from here. Where no replica is new nothing is stored before the end."""
         target = line.fields["replicas"]
         known.asked, known.asked_at_ms, known.asked_ref = target, line.at_ms, line.event.ref
@@ -132,7 +132,7 @@ class _ZooKeeperFold:
             self._assigned(key, line, known, known.replicas, (), tuple(r for r in known.replicas if r not in target))
             known.is_caught_up = True
 
-    def _taken_from_isr(self, key: Key, line: Line, known: Partition) -> None:
+    def _taken_from_isr(self, key: Key, line: PartitionLine, known: Partition) -> None:
         """Replicas that a reassignment removes leave the ISR one by one. Up to 2.5 no line tells of the writes between,
         but that of the replica's own state."""
         replica = line.fields["replica"]
@@ -141,7 +141,7 @@ class _ZooKeeperFold:
             isr = tuple(r for r in known.isr if r != replica)
             self._moved(key, line, known, known.leader, isr, known.leader_epoch)
 
-    def _copied(self, key: Key, line: Line, known: Partition) -> None:
+    def _copied(self, key: Key, line: PartitionLine, known: Partition) -> None:
         running = self.attempts.open.get(key)
         if line.kind == K.REPLICAS_CAUGHT_UP:
             known.is_caught_up = True
@@ -151,7 +151,7 @@ class _ZooKeeperFold:
         elif running is not None and (broker := line.event.logged_by) is not None and broker in running.adding:
             running.fetching.setdefault(broker, line.at_ms)
 
-    def _stored(self, key: Key, line: Line, known: Partition) -> None:
+    def _stored(self, key: Key, line: PartitionLine, known: Partition) -> None:
         """Up to 2.3 only the list of replicas is stored: first old and new ones together, then the new ones alone. What
         must come and go follows from the request."""
         replicas, target = line.fields["replicas"], known.asked
@@ -166,7 +166,7 @@ class _ZooKeeperFold:
         adding = known.adding if running else tuple(r for r in target if r not in before)
         self._assigned(key, line, known, replicas, adding, tuple(r for r in replicas if r not in target))
 
-    def _ended_as_asked(self, key: Key, line: Line, known: Partition, replicas: tuple[int, ...]) -> None:
+    def _ended_as_asked(self, key: Key, line: PartitionLine, known: Partition, replicas: tuple[int, ...]) -> None:
         """The list of replicas is the request's: what was done at once began with the request, not with its end."""
         was_running, ended_before = key in self.attempts.open, len(self.attempts.ended)
         if known.replicas is None and known.asked_at_ms is not None and not was_running:
@@ -185,7 +185,7 @@ class _ZooKeeperFold:
     def _assigned(
         self,
         key: Key,
-        line: Line,
+        line: PartitionLine,
         known: Partition,
         replicas: tuple[int, ...],
         adding: tuple[int, ...],
@@ -217,7 +217,7 @@ class _ZooKeeperFold:
     def _moved(
         self,
         key: Key,
-        line: Line,
+        line: PartitionLine,
         known: Partition,
         leader: int | None,
         isr: tuple[int, ...],
@@ -256,7 +256,7 @@ class _ZooKeeperFold:
             if line.kind in (K.PARTITION_CHANGED, K.REPLICA_TAKEN_FROM_ISR, K.ISR_CHANGED):
                 return
 
-    def _found_after_failover(self, key: Key, line: Line, known: Partition) -> None:
+    def _found_after_failover(self, key: Key, line: PartitionLine, known: Partition) -> None:
         """A new controller says no more of what it takes over; its request is in another controller's log."""
         target: tuple[int, ...] | None = None
         for later in self._ahead[key]:
@@ -273,13 +273,13 @@ class _ZooKeeperFold:
         attempt_id = f"{key[0]}-{key[1]}@{line.event.ref.partition('#')[2] or line.event.ref}"
         self.attempts.found_running(key, key[0], known.state(), attempt_id).original = None
 
-    def _told_by_controller(self, key: Key, line: Line) -> bool:
+    def _told_by_controller(self, key: Key, line: PartitionLine) -> bool:
         isr = frozenset(line.fields["isr"])
         return any(
             told == isr and abs(at_ms - line.at_ms) <= _SAME_CHANGE_MS for at_ms, told in self._controller_isr[key]
         )
 
-    def _refuse(self, key: Key, line: Line) -> None:
+    def _refuse(self, key: Key, line: PartitionLine) -> None:
         if line.fields.get("error") != "topic_deletion":
             return
         self.refused.append(
@@ -297,7 +297,7 @@ class _ZooKeeperFold:
             )
         )
 
-    def _led_by_another(self, key: Key, line: Line, known: Partition, was: int | None) -> None:
+    def _led_by_another(self, key: Key, line: PartitionLine, known: Partition, was: int | None) -> None:
         if self.elections.is_under_way(key, line.at_ms, was):
             return
         cause = "unknown"
@@ -312,7 +312,7 @@ class _ZooKeeperFold:
 
     # Lines about the cluster
 
-    def _cluster(self, line: Line) -> None:
+    def _cluster(self, line: PartitionLine) -> None:
         fields, at_ms, ref = line.fields, line.at_ms, line.event.ref
         match line.kind:
             case K.CONTROLLER_ELECTED if "epoch" in fields:
@@ -340,7 +340,7 @@ class _ZooKeeperFold:
             if (kind, resource) == ("topic", topic):
                 self.throttles.remove(kind, resource, name, at_ms, ref)
 
-    def _throttle(self, line: Line) -> None:
+    def _throttle(self, line: PartitionLine) -> None:
         kind, _, resource = str(line.fields["entity"]).partition("/")
         resource_type = {"brokers": "broker", "topics": "topic"}.get(kind)
         if resource_type is None:
@@ -383,6 +383,6 @@ class _ZooKeeperFold:
         return sum(1 for _, at_ms in self.controllers if from_ms < at_ms <= to_ms)
 
 
-def _key(line: Line) -> Key | None:
+def _key(line: PartitionLine) -> Key | None:
     event = line.event
     return None if event.topic is None or event.partition is None else (event.topic, event.partition)

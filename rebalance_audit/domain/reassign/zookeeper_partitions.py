@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.reassign.brokers import Brokers
-from rebalance_audit.domain.reassign.lines import Line
+from rebalance_audit.domain.reassign.lines import PartitionLine
 from rebalance_audit.domain.reassign.model import LeaderElection, PartitionState
 from rebalance_audit.domain.reassign.transitions import Key
 
@@ -78,14 +78,14 @@ class Elections:
         self._led_before[key] = led_before
         return True
 
-    def ask(self, line: Line) -> None:
+    def ask(self, line: PartitionLine) -> None:
         cause = _CAUSES.get(line.fields["cause"], "unknown")
         for tp in line.fields["partitions"]:
             topic, _, number = tp.rpartition("-")
             if (partition := java_int(number)) is not None:
                 self._asked[(topic, partition)] = (line.at_ms, cause, line.event.ref)
 
-    def results(self, line: Line) -> None:
+    def results(self, line: PartitionLine) -> None:
         cause = _CAUSES.get(str(line.fields.get("cause")), "unknown")
         for tp, leader, error in _RESULT.findall(str(line.fields.get("text", ""))):
             topic, _, number = tp.rpartition("-")
@@ -107,7 +107,7 @@ class Elections:
     def told(
         self,
         key: Key,
-        line: Line,
+        line: PartitionLine,
         elected: int | None,
         outcome: str,
         *,

@@ -40,7 +40,7 @@ class StreamsGroupMetadataValue:
 
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class UserEndpoint:
     host: str
     port: int
     unknown_tags: UnknownTags = ()
@@ -59,7 +59,7 @@ class StreamsGroupMemberMetadataValue:
     topology_epoch: int
     process_id: str
     """Shared by the threads of one instance."""
-    user_endpoint: Endpoint | None
+    user_endpoint: UserEndpoint | None
     client_tags: tuple[KeyValue, ...]
     unknown_tags: UnknownTags = ()
 
@@ -201,8 +201,8 @@ def read_member_metadata(reader: Reader) -> StreamsGroupMemberMetadataValue:
     )
 
 
-def _read_endpoint(reader: Reader) -> Endpoint:
-    return Endpoint(host=reader.string("host"), port=reader.uint16("port"), unknown_tags=reader.tags({}))
+def _read_endpoint(reader: Reader) -> UserEndpoint:
+    return UserEndpoint(host=reader.string("host"), port=reader.uint16("port"), unknown_tags=reader.tags({}))
 
 
 def _read_task_ids(reader: Reader) -> TaskIds:

@@ -3,7 +3,7 @@ import pytest
 from app.answers import evidence, places
 from app.answers.evidence import LineEvidence, RecordEvidence
 from app.answers.places import Field
-from app.queries import Reader
+from app.queries import Questions
 from tests.app.gold_rows import CLUSTER, FILE_ID
 
 
@@ -40,7 +40,7 @@ def test_a_log_ref_leads_to_node_file_and_byte(ref: str, place: tuple[str, str, 
     assert evidence.parse_log_ref(ref) == place
 
 
-def test_a_record_is_decoded_beside_its_bytes(reader: Reader) -> None:
+def test_a_record_is_decoded_beside_its_bytes(reader: Questions) -> None:
     found = evidence.find(reader, CLUSTER, "record:__consumer_offsets-7@231")
     assert isinstance(found, RecordEvidence)
     assert (found.kind, found.group_id, found.problem) == ("GroupMetadata", "orders", None)
@@ -54,14 +54,14 @@ def test_a_record_is_decoded_beside_its_bytes(reader: Reader) -> None:
     assert found.value[leader.start : leader.end] == b"c1-0001"
 
 
-def test_a_commit_is_decoded_although_no_table_keeps_it(reader: Reader) -> None:
+def test_a_commit_is_decoded_although_no_table_keeps_it(reader: Questions) -> None:
     found = evidence.find(reader, CLUSTER, "record:__consumer_offsets-7@228")
     assert isinstance(found, RecordEvidence)
     assert found.group_id == "orders"
     assert ("committed_offset", "5000") in [(f.path, f.text) for f in found.fields]
 
 
-def test_a_broken_record_says_where_it_broke(reader: Reader) -> None:
+def test_a_broken_record_says_where_it_broke(reader: Questions) -> None:
     found = evidence.find(reader, CLUSTER, "record:__consumer_offsets-7@229")
     assert isinstance(found, RecordEvidence)
     assert found.problem is not None
@@ -72,7 +72,7 @@ def test_a_broken_record_says_where_it_broke(reader: Reader) -> None:
     assert found.fields == ()
 
 
-def test_a_log_line_stands_in_its_surroundings(reader: Reader) -> None:
+def test_a_log_line_stands_in_its_surroundings(reader: Questions) -> None:
     found = evidence.find(reader, CLUSTER, f"log:broker-1/server.log#{FILE_ID}@88123")
     assert isinstance(found, LineEvidence)
     assert [x.byte for x in found.before] == [87_200]
@@ -83,7 +83,7 @@ def test_a_log_line_stands_in_its_surroundings(reader: Reader) -> None:
     assert marks["generation_id"] == "6"
 
 
-def test_a_rotated_label_still_leads_to_the_line(reader: Reader) -> None:
+def test_a_rotated_label_still_leads_to_the_line(reader: Questions) -> None:
     found = evidence.find(reader, CLUSTER, f"log:broker-1/server.log.2026-11-21-13#{FILE_ID}@88123")
     assert isinstance(found, LineEvidence)
 
@@ -91,7 +91,7 @@ def test_a_rotated_label_still_leads_to_the_line(reader: Reader) -> None:
 @pytest.mark.parametrize(
     "ref", ["record:__consumer_offsets-7@999", "log:broker-9/server.log#ff@1", "metadata:1@5", "nonsense", ""]
 )
-def test_what_is_not_there_is_none(reader: Reader, ref: str) -> None:
+def test_what_is_not_there_is_none(reader: Questions, ref: str) -> None:
     assert evidence.find(reader, CLUSTER, ref) is None
 
 

@@ -20,7 +20,7 @@ from .configs import Configs, connectors_of_line, words_of_line
 from .departures import Departures
 from .lines import WorkerLines
 from .rounds import Round, Rounds, Worker
-from .runs import Ownership, Run
+from .runs import Ownership, OwnershipRun
 
 DELAY_EARLY_MS = 1_500
 """A worker that re-joins this long before the announced delay ends may still do so because of it: clocks, rounding."""
@@ -119,7 +119,7 @@ class Causes:
         """How each worker went that the record misses, by its statuses."""
         if before is None or round_ is None:
             return {}
-        by_member: dict[str, list[Run]] = {}
+        by_member: dict[str, list[OwnershipRun]] = {}
         for run in self._ownership.ended_in(round_):
             if run.how == "gone":
                 by_member.setdefault(run.worker.member_id, []).append(run)

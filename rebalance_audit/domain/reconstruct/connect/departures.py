@@ -13,7 +13,7 @@ from rebalance_audit.domain.records import MemberMetadata
 
 from .lines import WorkerLines
 from .rounds import Worker
-from .runs import Run
+from .runs import OwnershipRun
 
 _REJOINING = (LogKind.WORKER_REBALANCE_STARTED, LogKind.CLIENT_JOINING)
 
@@ -28,14 +28,14 @@ class Departures:
             if isinstance(status, ConnectStatus) and status.worker_id is not None:
                 self._statuses.setdefault(status.worker_id, []).append(record)
 
-    def logged(self, run: Run) -> Departure | None:
+    def logged(self, run: OwnershipRun) -> Departure | None:
         """What lines say of the going of the run's worker."""
         if run.ended is None:
             return None
         member = run.worker.metadata or _named_only(run.worker)
         return logged_departure(member, self._attempts[run.last.index + 1 : run.ended.index + 1])
 
-    def successor_joined(self, run: Run) -> LogEvent | None:
+    def successor_joined(self, run: OwnershipRun) -> LogEvent | None:
         """The line by which a new process at the same address came while the old one was still a member."""
         if run.ended is None:
             return None
@@ -49,11 +49,11 @@ class Departures:
             (x for x in lines if x.kind is LogKind.MEMBER_JOINED and x.fields.get("member_id") == new.member_id), None
         )
 
-    def stopping(self, run: Run) -> LogEvent | None:
+    def stopping(self, run: OwnershipRun) -> LogEvent | None:
         """The worker's own line that it shuts down."""
         return next((x for x in self._own_lines(run) if x.kind is LogKind.WORKER_STOPPING), None)
 
-    def life_sign(self, run: Run) -> LogEvent | ConnectRecord | None:
+    def life_sign(self, run: OwnershipRun) -> LogEvent | ConnectRecord | None:
         """The last one of the run's worker before it was missing."""
         if run.ended is None:
             return None
@@ -66,7 +66,7 @@ class Departures:
                 break
         return max(signs, key=lambda s: s.at_ms or 0, default=None)
 
-    def inferred(self, run: Run) -> Cause:
+    def inferred(self, run: OwnershipRun) -> Cause:
         """How the worker went, where no line tells: by the status its work was left in."""
         if run.ended is None or not run.statuses:
             return Cause.UNKNOWN
@@ -75,7 +75,7 @@ class Departures:
         # Compaction takes the older status first: where RUNNING is left, nothing followed it.
         return Cause.MEMBER_SESSION_EXPIRED if run.statuses[-1].record.state == "RUNNING" else Cause.UNKNOWN
 
-    def _own_lines(self, run: Run) -> list[LogEvent]:
+    def _own_lines(self, run: OwnershipRun) -> list[LogEvent]:
         """Lines of the run's process after the last generation it had part in; not those of a process started anew."""
         if run.worker.node is None or run.ended is None:
             return []
@@ -89,7 +89,7 @@ class Departures:
         return found
 
 
-def ended_by(run: Run, departures: Departures) -> str | None:
+def ended_by(run: OwnershipRun, departures: Departures) -> str | None:
     """What ended the run, in the words of gold.connect_task."""
     match run.how:
         case None:

@@ -16,7 +16,7 @@ from rebalance_audit.domain.causes import CONNECT_ROUNDS, Cause
 from .existence import Existence
 from .marks import START_AFTER_RECORD_MS, STOP_AFTER_RECORD_MS, Sources, start_marks, stop_marks
 from .rounds import Round
-from .runs import Ownership, Run
+from .runs import Ownership, OwnershipRun
 from .stretches import settle
 
 START_THREADS = 8
@@ -75,13 +75,13 @@ class EagerCost:
         """From the group record to the end of a start, where few enough started together to start at once."""
         known: list[int] = []
         for round_ in self._sources.rounds.all:
-            begun: dict[str, list[Run]] = {}
+            begun: dict[str, list[OwnershipRun]] = {}
             for run in self._ownership.begun_in(round_):
                 begun.setdefault(run.worker.member_id, []).append(run)
             known += self._starts_ms(round_, [runs for runs in begun.values() if len(runs) <= START_THREADS])
         return median(known) if known else START_AFTER_RECORD_MS
 
-    def _starts_ms(self, round_: Round, together: Sequence[Sequence[Run]]) -> list[int]:
+    def _starts_ms(self, round_: Round, together: Sequence[Sequence[OwnershipRun]]) -> list[int]:
         return [
             max(settle(start_marks(run, self._sources), round_.at_ms).at - round_.at_ms, 0)
             for runs in together

@@ -8,7 +8,7 @@ from rebalance_audit.domain.model import ConnectRecord
 
 from .configs import Configs
 from .rounds import Resource, Round, Rounds, order
-from .runs import Ownership, Run
+from .runs import Ownership, OwnershipRun
 
 TOMBSTONE_EARLY_MS = 1_000
 """The leader writes tombstones after the assignment; its clock may be behind the coordinator's."""
@@ -29,9 +29,9 @@ class Existence:
         self._configs = configs
         self._tombstones = tombstones
         self._has_statuses = has_statuses
-        self._deleted: dict[Run, Round | None] = {}
+        self._deleted: dict[OwnershipRun, Round | None] = {}
 
-    def deleted_in(self, run: Run) -> Round | None:
+    def deleted_in(self, run: OwnershipRun) -> Round | None:
         """The generation from which on the run's resource is known to be deleted, if it is before its next run."""
         if run.ended is None:
             return None
@@ -42,7 +42,7 @@ class Existence:
             self._deleted[run] = next((r for r in later if self._is_deleted(run, r, next_run)), None)
         return self._deleted[run]
 
-    def tombstone(self, run: Run) -> ConnectRecord | None:
+    def tombstone(self, run: OwnershipRun) -> ConnectRecord | None:
         """The status tombstone by which the leader confirmed that the resource is gone after this run."""
         if run.ended is None:
             return None
@@ -67,7 +67,7 @@ class Existence:
                 found.add(resource)
         return sorted(found, key=order)
 
-    def _is_deleted(self, run: Run, round_: Round, next_run: Run | None) -> bool:
+    def _is_deleted(self, run: OwnershipRun, round_: Round, next_run: OwnershipRun | None) -> bool:
         if (
             self._configs.is_known
             and round_.config_offset is not None

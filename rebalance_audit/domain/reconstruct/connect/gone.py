@@ -15,7 +15,7 @@ from .bounds import about, not_after, not_before
 from .departures import Departures
 from .lines import WorkerLines
 from .rounds import Round
-from .runs import Run
+from .runs import OwnershipRun
 
 SHUTDOWN_MS = 15_000
 """A worker stops its tasks, then its connectors (5 s each by default: docs/measured.md#defaults-of-kafka), then its own
@@ -25,7 +25,7 @@ ASSUMED_SESSION_MS = 10_000
 _SILENT = (Cause.MEMBER_SESSION_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.UNKNOWN)
 
 
-def gone_marks(run: Run, ended: Round, departures: Departures, *, is_marked: bool) -> list[Mark]:
+def gone_marks(run: OwnershipRun, ended: Round, departures: Departures, *, is_marked: bool) -> list[Mark]:
     """When the work of a worker that is missing in generation `ended` ended; `is_marked`: it wrote UNASSIGNED."""
     marks: list[Mark] = []
     successor = departures.successor_joined(run)
@@ -49,7 +49,7 @@ def gone_marks(run: Run, ended: Round, departures: Departures, *, is_marked: boo
     return marks + _seen(departure, session_ms)
 
 
-def zombie_marks(run: Run, earlier: Run, lines: WorkerLines) -> list[Mark]:
+def zombie_marks(run: OwnershipRun, earlier: OwnershipRun, lines: WorkerLines) -> list[Mark]:
     """When a worker that had been put out went on: between the group's missing it and its joining again."""
     ended, seen = earlier.ended, run.seen
     assert ended is not None
@@ -106,7 +106,7 @@ def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
     return [*marks, mark("estimate", died_ms, detail, rank=4, tier=tier)]
 
 
-def _unseen(run: Run, ended: Round, session_ms: int | None, *, is_dead: bool) -> list[Mark]:
+def _unseen(run: OwnershipRun, ended: Round, session_ms: int | None, *, is_dead: bool) -> list[Mark]:
     """No line tells of it: it is missing when the join phase ends."""
     joined_ms = ended.joined_at_ms or ended.at_ms
     marks = [not_after(ended, "it was not in the group any more", joined_ms + LINE_SLACK_MS)]

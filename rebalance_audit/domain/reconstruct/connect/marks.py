@@ -17,7 +17,7 @@ from .departures import Departures
 from .gone import gone_marks, zombie_marks
 from .lines import STARTED, TASK_STARTS, TASK_STOPS, WorkerLines
 from .rounds import Round, Rounds
-from .runs import LATE_STATUS_MS, Run
+from .runs import LATE_STATUS_MS, OwnershipRun
 
 RUNNING_AFTER_START_MS = 2
 """The median time from the return of start() to the RUNNING status."""
@@ -42,9 +42,9 @@ class Sources:
     lines: WorkerLines
     departures: Departures
     configs: Configs
-    starts: dict[Run, tuple[Mark, ...]] = field(default_factory=dict)
+    starts: dict[OwnershipRun, tuple[Mark, ...]] = field(default_factory=dict)
     """Found once: a movement and two intervals ask for them."""
-    stops: dict[Run, tuple[Mark, ...]] = field(default_factory=dict)
+    stops: dict[OwnershipRun, tuple[Mark, ...]] = field(default_factory=dict)
 
     def has_new_config(self, round_: Round) -> bool:
         """Whether it is based on more of the config topic than the round before, so far as is known."""
@@ -61,21 +61,21 @@ class Sources:
         return [record for _, record in self.configs.changes(before.config_offset, round_.config_offset)]
 
 
-def start_marks(run: Run, sources: Sources) -> tuple[Mark, ...]:
+def start_marks(run: OwnershipRun, sources: Sources) -> tuple[Mark, ...]:
     """When the resource's start() returned on the run's worker."""
     if run not in sources.starts:
         sources.starts[run] = tuple(_start_marks(run, sources))
     return sources.starts[run]
 
 
-def stop_marks(run: Run, sources: Sources) -> tuple[Mark, ...]:
+def stop_marks(run: OwnershipRun, sources: Sources) -> tuple[Mark, ...]:
     """When the resource's stop() was called on the run's worker, or the worker died."""
     if run not in sources.stops:
         sources.stops[run] = tuple(_stop_marks(run, sources))
     return sources.stops[run]
 
 
-def _start_marks(run: Run, sources: Sources) -> list[Mark]:
+def _start_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     if run.resumes is not None:
         return zombie_marks(run, run.resumes, sources.lines)
     marks: list[Mark] = []
@@ -103,7 +103,7 @@ def running_marks(status: ConnectRecord, *, is_first: bool = True) -> list[Mark]
     return marks
 
 
-def _start_lines(run: Run, begun: Round, running: ConnectRecord | None, lines: WorkerLines) -> list[Mark]:
+def _start_lines(run: OwnershipRun, begun: Round, running: ConnectRecord | None, lines: WorkerLines) -> list[Mark]:
     worker = run.worker
     marks = [not_before(worker.joined, "the worker learnt of it")] if worker.joined is not None else []
     if worker.node is None:
@@ -125,7 +125,7 @@ def _start_lines(run: Run, begun: Round, running: ConnectRecord | None, lines: W
     return marks
 
 
-def _stop_marks(run: Run, sources: Sources) -> list[Mark]:
+def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     ended = run.ended
     if ended is None:
         return []
@@ -163,7 +163,7 @@ def unassigned_marks(status: ConnectRecord) -> list[Mark]:
     ]
 
 
-def _given(run: Run) -> Mark:
+def _given(run: OwnershipRun) -> Mark:
     if run.begun is not None:
         return not_before(run.begun, "the worker was given it then")
     at_ms = run.seen.joined_at_ms or run.seen.at_ms
@@ -173,7 +173,7 @@ def _given(run: Run) -> Mark:
     return not_before(run.seen, "the worker had it then", at_ms)
 
 
-def _stop_lines(run: Run, ended: Round, lines: WorkerLines) -> list[Mark]:
+def _stop_lines(run: OwnershipRun, ended: Round, lines: WorkerLines) -> list[Mark]:
     node = run.worker.node
     if node is None:
         return []
@@ -191,7 +191,7 @@ def _stop_lines(run: Run, ended: Round, lines: WorkerLines) -> list[Mark]:
     return marks
 
 
-def _revoked(run: Run, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
+def _revoked(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
     """Told by the assignment, stopped at once; then the worker joins again."""
     marks: list[Mark] = []
     told_at_ms = ended.delivered_at_ms
@@ -223,14 +223,14 @@ def _revoked(run: Run, ended: Round, sources: Sources, *, is_marked: bool) -> li
     return marks
 
 
-def _began_to_stop_ms(run: Run, ended: Round, lines: WorkerLines) -> int | None:
+def _began_to_stop_ms(run: OwnershipRun, ended: Round, lines: WorkerLines) -> int | None:
     if run.worker.node is None:
         return None
     found = lines.about(run.worker.node, run.resource, TASK_STOPS, run.last.at_ms, ended.at_ms + LATE_STATUS_MS)
     return found[0].at_ms if found else None
 
 
-def _stopped_to_join(run: Run, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
+def _stopped_to_join(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
     """Eager: everything stops before the worker joins."""
     marks: list[Mark] = []
     preparing, heard_ms = ended.attempt.preparing, ended.told_at_ms
@@ -253,7 +253,7 @@ def _stopped_to_join(run: Run, ended: Round, sources: Sources, *, is_marked: boo
     return [*marks, about(ended, detail, at_ms, rank=5, tier=EvidenceTier.INFERRED)]
 
 
-def _given_up(run: Run, ended: Round, sources: Sources) -> list[Mark]:
+def _given_up(run: OwnershipRun, ended: Round, sources: Sources) -> list[Mark]:
     """The worker stopped everything by itself: it could not reach the coordinator, or could not catch up."""
     marks: list[Mark] = []
     kinds = (LogKind.WORKER_COORDINATOR_LOST, LogKind.WORKER_ASSIGNMENT_REVOKED)
@@ -266,7 +266,7 @@ def _given_up(run: Run, ended: Round, sources: Sources) -> list[Mark]:
     return marks
 
 
-def _lines_of(run: Run, ended: Round, lines: WorkerLines, kinds: tuple[LogKind, ...]) -> list[LogEvent]:
+def _lines_of(run: OwnershipRun, ended: Round, lines: WorkerLines, kinds: tuple[LogKind, ...]) -> list[LogEvent]:
     if run.worker.node is None:
         return []
     return [x for x in lines.between(run.worker.node, run.last.at_ms, ended.at_ms) if x.kind in kinds]

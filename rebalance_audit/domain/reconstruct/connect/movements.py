@@ -11,7 +11,7 @@ from .existence import Existence
 from .marks import Sources, start_marks, stop_marks
 from .restarts import RESTART_MS, Restart, joins_after_stop, reconfigured_lines, restarts_by_rounds
 from .rounds import Round, resource_name, resource_type
-from .runs import Ownership, Run
+from .runs import Ownership, OwnershipRun
 
 
 class Movements:
@@ -47,7 +47,7 @@ class Movements:
                 found.append(self._restarted(restart, round_))
         return tuple(found)
 
-    def _given(self, run: Run, before: Run | None, round_: Round) -> Movement:
+    def _given(self, run: OwnershipRun, before: OwnershipRun | None, round_: Round) -> Movement:
         if before is None:
             refs = [r.ref for r in run.statuses[:1]]
             return _movement("assigned", None, run, round_, refs=refs)
@@ -71,7 +71,7 @@ class Movements:
         resumes = (not_before(round_, "the assignment was delivered"), *restart.resumes())
         return _movement("restarted", run, run, round_, stops=tuple(stops), resumes=resumes)
 
-    def _is_held(self, run: Run, round_: Round) -> bool:
+    def _is_held(self, run: OwnershipRun, round_: Round) -> bool:
         """Another worker has it, too."""
         return any(
             other is not run
@@ -83,8 +83,8 @@ class Movements:
 
 def _movement(
     kind: str,
-    old: Run | None,
-    new: Run | None,
+    old: OwnershipRun | None,
+    new: OwnershipRun | None,
     round_: Round,
     *,
     stops: tuple[Mark, ...] = (),
@@ -114,7 +114,7 @@ def _movement(
     )
 
 
-def _client_id(run: Run | None) -> str | None:
+def _client_id(run: OwnershipRun | None) -> str | None:
     if run is None:
         return None
     if run.worker.metadata is not None:

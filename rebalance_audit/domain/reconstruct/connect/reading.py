@@ -29,7 +29,7 @@ _TASK_NAME = re.compile(r"(?P<connector>.+)-(?P<task>\d{1,10})\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ReadMember:
     """A member of one record with its embedded bytes read."""
 
     member: MemberMetadata
@@ -86,7 +86,7 @@ def rounds_of(attempts: Sequence[Attempt], lines: WorkerLines) -> Rounds:
 
 
 def _from_record(
-    index: int, attempt: Attempt, read: Sequence[_Read], shared: frozenset[str], lines: WorkerLines
+    index: int, attempt: Attempt, read: Sequence[_ReadMember], shared: frozenset[str], lines: WorkerLines
 ) -> Round:
     value = attempt.value
     assert value is not None
@@ -110,7 +110,7 @@ def _from_record(
     )
 
 
-def _worker(read: _Read, mode: str, shared: frozenset[str], lines: WorkerLines, attempt: Attempt) -> Worker:
+def _worker(read: _ReadMember, mode: str, shared: frozenset[str], lines: WorkerLines, attempt: Attempt) -> Worker:
     member, state, assignment = read.member, read.state, read.assignment
     url = state.url if state is not None else None
     worker_id = worker_id_of(url)
@@ -144,7 +144,7 @@ def _worker(read: _Read, mode: str, shared: frozenset[str], lines: WorkerLines, 
     )
 
 
-def _read(member: MemberMetadata) -> _Read:
+def _read(member: MemberMetadata) -> _ReadMember:
     state: ConnectWorkerState | None = None
     assignment: ConnectAssignment | None = None
     is_readable = True
@@ -154,7 +154,7 @@ def _read(member: MemberMetadata) -> _Read:
         assignment = connect_protocol.decode_assignment(member.assignment) if member.assignment else None
     except DecodeError:
         is_readable = False
-    return _Read(member, state, assignment, is_readable)
+    return _ReadMember(member, state, assignment, is_readable)
 
 
 def _from_lines(index: int, attempt: Attempt, group: JoinedLines, urls: dict[str, str], lines: WorkerLines) -> Round:
@@ -200,7 +200,7 @@ def _from_lines(index: int, attempt: Attempt, group: JoinedLines, urls: dict[str
     )
 
 
-def _urls(records: Iterable[Sequence[_Read]], lines: WorkerLines) -> dict[str, str]:
+def _urls(records: Iterable[Sequence[_ReadMember]], lines: WorkerLines) -> dict[str, str]:
     """URLs by host:port, by member id and by node: whatever a worker is known by, its address stays."""
     found: dict[str, str] = {}
     for read in (member for members in records for member in members):
@@ -229,7 +229,7 @@ def _like(urls: dict[str, str], worker_id: str | None) -> str | None:
     return url.replace(known, worker_id) if known else None
 
 
-def _shared_urls(records: Iterable[Sequence[_Read]]) -> frozenset[str]:
+def _shared_urls(records: Iterable[Sequence[_ReadMember]]) -> frozenset[str]:
     """URLs that two workers of one generation claim: a badly set advertised name. They tell nobody apart."""
     shared: set[str] = set()
     for members in records:

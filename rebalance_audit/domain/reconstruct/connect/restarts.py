@@ -17,7 +17,7 @@ from .bounds import about, not_after, not_before
 from .lines import STARTED, TASK_STARTS, TASK_STOPS, WorkerLines
 from .marks import running_marks, unassigned_marks
 from .rounds import Round, Rounds, resource_name
-from .runs import Ownership, Run
+from .runs import Ownership, OwnershipRun
 
 RECONFIGURED_MS = 2_000
 """From the worker's line that it restarts tasks to the line that it stops each of them."""
@@ -27,7 +27,7 @@ RESTART_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    run: Run
+    run: OwnershipRun
     stopped: ConnectRecord | LogEvent | None
     """UNASSIGNED, or the line that its stop began; None where only a second RUNNING tells."""
     began: LogEvent | None = None
@@ -55,7 +55,7 @@ class Restart:
         return marks if self.began is None else [not_before(self.began, "the worker began to start it anew"), *marks]
 
 
-def restarts_by_lines(run: Run, lines: WorkerLines) -> list[Restart]:
+def restarts_by_lines(run: OwnershipRun, lines: WorkerLines) -> list[Restart]:
     """Each stop with a start after it while the run lasted, in order."""
     if run.worker.node is None:
         return []
@@ -89,7 +89,7 @@ def restarts_by_rounds(ownership: Ownership, rounds: Rounds, lines: WorkerLines)
     return found
 
 
-def _by_statuses(run: Run, rounds: Rounds) -> list[tuple[Round | None, Restart]]:
+def _by_statuses(run: OwnershipRun, rounds: Rounds) -> list[tuple[Round | None, Restart]]:
     """RUNNING once more on the same worker under a newer generation, ownership unchanged."""
     within = _rounds_of(run, rounds)
     found: list[tuple[Round | None, Restart]] = []
@@ -114,7 +114,7 @@ def _round_of(restart: Restart, rounds: Rounds) -> Round | None:
     return before[0] if before and before[0].at_ms >= at_ms - RESTART_MS else None
 
 
-def _rounds_of(run: Run, rounds: Rounds) -> Sequence[Round]:
+def _rounds_of(run: OwnershipRun, rounds: Rounds) -> Sequence[Round]:
     """Those after the one that gave it, while the run lasted."""
     return rounds.between(run.seen.index + 1, run.ended.index if run.ended is not None else 1 << 62)
 
@@ -135,7 +135,7 @@ def _is_for_config(restart: Restart, lines: WorkerLines) -> bool:
     return bool(reconfigured_lines(run, lines, at_ms - RECONFIGURED_MS, at_ms + 1))
 
 
-def reconfigured_lines(run: Run, lines: WorkerLines, after_ms: int, before_ms: int) -> Sequence[LogEvent]:
+def reconfigured_lines(run: OwnershipRun, lines: WorkerLines, after_ms: int, before_ms: int) -> Sequence[LogEvent]:
     """The worker's lines that it stops this task, to start it with its new configuration."""
     if run.worker.node is None:
         return []

@@ -22,7 +22,7 @@ LATE_STATUS_MS = 60_000
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Run:
+class OwnershipRun:
     resource: Resource
     worker: Worker
     """As it was in the first generation of the run that is known."""
@@ -37,9 +37,9 @@ class Run:
     """revoked, gone (the worker), stopped_to_join (eager), given_up (the worker let go by itself)."""
     statuses: list[ConnectRecord] = field(default_factory=list)
     """Its own, in the order they were written."""
-    resumes: Run | None = None
+    resumes: OwnershipRun | None = None
     """A zombie: the run of the same process which seemed to have ended when the group put its worker out."""
-    revived: Run | None = None
+    revived: OwnershipRun | None = None
     """The zombie's run that went on from this one."""
 
 
@@ -47,14 +47,14 @@ class Ownership:
     """The runs of every resource, in the order they began."""
 
     def __init__(self, rounds: Rounds, lines: WorkerLines) -> None:
-        self.runs: dict[Resource, list[Run]] = {}
+        self.runs: dict[Resource, list[OwnershipRun]] = {}
         self._lines = lines
-        self._open: dict[str, dict[Resource, Run]] = {}
+        self._open: dict[str, dict[Resource, OwnershipRun]] = {}
         """By member id."""
         self._workers: dict[str, Worker] = {}
         self._modes: dict[str, str] = {}
         """By member id: of the last generation it joined."""
-        self._doubles: dict[str, list[Run]] = {}
+        self._doubles: dict[str, list[OwnershipRun]] = {}
         """By member id: what it runs although the group has given it to others."""
         self.orphans: dict[int, list[Resource]] = {}
         """By index of the generation: resources known to have had an owner and without one after it."""
@@ -62,27 +62,27 @@ class Ownership:
             self._step(round_)
             held = {r for runs in self._open.values() for r in runs}
             self.orphans[round_.index] = [r for r in sorted(self.runs, key=order) if r not in held]
-        self._before: dict[Run, Run] = {}
-        self._after: dict[Run, Run] = {}
-        self._begun: dict[int, list[Run]] = {}
-        self._ended: dict[int, list[Run]] = {}
+        self._before: dict[OwnershipRun, OwnershipRun] = {}
+        self._after: dict[OwnershipRun, OwnershipRun] = {}
+        self._begun: dict[int, list[OwnershipRun]] = {}
+        self._ended: dict[int, list[OwnershipRun]] = {}
         self._index()
 
-    def before(self, run: Run) -> Run | None:
+    def before(self, run: OwnershipRun) -> OwnershipRun | None:
         """The run of the same resource that began before this one; it may not have ended when this one began."""
         return self._before.get(run)
 
-    def after(self, run: Run) -> Run | None:
+    def after(self, run: OwnershipRun) -> OwnershipRun | None:
         """The next run of the same resource."""
         return self._after.get(run)
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[OwnershipRun]:
         return [run for resource in sorted(self.runs, key=order) for run in self.runs[resource]]
 
-    def begun_in(self, round_: Round) -> list[Run]:
+    def begun_in(self, round_: Round) -> list[OwnershipRun]:
         return self._begun.get(round_.index, [])
 
-    def ended_in(self, round_: Round) -> list[Run]:
+    def ended_in(self, round_: Round) -> list[OwnershipRun]:
         return self._ended.get(round_.index, [])
 
     def _index(self) -> None:
@@ -153,7 +153,7 @@ class Ownership:
         for resource in [r for r in mine if worker.running is not None and r not in worker.running]:
             self._doubles.setdefault(worker.member_id, []).append(mine.pop(resource))
 
-    def _link_zombie(self, run: Run) -> None:
+    def _link_zombie(self, run: OwnershipRun) -> None:
         """Held without having been given: the same process as in a run that ended when the group missed its worker."""
         for earlier in reversed(self.runs[run.resource][:-1]):
             if earlier.worker.key == run.worker.key:
@@ -161,8 +161,8 @@ class Ownership:
                     earlier.revived, run.resumes = run, earlier
                 return
 
-    def _begin(self, resource: Resource, worker: Worker, begun: Round | None, seen: Round) -> Run:
-        run = Run(resource=resource, worker=worker, begun=begun, seen=seen, last=seen)
+    def _begin(self, resource: Resource, worker: Worker, begun: Round | None, seen: Round) -> OwnershipRun:
+        run = OwnershipRun(resource=resource, worker=worker, begun=begun, seen=seen, last=seen)
         self.runs.setdefault(resource, []).append(run)
         return run
 
@@ -190,7 +190,7 @@ class Ownership:
         return later not in (None, member_id) or self._lines.is_silent_after(worker.node, round_.at_ms)
 
 
-def _end(run: Run, round_: Round, how: str) -> None:
+def _end(run: OwnershipRun, round_: Round, how: str) -> None:
     run.ended, run.how = round_, how
 
 
@@ -202,7 +202,7 @@ def attach_statuses(ownership: Ownership, statuses: Iterable[ConnectRecord]) -> 
     knows (another cluster's, or from before the evidence) belong to none.
     """
     tombstones: dict[Resource, list[ConnectRecord]] = {}
-    of_worker: dict[tuple[Resource, str | None], list[Run]] = {}
+    of_worker: dict[tuple[Resource, str | None], list[OwnershipRun]] = {}
     for run in ownership.all():
         of_worker.setdefault((run.resource, run.worker.worker_id), []).append(run)
     for record in sorted(statuses, key=lambda r: (r.topic, r.partition, r.offset)):
@@ -220,8 +220,8 @@ def attach_statuses(ownership: Ownership, statuses: Iterable[ConnectRecord]) -> 
     return tombstones
 
 
-def _run_of(runs: Sequence[Run], status: ConnectStatus, at_ms: int) -> Run | None:
-    found: list[Run] = []
+def _run_of(runs: Sequence[OwnershipRun], status: ConnectStatus, at_ms: int) -> OwnershipRun | None:
+    found: list[OwnershipRun] = []
     if status.generation is not None and runs:
         # Numbers rise with time, except where the group was made anew: then there is more than one such place.
         incarnations = {runs[0].seen.attempt.incarnation, runs[-1].seen.attempt.incarnation}
@@ -235,22 +235,22 @@ def _run_of(runs: Sequence[Run], status: ConnectStatus, at_ms: int) -> Run | Non
     return min(found, key=lambda run: (_distance(run, at_ms), -run.seen.index), default=None)
 
 
-def _seen_number(run: Run) -> int:
+def _seen_number(run: OwnershipRun) -> int:
     return run.seen.number
 
 
-def _first_number(run: Run) -> int:
+def _first_number(run: OwnershipRun) -> int:
     return run.begun.number if run.begun is not None else -1
 
 
-def _alive(run: Run, at_ms: int) -> Run:
+def _alive(run: OwnershipRun, at_ms: int) -> OwnershipRun:
     """A process that was put out goes on writing the generation it knows."""
     if run.revived is not None and run.ended is not None and at_ms > run.ended.at_ms:
         return run.revived
     return run
 
 
-def _covers(run: Run, generation: int) -> bool:
+def _covers(run: OwnershipRun, generation: int) -> bool:
     first = _first_number(run)
     if run.resumes is not None:
         return False
@@ -259,7 +259,7 @@ def _covers(run: Run, generation: int) -> bool:
     return first <= generation
 
 
-def _distance(run: Run, at_ms: int) -> int:
+def _distance(run: OwnershipRun, at_ms: int) -> int:
     """0 inside the run."""
     first = run.begun.at_ms if run.begun is not None else 0
     last = run.ended.at_ms if run.ended is not None else at_ms

@@ -17,8 +17,8 @@ from .departures import ended_by
 from .existence import Existence
 from .marks import Sources, start_marks, stop_marks, unassigned_marks
 from .rounds import Resource, Round, order, resource_type
-from .runs import Ownership, Run
-from .stretches import Instant, Stretch, cut_overdue, settle
+from .runs import Ownership, OwnershipRun
+from .stretches import BoundedInstant, StateInterval, cut_overdue, settle
 from .worker_stretches import add_restarts, with_failures
 
 _ENDS = {
@@ -51,7 +51,7 @@ class TaskHistory:
             found += self._rows(resource, stretches)
         return found
 
-    def _rows(self, resource: Resource, stretches: Sequence[Stretch]) -> list[ConnectTask]:
+    def _rows(self, resource: Resource, stretches: Sequence[StateInterval]) -> list[ConnectTask]:
         rows: list[ConnectTask] = []
         taken: set[tuple[int, str]] = set()
         for stretch in sorted(stretches, key=lambda s: (s.start.at, s.end.at if s.end else 1 << 62)):
@@ -67,7 +67,7 @@ class TaskHistory:
             rows.append(row)
         return rows
 
-    def _row(self, resource: Resource, stretch: Stretch) -> ConnectTask:
+    def _row(self, resource: Resource, stretch: StateInterval) -> ConnectTask:
         start, run = stretch.start, stretch.run
         end = stretch.end.no_earlier_than(start.at) if stretch.end is not None else None
         return ConnectTask(
@@ -92,9 +92,9 @@ class TaskHistory:
             evidence=tuple(dict.fromkeys(ref for ref in stretch.evidence if ref is not None)),
         )
 
-    def _of(self, resource: Resource) -> list[Stretch]:
+    def _of(self, resource: Resource) -> list[StateInterval]:
         runs = self._ownership.runs[resource]
-        found: list[Stretch] = []
+        found: list[StateInterval] = []
         for at, run in enumerate(runs):
             within = self._within(run)
             found += within
@@ -103,13 +103,13 @@ class TaskHistory:
                 found += self._between(run, within[-1].end, following)
         return found
 
-    def _within(self, run: Run) -> list[Stretch]:
+    def _within(self, run: OwnershipRun) -> list[StateInterval]:
         """The states of one run, from its statuses; RUNNING throughout where there are none."""
         marks = start_marks(run, self._sources)
         start = settle(marks, run.seen.at_ms)
         number = run.begun.number if run.begun is not None else None
         refs = (run.seen.ref, *(m.ref for m in marks))
-        found = [Stretch(state="RUNNING", start=start, run=run, generation_id=number, evidence=refs)]
+        found = [StateInterval(state="RUNNING", start=start, run=run, generation_id=number, evidence=refs)]
         statuses = list(run.statuses)
         if run.ended is not None and statuses and statuses[-1].record.state == "UNASSIGNED":
             statuses.pop()  # the run's own end
@@ -137,7 +137,7 @@ class TaskHistory:
             has_more = record is not run.statuses[-1]
             current.end, current.ended_by = at, _ends(current.state, status.state, has_more=has_more)
             found.append(
-                Stretch(
+                StateInterval(
                     state=status.state,
                     start=at,
                     run=run,
@@ -157,7 +157,7 @@ class TaskHistory:
             last.evidence = (*last.evidence, *(m.ref for m in stops))
         return found if run.statuses else with_failures(found, run, self._sources.lines)
 
-    def _between(self, run: Run, end: Instant, following: Run | None) -> list[Stretch]:
+    def _between(self, run: OwnershipRun, end: BoundedInstant, following: OwnershipRun | None) -> list[StateInterval]:
         """What the resource was from the end of one run to the next, or to the end of evidence."""
         ended = run.ended
         assert ended is not None
@@ -167,11 +167,11 @@ class TaskHistory:
             return []
         until = following.seen.index if following is not None else 1 << 62
         if deleted is not None:
-            start, until = Instant.exactly(deleted.at_ms), deleted.index
+            start, until = BoundedInstant.exactly(deleted.at_ms), deleted.index
         how = ended_by(run, self._sources.departures)
         dead = run if how == "worker_lost" else None
         why = _WHY.get(how or "") if run.revived is None else "its worker was out of reach, and came back later"
-        first = Stretch(
+        first = StateInterval(
             state="LOST" if dead is not None else "UNASSIGNED",
             start=end,
             run=dead,
@@ -196,7 +196,9 @@ class TaskHistory:
             last_stretch.evidence = (*last_stretch.evidence, following.seen.ref)
         return cut_overdue(found)
 
-    def _after(self, round_: Round, found: list[Stretch], dead: Run | None, until: Instant | None) -> None:
+    def _after(
+        self, round_: Round, found: list[StateInterval], dead: OwnershipRun | None, until: BoundedInstant | None
+    ) -> None:
         """The resource has no owner after this generation: inside the announced delay it waits, else it is lost."""
         current = found[-1]
         at_ms = max(round_.at_ms, current.start.at)
@@ -214,11 +216,11 @@ class TaskHistory:
             current.due_ms = due_ms
             current.evidence = (*current.evidence, round_.ref)
             return
-        current.end, current.ended_by = Instant.exactly(at_ms), "noticed"
+        current.end, current.ended_by = BoundedInstant.exactly(at_ms), "noticed"
         found.append(
-            Stretch(
+            StateInterval(
                 state=state,
-                start=Instant.exactly(at_ms),
+                start=BoundedInstant.exactly(at_ms),
                 generation_id=round_.number,
                 expected=expected,
                 run=dead,
@@ -228,22 +230,22 @@ class TaskHistory:
             )
         )
 
-    def _deleted(self, run: Run) -> Round | None:
+    def _deleted(self, run: OwnershipRun) -> Round | None:
         return self._existence.deleted_in(run)
 
-    def _never_owned(self) -> dict[Resource, Stretch]:
+    def _never_owned(self) -> dict[Resource, StateInterval]:
         """Configured, and in no generation given to anybody."""
-        found: dict[Resource, Stretch] = {}
+        found: dict[Resource, StateInterval] = {}
         for round_ in self._sources.rounds.all:
             if round_.is_failed:
                 continue
             missing = set(self._existence.unassigned(round_)) - self._ownership.runs.keys()
             for resource in [r for r in found if r not in missing and found[r].end is None]:
-                found[resource].end, found[resource].ended_by = Instant.exactly(round_.at_ms), "deleted"
+                found[resource].end, found[resource].ended_by = BoundedInstant.exactly(round_.at_ms), "deleted"
             for resource in missing - found.keys():
-                found[resource] = Stretch(
+                found[resource] = StateInterval(
                     state="LOST",
-                    start=Instant.exactly(round_.at_ms),
+                    start=BoundedInstant.exactly(round_.at_ms),
                     generation_id=round_.number,
                     detail=f"configured, and generation {round_.number} gave it to nobody",
                     evidence=(round_.ref,),
@@ -251,7 +253,7 @@ class TaskHistory:
         return found
 
 
-def _stale(dead: Run | None) -> str | None:
+def _stale(dead: OwnershipRun | None) -> str | None:
     """What the status topic says of work whose worker is dead."""
     if dead is None or not dead.statuses:
         return None
@@ -263,9 +265,9 @@ def _joined(*parts: str | None) -> str | None:
     return "; ".join(part for part in parts if part) or None
 
 
-def _by_status(record: ConnectRecord, run: Run) -> Instant:
+def _by_status(record: ConnectRecord, run: OwnershipRun) -> BoundedInstant:
     lower = run.begun.at_ms if run.begun is not None else None
-    return Instant(lower, record.at_ms, record.at_ms + LINE_SLACK_MS)
+    return BoundedInstant(lower, record.at_ms, record.at_ms + LINE_SLACK_MS)
 
 
 def _ends(before: str, after: str, *, has_more: bool) -> str:
