@@ -26,7 +26,7 @@ _OBSERVER = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "isolation.level": "read_uncommitted",  # aborted commits are evidence, too
-    "auto.offset.reset": "error",  # what retention took is to be told, not jumped over
+    "auto.offset.reset": "error",  # what retention took is to be reported, not jumped over
     "enable.partition.eof": True,
     "allow.auto.create.topics": False,
     "queued.max.messages.kbytes": 16_384,

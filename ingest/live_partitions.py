@@ -1,6 +1,6 @@
 """Partitions of a running cluster as its brokers describe them now: replicas, leaders, in-sync replicas, throttles.
 
-The admin API of this client has no ListPartitionReassignments: which replicas are being added or removed is not told.
+The admin API of this client has no ListPartitionReassignments: which replicas are being added or removed is not shown.
 """
 
 from __future__ import annotations

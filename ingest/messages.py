@@ -16,7 +16,7 @@ from ingest.readings import Columns
 
 _TOLD = ROW_COLUMNS[:6]
 _NOT_TOLD: tuple[None, ...] = (None,) * (len(ROW_COLUMNS) - len(_TOLD))
-"""What is of the batch, a consumer is not told."""
+"""Columns of a batch: a consumer does not see them."""
 _TIMESTAMP_MS = itemgetter(1)
 
 

@@ -170,7 +170,7 @@ class LogTail:
             look.is_behind = file.position < look.signature[2] and not (is_quiet and file.is_refused)
 
     def _identify(self, node: str, head: bytes, *, is_settled: bool) -> Identity | None:
-        """Which file it is; None while that cannot be told."""
+        """The identity of the file; None while it is too short to have one."""
         known = [file.identity for (of_node, _), file in self._files.items() if of_node == node]
         identity = Identity.of(head, known)
         if len(head) >= ID_BYTES or identity in known:

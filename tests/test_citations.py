@@ -132,6 +132,6 @@ def test_every_span_of_time_in_the_domain_says_where_it_comes_from() -> None:
 
 def test_every_place_the_vocabulary_names_exists() -> None:
     text = (DOCS / "vocabulary.md").read_text()
-    named = {name for name in re.findall(r"`((?:domain|spark_jobs|ingest)(?:/[\w./]+)?)`", text)}
+    named = set(re.findall(r"`((?:domain|spark_jobs|ingest)(?:/[\w./]+)?)`", text))
     places_of = {name: ROOT / ("rebalance_audit" if name.startswith("domain") else ".") / name for name in named}
     assert [name for name, found in places_of.items() if not found.exists()] == []

@@ -3,7 +3,7 @@
     python librdkafka_consumer.py consumer.properties topic,topic truth.jsonl
 
 Commands on standard input: `close`, `stall MS`, `delay MS`, `revoke_delay MS`, `subscribe a,b`, `unsubscribe`; end of
-input closes too. librdkafka does not tell its generation, so that is missing from the events.
+input closes too. librdkafka does not show its generation, so that is missing from the events.
 With `lab.output.topic` it commits only in transactions, one a second, and aborts every third.
 """
 

@@ -90,7 +90,7 @@ class SourceLine:
 
 
 class LogKind(StrEnum):
-    """What a log line tells. The fields of each kind are listed in `log_lines`."""
+    """The kind of a log line. The fields of each kind are listed in `log_lines`."""
 
     PREPARING = "preparing"
     """`Preparing to rebalance group …`: generation_id (the old one), reason, client_reason."""
@@ -227,7 +227,7 @@ class LogKind(StrEnum):
     WORKER_TASK_STARTED = "worker_task_started"
     """Connect: connector, task; start() returned."""
     WORKER_TASK_STOPPING = "worker_task_stopping"
-    """Connect: connector, task; told to stop."""
+    """Connect: connector, task; asked to stop."""
     WORKER_TASK_STOPPED = "worker_task_stopped"
     """Connect: connector, task, is_graceful. Failure is an error line, success is logged at DEBUG only."""
     WORKER_TASK_FAILED = "worker_task_failed"
@@ -303,7 +303,7 @@ class CommitMark:
     last_at_ms: int
     commit_count: int
     topic_id: str | None = None
-    """As the commits tell it, from Kafka 4.1 on: KIP-848 records name topics by id alone."""
+    """As the commits have it, from Kafka 4.1 on: KIP-848 records name topics by id alone."""
 
     @property
     def first_ref(self) -> str:
@@ -343,7 +343,7 @@ class GroupEvidence:
     configs: tuple[ConnectRecord, ...] = ()
     """Connect groups: the config topic."""
     topic_names: tuple[tuple[str, str], ...] = ()
-    """(topic id, topic) as commits, metadata records or the brokers tell; KIP-848 records hold ids alone."""
+    """(topic id, topic) as commits, metadata records or the brokers have them; KIP-848 records hold ids alone."""
     is_continued: bool = False
     """Part of a longer history: its records begin with the latest of each key before it."""
 
@@ -425,7 +425,7 @@ class Movement:
     stop_marks: tuple[Mark, ...] = ()
     """Evidence of when the old owner let go; measure intersects it."""
     resume_marks: tuple[Mark, ...] = ()
-    """Evidence of when the new owner was told."""
+    """Evidence of when the new owner's assigned callback returned."""
     stopped_at_lower_ms: int | None = None
     stopped_at_upper_ms: int | None = None
     resumed_at_lower_ms: int | None = None

@@ -66,7 +66,7 @@ def _c(name: str, type_: str, doc: str, *, required: bool = False, values: tuple
 
 
 _CLUSTER = _c("cluster_id", "string", "Kafka's cluster id, or the name given at import.", required=True)
-_EVIDENCE = _c("evidence", "array<string>", "Evidence refs, the most telling first.", required=True)
+_EVIDENCE = _c("evidence", "array<string>", "Evidence refs, the strongest first.", required=True)
 _GROUP = _c("group_id", "string", "The group, as the client spelt it.", required=True)
 _REBALANCE_KEYS = (
     _CLUSTER,
@@ -92,7 +92,7 @@ BRONZE_RECORD = Table(
         _c("headers", "array<struct<key:string,value:binary>>", ""),
         _c("source", "string", "`live` (a consumer) or `segment` (a file).", required=True, values=("live", "segment")),
         _c("node", "string", "The node whose file it was read from; null for live records."),
-        _c("leader_epoch", "int", "Of the batch; segments, and live where the broker tells it."),
+        _c("leader_epoch", "int", "Of the batch; segments, and live where the broker says it."),
         _c("producer_id", "bigint", "Segments only."),
         _c("producer_epoch", "int", "Segments only."),
         _c("is_transactional", "boolean", "Segments only."),
@@ -145,7 +145,7 @@ BRONZE_SOURCE = Table(
 
 SILVER_GROUP_EVENT = Table(
     "silver.group_event",
-    "One record or log line that tells something about one group, with its bytes.",
+    "One record or log line about one group, with its bytes.",
     ("cluster_id", "ref"),
     (
         _CLUSTER,
@@ -184,7 +184,7 @@ SILVER_COMMIT_MARK = Table(
         _c("last_offset", "bigint", "Offset in __consumer_offsets of the last commit.", required=True),
         _c("last_at_ms", "bigint", "Its record timestamp.", required=True),
         _c("commit_count", "bigint", "", required=True),
-        _c("topic_id", "string", "The topic's id as the commits tell it (Kafka 4.1 and later)."),
+        _c("topic_id", "string", "The topic's id as the commits have it (Kafka 4.1 and later)."),
     ),
     (Law("first is not after last", "first_offset <= last_offset and commit_count >= 1"),),
 )
@@ -243,7 +243,7 @@ GOLD_REBALANCE = Table(
         _c("coordinator_broker_id", "int", "From log lines."),
         _c("member_count", "int", "Members after it."),
         _c("static_member_count", "int", "Of these, with a group.instance.id."),
-        _c("started_at_ms", "bigint", "`Preparing to rebalance`; null where no log tells it."),
+        _c("started_at_ms", "bigint", "`Preparing to rebalance`; null where no log shows it."),
         _c("started_lower_ms", "bigint", "It did not start before: the group's last record before, or null."),
         _c("started_tier", "string", "", values=TIERS),
         _c("joined_at_ms", "bigint", "End of the join phase: currentStateTimestamp or `Stabilized`."),
@@ -362,7 +362,7 @@ GOLD_MOVEMENT = Table(
         _c("is_avoidable", "boolean", "Null where it is not known."),
         _c("stopped_at_lower_ms", "bigint", "The old owner let go not before."),
         _c("stopped_at_upper_ms", "bigint", "… and not after."),
-        _c("resumed_at_lower_ms", "bigint", "The new owner was told not before."),
+        _c("resumed_at_lower_ms", "bigint", "The new owner's assigned callback returned not before."),
         _c("resumed_at_upper_ms", "bigint", "… and not after."),
         _c("pause_lower_ms", "bigint", "May be negative: an overlap."),
         _c("pause_estimate_ms", "bigint", ""),
@@ -449,7 +449,7 @@ GOLD_GROUP = Table(
         _c("team", "string", ""),
         _c("group_type", "string", "", required=True),
         _c("protocol_type", "string", ""),
-        _c("state", "string", "Stable, Empty, PreparingRebalance, … as last told.", required=True),
+        _c("state", "string", "Stable, Empty, PreparingRebalance, … as last seen.", required=True),
         _c("mode", "string", "", required=True),
         _c("assignor", "string", ""),
         _c("generation_id", "int", ""),
@@ -530,7 +530,7 @@ _MOVEMENT_FACTS = (
     *GOLD_MOVEMENT.columns,
     _c("first_commit_at_ms", "bigint", "First commit of the resource after it resumed."),
     _c("stop_marks", _MARKS, "Evidence of when the old owner let go."),
-    _c("resume_marks", _MARKS, "Evidence of when the new owner was told."),
+    _c("resume_marks", _MARKS, "Evidence of when the new owner's assigned callback returned."),
 )
 
 SILVER_REBALANCE = Table(
@@ -575,7 +575,7 @@ SILVER_CONTRADICTION = Table(
         _CLUSTER,
         _c("group_id", "string", "", required=True),
         _c("ref", "string", "The line or record that was not believed.", required=True),
-        _c("at_ms", "bigint", "When it says it was; null where no clock tells."),
+        _c("at_ms", "bigint", "When it says it was; null where no clock shows it."),
         _c("detail", "string", "Why, in one sentence.", required=True),
         _c("evidence", "array<string>", "", required=True),
     ),
@@ -622,7 +622,7 @@ GOLD_REASSIGNMENT = Table(
         _CLUSTER,
         _REASSIGNMENT_ID,
         *_PARTITION_KEYS,
-        _c("topic_id", "string", "Null where only logs tell."),
+        _c("topic_id", "string", "Null where there are only logs."),
         _c("original_replicas", "array<int>", "Before the first of a chain of requests; null if not in evidence."),
         _c("target_replicas", "array<int>", "In the asked order; null if not in evidence."),
         _c("adding_replicas", "array<int>", "As Kafka has them.", required=True),
@@ -638,7 +638,7 @@ GOLD_REASSIGNMENT = Table(
         _c("standstill_from_ms", "bigint", "When that began."),
         _c("leader_changes", "int", "While it ran.", required=True),
         _c("controller_changes", "int", "While it ran.", required=True),
-        _c("min_insync_replicas", "int", "Of the topic at its start; null where only logs tell."),
+        _c("min_insync_replicas", "int", "Of the topic at its start; null where there are only logs."),
         _c("under_min_isr_ms", "bigint", "How long fewer than that were in sync.", required=True),
         _c("under_replicated_ms", "bigint", "How long fewer were in sync than the smaller list has.", required=True),
         _c("without_leader_ms", "bigint", "", required=True),
@@ -676,11 +676,9 @@ GOLD_REASSIGNMENT_STEP = Table(
         _c("at_ms", "bigint", "Since when; null for a step 0 that is older than the evidence."),
         _c("phase", "string", "", required=True, values=REASSIGNMENT_STEP_PHASES),
         _c("replicas", "array<int>", "All, in Kafka's order: the first is preferred.", required=True),
-        _c("leader", "int", "Null: nobody leads it, or is_leader_known says that no line tells."),
-        _c(
-            "isr", "array<int>", "Sorted: it is a set. Empty where is_isr_known says that no line tells.", required=True
-        ),
-        _c("is_leader_known", "boolean", "False: logs alone were at hand, and do not tell.", required=True),
+        _c("leader", "int", "Null: nobody leads it, or is_leader_known says that no line shows it."),
+        _c("isr", "array<int>", "Sorted: it is a set. Empty where is_isr_known says no line shows it.", required=True),
+        _c("is_leader_known", "boolean", "False: logs alone were at hand, and do not show it.", required=True),
         _c("is_isr_known", "boolean", "The same of the in-sync replicas.", required=True),
         _c("leader_epoch", "int", ""),
         _c("partition_epoch", "int", "KRaft."),

@@ -81,7 +81,7 @@ def named_members(fields: Mapping[str, Any]) -> list[str]:
 
 
 def connect_topics(facts: ClusterFacts) -> dict[str, str]:
-    """The Connect group of each status and config topic, where it can be told.
+    """The Connect group of each status and config topic, where it can be found.
 
     A status topic goes to the group with most of its workers; a config topic, which names none, to the group whose
     connectors it names. Where that ties, or nothing matches, a cluster with one Connect group leaves no doubt.

@@ -62,7 +62,7 @@ def record_row(source: SourceRecord, event: GroupRecord | ConnectRecord) -> dict
 def line_row(source: SourceLine, event: LogEvent) -> dict[str, Any]:
     """The event as a row of silver.group_event; its time is local."""
     told = {"fields": dict(event.fields), "at_ms": event.at_ms, "coordinator_broker_id": event.coordinator_broker_id}
-    if event.could_be_forged:  # its neighbours in the file may have told, so it is kept
+    if event.could_be_forged:  # its neighbours in the file may have shown it, so it is kept
         told["could_be_forged"] = True
     return {
         "cluster_id": source.cluster_id, "group_id": event.group_id, "ref": source.ref, "source_kind": "log",
@@ -76,7 +76,7 @@ def _json(told: Mapping[str, Any]) -> str:
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
-    """The event of a row of silver.group_event: a record decoded again from its bytes, a line as its detail tells it.
+    """The event of a row of silver.group_event: a record decoded again from its bytes, a line as its detail holds it.
 
     Reading a line's text again would cost five times as much and say the same.
     """
@@ -157,7 +157,7 @@ def group_evidence(
 ) -> GroupEvidence:
     """All that is known about one group, from its own events and those routed to it, in any order.
 
-    `topic_names`: what other groups' commits and the metadata log tell, for records that name topics by id; a share
+    `topic_names`: what other groups' commits and the metadata log show, for records that name topics by id; a share
     group has no commits of its own.
     """
     marks = list(marks)
@@ -239,7 +239,7 @@ def gather(
     """Everything in one process. One cluster; records of a partition in offset order, lines of a file in byte order.
 
     `zones` are configured time zones by node. With `group_id` the result holds that group only; clocks and the
-    belonging of Connect topics are told from all groups.
+    belonging of Connect topics are found from all groups.
     """
     facts = ClusterFacts()
     named: dict[str, list[Event]] = defaultdict(list)

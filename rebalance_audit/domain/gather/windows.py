@@ -31,7 +31,7 @@ AROUND = 2_000
 
 Piece = GroupRecord | ConnectRecord | LogEvent | CommitMark
 Gather = Callable[[Sequence[Piece]], GroupEvidence]
-"""All that these pieces, in any order, tell about the group."""
+"""The group's evidence made of these pieces, which come in any order."""
 
 
 def reconstruct_in_windows(

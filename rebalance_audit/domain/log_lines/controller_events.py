@@ -9,7 +9,7 @@ from typing import Any
 
 
 class ControllerKind(StrEnum):
-    """What the line tells; fields below each kind. `topic` and `partition` are fields of the event itself."""
+    """The kind of a line; its fields stand below each kind. `topic` and `partition` are fields of the event itself."""
 
     ASSIGNMENT_UPDATING = "assignment_updating"
     """ZooKeeper, DEBUG, accepted: from_replicas, from_adding, from_removing, replicas, adding, removing."""
@@ -49,7 +49,7 @@ class ControllerKind(StrEnum):
     CONTROLLER_KNOWN = "controller_known"
     """KRaft: epoch, leader (None while there is none)."""
     BROKERS_CHANGED = "brokers_changed"
-    """added, deleted, bounced, live; some lines tell only one of them."""
+    """added, deleted, bounced, live; some lines have only one of them."""
     BROKER_FENCED = "broker_fenced"
     """KRaft: broker_id."""
     PARTITIONS_CHANGED_IN_BULK = "partitions_changed_in_bulk"
@@ -75,11 +75,11 @@ class ControllerKind(StrEnum):
     FETCHER_REMOVED = "fetcher_removed"
     """Broker: text of the set. No partition."""
     THROTTLE_CHANGED = "throttle_changed"
-    """entity, text; KRaft: entity, name, value (None: removed, `[hidden]`: not told)."""
+    """entity, text; KRaft: entity, name, value (None: removed, `[hidden]`: not shown)."""
     REASSIGNMENTS_ALTERED = "reassignments_altered"
     """KRaft: altered_count, asked_count. No partition: see the record."""
     ASSIGNMENT_REPLAYED = "assignment_replayed"
-    """KRaft: record (field -> value; absent where null), isr, from_isr, replicas, from_replicas, epochs where told."""
+    """KRaft: record (field -> value; absent where null), isr, from_isr, replicas, from_replicas, epochs where shown."""
     ALTER_PARTITION_DONE = "alter_partition_done"
     """KRaft: broker_id, is_completed, isr, from_isr, replicas, from_replicas. `is_completed` is None where the line
     cannot tell: 3.9 to 4.3 print "completed" while the reassignment goes on; the replica set tells, or a new leader."""

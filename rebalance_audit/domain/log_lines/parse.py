@@ -1,4 +1,4 @@
-"""From a log event's text to what it tells."""
+"""Reads a log event's text: of which kind it is, about which group, with which fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BRACKETED = re.compile(r"\[Group(?:Id)? [^\n]*?\][ \[]")
 
 
 def parse_line(source: SourceLine) -> LogEvent | None:
-    """What one log event tells about groups; None for an event of no interest. Never raises.
+    """Reads what one log event says about groups; None for an event of no interest. Never raises.
 
     `could_be_forged` is True if a client's own text may have made the event. One event alone shows this when
     - its message can be read in more than one way: free text in it holds the fixed words of a form; or
@@ -75,7 +75,7 @@ def _is_doubtful(event: LogEvent | None) -> bool:
 
 
 def _followed(lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, LogEvent | None, bool]]:
-    """Each line with what it tells, and whether it stands behind a torn head, the torn-off end included."""
+    """Each line with the event it is, and whether it stands behind a torn head, the torn-off end included."""
     torn_at: int | None = None
     file: tuple[str, str] | None = None
     for source in lines:
@@ -162,7 +162,7 @@ def _read_coordinator(head: LogHead, body: str, by_word: Rules, partition: int |
 
 
 def _disagree(readings: list[Reading]) -> bool:
-    """Whether they tell of different groups or members: forms that contain each other do not."""
+    """Whether they name different groups or members: forms that contain each other do not."""
     if len(readings) == 1:
         return False
     told = {(r.rule.kind, r.fields.get("group_id"), r.fields.get("member_id")) for r in readings}

@@ -260,7 +260,7 @@ _BARE_REASONS: tuple[tuple[Template, _Classify], ...] = (
     (template("Adding new member <member_id>"), _joined),  # to 2.2
     (template("Updating metadata for member <member_id>"), _rejoined(Cause.SUBSCRIPTION_CHANGED)),  # to 2.5
 )
-"""These end in the member's id: nothing but its UUID tells that the text ends there."""
+"""These end in the member's id: nothing but its UUID shows that the text ends there."""
 
 
 def _known(reason: str) -> tuple[_Fields, _Classify] | None:

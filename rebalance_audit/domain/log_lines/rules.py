@@ -1,4 +1,4 @@
-"""One rule per message form: a template, the kind of event it tells, and how its fields become values."""
+"""One rule per message form: a template, the kind of event it is, and how its fields become values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LineForm:
     template: Template
     kind: LogKind
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that the form itself tells."""
+    """Fields that the form itself shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

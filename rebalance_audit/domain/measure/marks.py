@@ -1,4 +1,4 @@
-"""What marks of one instant say together: the latest `not before`, the earliest `not after`, the best estimate."""
+"""Weighs the marks of one instant: the latest `not before`, the earliest `not after`, the best estimate."""
 
 from __future__ import annotations
 

@@ -21,18 +21,18 @@ _PAUSING = frozenset({"moved", "returned", "restarted"})
 
 
 class Instant(NamedTuple):
-    """When something happened, as far as its marks tell."""
+    """When something happened, as far as its marks show."""
 
     lower: int | None
     upper: int | None
     estimate: int | None
     tier: str | None
-    """Of the mark that tells it best, as the detail."""
+    """Of the best mark, as the detail."""
     detail: str
 
 
 class MovementNumbers(NamedTuple):
-    """The columns of a movement that its marks tell."""
+    """The columns of a movement that its marks give."""
 
     stopped_at_lower_ms: int | None = None
     stopped_at_upper_ms: int | None = None
@@ -48,7 +48,7 @@ class MovementNumbers(NamedTuple):
 
 
 class RebalanceNumbers(NamedTuple):
-    """The columns of a rebalance that its movements tell."""
+    """The columns of a rebalance that its movements give."""
 
     moved_count: int | None
     returned_count: int | None

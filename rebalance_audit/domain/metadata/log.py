@@ -145,7 +145,7 @@ def _stretch_at(stretches: Sequence[tuple[int, int]], offset: int) -> tuple[int,
 
 
 def named_topic(source: SourceRecord) -> tuple[str, str] | None:
-    """(topic id, topic) where the record gives a topic its name, told without the log around it: for a name it does not
+    """(topic id, topic) where the record gives a topic its name, read without the log around it: for a name it does not
     matter whether its transaction came to an end. Never raises."""
     if source.is_control or (source.value or b"")[:2] != TOPIC_FRAME:
         return None

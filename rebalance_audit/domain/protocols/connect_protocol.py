@@ -1,7 +1,7 @@
 """What Connect workers put into a classic group: worker state and assignment, versions 0 to 2.
 
 Source: ConnectProtocol.java, IncrementalCooperativeConnectProtocol.java; KIP-415, KIP-507. The version in a header does
-not tell the mode: up to Kafka 3.2 an assignment says 1 in a sessioned group too. The group's protocol name tells.
+not show the mode: up to Kafka 3.2 an assignment says 1 in a sessioned group too. The group's protocol name shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One reassignment while it is being told: states in, a Reassignment out. Knows nothing of records or log lines."""
+"""One reassignment while it is put together: states in, a Reassignment out. Knows nothing of records or log lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReassignmentAttempt:
         """Adding broker -> when it joined the ISR."""
         self.fetching: dict[int, int] = {}
         self.directories: dict[int, str] = {}
-        """Broker -> id of the log directory its replica lies in, where the controller was told."""
+        """Broker -> id of the log directory its replica lies in, where the controller knows it."""
         self.behind: dict[tuple[int, bool], int] = {}
         """(new broker, whether its leader's place is known) -> by how many records it was behind at the nearest."""
         self.leader_changes = self.controllers_at_start = 0

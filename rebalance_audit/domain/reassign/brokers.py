@@ -42,7 +42,7 @@ class Brokers:
         self.disks[broker] = now
 
     def lost_by(self, partition: str, broker: int, directory: str | None, since_ms: int, until_ms: int) -> str | None:
-        """What tells that its copy went with a disk: a line; or that the broker has not got the copy's directory any
+        """What shows that its copy went with a disk: a line; or that the broker has not got the copy's directory any
         more, or lost one before it could say where the copy lies."""
         by_line, by_record = self.lost_replicas.get((partition, broker)), self.disks_lost.get(broker)
         if by_line is not None and by_line[0] <= until_ms:

@@ -51,7 +51,7 @@ def reassignment_history(
 
 
 def _with_doubted_zones(history: ReassignmentHistory, lines: Sequence[PartitionLine]) -> ReassignmentHistory:
-    """Says of each reassignment whose times may be off by hours: no zone of the logs it was told from is known."""
+    """Marks each reassignment whose times may be off by hours: no zone of the logs it was made from is known."""
     nodes = {line.event.node for line in lines if not line.zone_is_known}
     if not nodes:
         return history

@@ -364,7 +364,7 @@ def kraft_history(
     around: Surroundings | None = None,
     reader: MetadataReader | None = None,
 ) -> ReassignmentHistory:
-    """The whole history that a metadata log tells; `around` is what logs add. `reader` afterwards holds what was
+    """The whole history that a metadata log shows; `around` is what logs add. `reader` afterwards holds what was
     refused."""
     reader = reader or MetadataReader()
     around = around or Surroundings(cluster_id)

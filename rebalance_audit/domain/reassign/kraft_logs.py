@@ -1,7 +1,7 @@
 """KRaft by its logs alone, where nobody can read the metadata log.
 
 `Replayed …` lines stand in the log of every controller, and again with the time of the replay when one starts: where a
-line of the controller that was active then, or of a broker, tells of the same change, those are not believed.
+line of the controller that was active then, or of a broker, shows the same change, those are not believed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _LogFold:
         self.elections: list[LeaderElection] = []
         self.late: set[Key] = set()
         self.unseen: set[Key] = set()
-        """Of whose in-sync replicas nothing is told."""
+        """Partitions of whose in-sync replicas nothing is shown."""
         self._brokers = brokers_by_node(lines)
         active = sorted(
             (line.at_ms, line.event.logged_by)
@@ -89,7 +89,7 @@ class _LogFold:
             story.sightings.append(seen)
 
     def _story(self, topic: str, partition: int, line: PartitionLine) -> Story | None:
-        """The life of the partition that a line tells of: a topic may be deleted, and made again with another id."""
+        """The life of the partition that a line is about: a topic may be deleted, and made again with another id."""
         stories = self.stories[topic, partition]
         record = line.fields.get("record")
         topic_id = line.fields.get("topic_id") if record is None else record.get("topicId")
@@ -103,7 +103,7 @@ class _LogFold:
         return stories[-1]
 
     def _is_live(self, line: PartitionLine) -> bool:
-        """Whether the controller that wrote it was the active one; where nothing tells, every line counts."""
+        """Whether the controller that wrote it was the active one; where nothing shows that, every line counts."""
         at = bisect_right(self._active_since, line.at_ms) - 1
         return at < 0 or self._active[at] == line.event.logged_by
 

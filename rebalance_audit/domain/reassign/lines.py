@@ -1,4 +1,4 @@
-"""Log lines as what reassignments are told with: `parse_controller_line`, and the few forms only this part needs."""
+"""The log lines that reassignments are made from: `parse_controller_line`, and the few forms only this part needs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class PartitionLine:
     NO_HEARTBEAT; and of ZooKeeper mode CREATED_WITH (replicas), up to 2.5 STATE_SENT (leader, leader_epoch, isr,
     version), up to 2.3 REQUEST_HANDLED (replicas), REPLICAS_STORED (replicas)."""
     zone_is_known: bool = True
-    """False: nothing tells the zone of its time, which was read as UTC."""
+    """False: nothing shows the zone of its time, which was read as UTC."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ class LogLines:
     lines: list[PartitionLine] = field(default_factory=list)
 
     def read(self, sources: Iterable[SourceLine]) -> LogLines:
-        for source in outside_torn_lines(sources):  # no record will confirm what is told here line by line
+        for source in outside_torn_lines(sources):  # no record will confirm these lines one by one
             self.lines.extend(line for line in self._parsed(source) if _could_be_printed(line.event))
         return self
 
@@ -174,7 +174,7 @@ class LogLines:
 
 
 def settled(lines: Iterable[PartitionLine], clocks: Mapping[str, NodeClock]) -> list[PartitionLine]:
-    """By time, as the nodes' clocks tell it. Given by node, file and byte; a node without a clock keeps its times."""
+    """By time, as the nodes' clocks have it. Given by node, file and byte; a node without a clock keeps its times."""
     found = []
     latest: dict[str, int] = {}
     for line in lines:
@@ -194,7 +194,7 @@ _Told = tuple[str, int | None, str | None, int | None, dict[str, Any]]
 
 
 def _created(message: str) -> Iterator[_Told]:
-    """With what each partition of new topics was created: one line tells of all."""
+    """With what each partition of new topics was created: one line names all."""
     if found := _CREATED.match(message):
         for topic, partition, later, first in _CREATED_WITH.findall(found[2]):
             yield CREATED_WITH, int(found[1]), topic, int(partition), {"replicas": _ids(later or first)}

@@ -50,7 +50,7 @@ class PartitionState:
     """None: nobody leads it, or it is not known who does."""
     is_leader_known: bool = True
     is_isr_known: bool = True
-    """False: no line told it yet, and `isr` is empty."""
+    """False: no line has shown it yet, and `isr` is empty."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     leader_epoch: int | None = None
@@ -208,16 +208,16 @@ class ReassignmentHistory:
     replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     """(topic, partition) -> its replicas now; where logs are the only source, of those they name."""
     states: Mapping[tuple[str, int], PartitionState] = field(default_factory=dict)
-    """The same with leader and in-sync replicas, where the metadata log tells."""
+    """The same with leader and in-sync replicas, where the metadata log shows them."""
     names_all_partitions: bool = False
-    """`replicas` holds every partition there is: the metadata log, or the brokers, told."""
+    """`replicas` holds every partition there is, by the metadata log or by the brokers."""
     topic_names: Mapping[str, str] = field(default_factory=dict)
     """Topic id -> name."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets [from, to) of the metadata log that no file at hand holds."""
     seen_until_ms: int | None = None
     unzoned_nodes: tuple[str, ...] = ()
-    """Whose logs it was told from although no zone of theirs is known."""
+    """Nodes whose logs it was made from although their zone is not known."""
 
     def spans(self) -> dict[tuple[str, int], list[tuple[int, int | None, str]]]:
         """(topic, partition) -> (from, to or None while it runs, reassignment id), of those whose times are known."""
@@ -237,7 +237,7 @@ def reassignment_row(reassignment: Reassignment) -> dict[str, Any]:
 
 
 def reassignment_of(row: Mapping[str, Any]) -> Reassignment:
-    """The reassignment a row of gold.reassignment tells of, without its steps."""
+    """The reassignment of a row of gold.reassignment, without its steps."""
     values = {name: row[name] for name in _OF_REASSIGNMENT}
     for name, value in values.items():
         if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What single lines of KRaft's logs say of a partition, put together into its states.
+"""Puts what single lines of KRaft's logs say of a partition together into its states.
 
-Every controller and every broker tells of the same change, each in part, and again when it restarts. What they share is
-the partition epoch; the first to tell of an epoch is nearest to when it was written.
+Every controller and every broker prints the same change, each in part, and again when it restarts. What they share is
+the partition epoch; the first line of an epoch is nearest to when it was written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sighting:
     at_ms: int
     ref: str
     epoch: int | None = None
-    """Partition epoch; assignment lines before 4.3 do not tell it."""
+    """Partition epoch; assignment lines before 4.3 do not show it."""
     replicas: tuple[int, ...] | None = None
     isr: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
@@ -46,7 +46,7 @@ class Sighting:
 
 
 def sighting(line: PartitionLine, *, is_live: bool) -> Sighting | None:
-    """Of a line about one partition; None if it does not tell its state."""
+    """Of a line about one partition; None if it does not show its state."""
     fields, epoch = line.fields, line.fields.get("partition_epoch")
     found = Sighting(at_ms=line.at_ms, ref=line.event.ref, epoch=epoch, leader_epoch=fields.get("leader_epoch"))
     match line.kind:
@@ -107,7 +107,7 @@ class Story:
 
     @property
     def tells_of_growth(self) -> bool:
-        """Whether anything beyond requests and ends is told: before 4.3 controllers alone do not."""
+        """Whether lines show anything beyond requests and ends: before 4.3 controllers alone do not."""
         return any(s.epoch for s in self.sightings)
 
     def states(self) -> Iterator[tuple[PartitionState, bool]]:
@@ -181,13 +181,13 @@ def _ids_in(record: Mapping[str, Any], name: str) -> tuple[int, ...] | None:
 
 
 def _before(seen: Sequence[Sighting]) -> PartitionState | None:
-    """The state before, where the line of a change tells it."""
+    """The state before, where the line of a change shows it."""
     replicas, isr = _first(s.replicas_before for s in seen), _first(s.isr_before for s in seen)
     return None if replicas is None or isr is None else PartitionState(replicas=replicas, isr=isr, leader=None)
 
 
 def _differs(before: PartitionState, seen: Sequence[Sighting]) -> bool:
-    """ISR changes of which no line was found: the next line tells what was before it."""
+    """ISR changes of which no line was found: the next line shows the state before it."""
     isr = _first(s.isr_before for s in seen)
     return isr is not None and set(isr) != set(before.isr)
 

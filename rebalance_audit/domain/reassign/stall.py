@@ -114,7 +114,7 @@ class Surroundings:
                 found.append(roll)
         return found
 
-    # What is told
+    # What is shown
 
     def ended(self, attempt: ReassignmentAttempt, *, controller_changes: int, is_final: bool = True) -> Reassignment:
         built = attempt.build(self.cluster_id, controller_changes=controller_changes, is_final=is_final)
@@ -162,7 +162,7 @@ class Surroundings:
         down = [(r, found) for r in awaited if (found := self.brokers.away_between(r, from_ms, to_ms)) is not None]
         if down:
             return Blocker("broker_down", tuple(r for r, _ in down), tuple(found[1] for _, found in down))
-        if not state.is_isr_known:  # who has joined, and who is behind, is not told
+        if not state.is_isr_known:  # who has joined, and who is behind, is not shown
             return Blocker("unknown")
         if not missing:
             return Blocker("old_replica_out_of_sync", awaited) if awaited else Blocker("unknown")

@@ -1,6 +1,6 @@
 """ZooKeeper mode: reassignments and elections from the logs of controllers and brokers, the only record there is.
 
-Times are those of the lines: a few milliseconds after the write they tell of. The controller's lines decide; leaders'
+Times are those of the lines: a few milliseconds after the write they show. The controller's lines decide; leaders'
 lines stand in where a controller's are missing.
 """
 
@@ -206,7 +206,7 @@ class _ZooKeeperFold:
         self.attempts.change(key, key[0], before, known.state(), line.at_ms, line.event.ref, attempt_id)
         started = self.attempts.open.get(key)
         if not is_origin_known and started is not None:
-            # Kafka's own lists tell which they were; those of 2.3, which are ours, do not.
+            # Kafka's own lists show which they were; those of 2.3, which are ours, do not.
             started.is_complete = False
             if known.asked is None:
                 started.detail = f"Its partition's creation is older than the logs: {WITHOUT_ORDER}"
@@ -242,7 +242,7 @@ class _ZooKeeperFold:
         running.take(known.state(), line.at_ms, line.event.ref, phase)
 
     def _learn(self, key: Key, known: Partition) -> None:
-        """Leader and ISR of a partition whose creation is older than the logs: from the next line that tells them."""
+        """Leader and ISR of a partition whose creation is older than the logs: from the next line that shows them."""
         if known.isr is not None:
             return
         for line in self._ahead[key]:

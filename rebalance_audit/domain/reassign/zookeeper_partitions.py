@@ -1,4 +1,4 @@
-"""What ZooKeeper mode's logs tell of a partition, and of the elections of its leaders."""
+"""A partition, and the elections of its leaders, by ZooKeeper mode's logs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ELECTION_MS = 10_000
 
 @dataclass(slots=True)
 class Partition:
-    """What is known of a partition so far; None: no line told it yet."""
+    """What is known of a partition so far; None: no line has shown it yet."""
 
     replicas: tuple[int, ...] | None = None
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     leader: int | None = None
-    """None: nobody leads it; or, where `is_leader_known` is False, no line told who does."""
+    """None: nobody leads it; or, where `is_leader_known` is False, no line shows who does."""
     is_leader_known: bool = False
     isr: tuple[int, ...] | None = None
     leader_epoch: int | None = None
@@ -71,7 +71,7 @@ class Elections:
     """Who led before an election that is under way and has changed it."""
 
     def is_under_way(self, key: Key, at_ms: int, led_before: int | None) -> bool:
-        """Whether a change of leader belongs to one: its own line, or its result, will tell."""
+        """Whether a change of leader belongs to one: its own line, or its result, will show it."""
         asked = self._asked.get(key)
         if asked is None or at_ms - asked[0] > _ELECTION_MS:
             return False
