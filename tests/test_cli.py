@@ -24,7 +24,7 @@ import pytest
 
 from rebalance_audit import __version__, cli
 from rebalance_audit.commands import options
-from rebalance_audit.commands.demo import cluster_name
+from rebalance_audit.commands.demo import COMPANY, RECORDED, cluster_name
 from rebalance_audit.commands.export import known_table, selection
 from rebalance_audit.commands.output import csv_cell, visible
 from rebalance_audit.commands.serve import start_app
@@ -681,11 +681,17 @@ def test_a_recorded_cluster_has_a_readable_name() -> None:
     assert cluster_name(EAGER) == "eager_join_leave_kill-4.3.0"
 
 
+def test_the_company_of_the_demo_is_recorded_and_shows_each_kind_of_trouble() -> None:
+    kinds = {place.partition("/")[2].partition("_")[0] for place in COMPANY.values()}
+    assert all((RECORDED / place / "origin.json").is_file() for place in COMPANY.values())
+    assert kinds >= {"storm", "eager", "poll", "rolling", "kip848", "connect", "reassign"}
+
+
 @pytest.mark.spark
 def test_the_demo_shows_every_recorded_cluster(tmp_path: Path) -> None:
-    """As `make demo` runs it, without the app at its end."""
+    """With `--all`, and without the app at its end."""
     done = subprocess.run(
-        [sys.executable, "-m", "rebalance_audit.cli", "demo", "--no-serve", "-w", str(tmp_path / "w")],
+        [sys.executable, "-m", "rebalance_audit.cli", "demo", "--all", "--no-serve", "-w", str(tmp_path / "w")],
         cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_COLOR": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

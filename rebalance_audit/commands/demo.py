@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,18 @@ from rebalance_audit.domain import tables
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORDED = CHECKOUT / "tests" / "golden"
+COMPANY = {
+    "webshop": "4.3.0/storm",
+    "orders": "4.3.0/eager_join_leave_kill",
+    "payments": "4.3.0/poll_timeout",
+    "warehouse": "4.3.0/rolling_deploy",
+    "clickstream": "4.3.0/kip848_join_leave",
+    "reporting": "4.3.0/connect_worker_lost",
+    "billing": "4.3.0/reassign_throttled",
+    "customers": "4.3.0/reassign_target_down",
+    "mainframe": "2.7.2/eager_join_leave_kill",
+}
+"""A company that never was: the name of each of its clusters, and the recorded evidence of a real one behind it."""
 LIVE_EVERY_S = 3.0
 _LAB_IS_UP = "Ctrl-C ends it all."
 
@@ -41,6 +53,9 @@ def demo(
     live: Annotated[bool, typer.Option("--live", help="Start a real cluster now, and watch its rebalances.")] = False,
     kafka: Annotated[str, typer.Option("--kafka", metavar="V", help="With --live: Kafka's version.")] = "4.3.0",
     port: Annotated[int, typer.Option("--port", metavar="P", help="Of the app; 0: any that is free.")] = 8501,
+    every: Annotated[
+        bool, typer.Option("--all", help="All recorded evidence, each under its own name; a few clusters by default.")
+    ] = False,
     no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the report.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -48,23 +63,29 @@ def demo(
     if live:
         _live(warehouse, kafka, port, quiet=quiet)
     else:
-        _recorded(warehouse, port, no_serve=no_serve, quiet=quiet)
+        clusters = recorded_clusters() if every else {n: RECORDED / place for n, place in COMPANY.items()}
+        _recorded(clusters, warehouse, port, no_serve=no_serve, quiet=quiet)
 
 
-def _recorded(warehouse: str | None, port: int, *, no_serve: bool, quiet: bool) -> None:
+def recorded_clusters() -> dict[str, Path]:
+    """Every capture of the checkout by the name its cluster gets."""
+    return {cluster_name(path.parent): path.parent for path in sorted(RECORDED.glob("*/*/meta.json"))}
+
+
+def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *, no_serve: bool, quiet: bool) -> None:
     from ingest.folders import open_folder
     from rebalance_audit.commands.report import print_report
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    captures = sorted(path.parent for path in RECORDED.glob("*/*/meta.json"))
-    if not captures:
+    if not clusters or not all((capture / "meta.json").is_file() for capture in clusters.values()):
         raise CommandError(f"There is no recorded evidence at {RECORDED}; run the demo in a checkout of the project.")
-    warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(captures))
+    warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(clusters))
+    if not no_serve:
+        note(f"The app will be at http://127.0.0.1:{port} in about a minute.", quiet=quiet or port == 0)
     started = time.monotonic()
-    for capture in captures:
-        note(f"{cluster_name(capture)}: {_description(capture)}", quiet=quiet)
-        folder = open_folder(capture, cluster_id=cluster_name(capture))
-        land_folder(folder, warehouse, quiet=quiet)
+    for name, capture in clusters.items():
+        note(f"{name}: {_description(capture)}", quiet=quiet)
+        land_folder(open_folder(capture, cluster_id=name), warehouse, quiet=quiet)
     opened = Warehouse.open(warehouse)
     outcome = run_stages(opened, quiet=quiet)
     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
@@ -75,16 +96,16 @@ def _recorded(warehouse: str | None, port: int, *, no_serve: bool, quiet: bool) 
 
 
 def cluster_name(capture: Path) -> str:
-    """The id a capture's cluster gets in the demo: `eager_join_leave_kill-4.3.0`."""
+    """The id a capture's cluster gets with `--all`: `eager_join_leave_kill-4.3.0`."""
     return f"{capture.name}-{capture.parent.name}"
 
 
-def _fingerprint(captures: Sequence[Path]) -> str:
+def _fingerprint(clusters: Mapping[str, Path]) -> str:
     """Another one for other captures, since the same cluster's name with other bytes would be a contradiction; and for
     other columns, since a checkout is updated while `.build` stays."""
     digest = hashlib.sha256("".join(table.ddl() for table in tables.BY_NAME.values()).encode())
-    for capture in captures:
-        digest.update(cluster_name(capture).encode() + (capture / "meta.json").read_bytes())
+    for name, capture in clusters.items():
+        digest.update(name.encode() + (capture / "meta.json").read_bytes())
     return digest.hexdigest()[:12]
 
 
