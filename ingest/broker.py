@@ -104,7 +104,7 @@ class LiveCluster:
         return self.sentence(topic, error) if error is not None else None
 
     def sentence(self, topic: str, error: KafkaError) -> str:
-        """What an error about one topic means for the operator."""
+        """Turns an error about one topic into a sentence for the operator."""
         if error.code() in _DENIED:
             return (
                 f"Topic {topic} on {self.address} may not be read by this user; allow DESCRIBE and READ on it "
@@ -121,7 +121,7 @@ class LiveCluster:
             raise self._refused(error) from error
 
     def take_errors(self) -> list[str]:
-        """What the client reported since the last call, each once."""
+        """The errors that the client reported since the last call, each once."""
         told = list(dict.fromkeys(self._text(error) for error in self._errors))
         self._errors.clear()
         return told
@@ -208,7 +208,7 @@ class BrokerReader:
         return all(live.is_at_end for live in self._live.values())
 
     def poll(self, wait_s: float) -> list[tuple[LivePartition, list[Message]]]:
-        """What arrived, per partition in offset order."""
+        """The records that arrived, per partition in offset order."""
         arrived = []
         for _, run in groupby(self._consumer.consume(CONSUME_RECORDS, wait_s), key=self._place_of):
             messages = list(run)

@@ -264,7 +264,7 @@ def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dic
 
 @dataclass(slots=True)
 class LiveEvidence:
-    """What a running cluster holds now, without a warehouse. `sources` fills up while `records` is iterated."""
+    """The content of a running cluster, without a warehouse. `sources` fills up while `records` is iterated."""
 
     settings: CollectSettings
     cluster: LiveCluster

@@ -1,4 +1,4 @@
-"""What an operator must act on, split by what to do; and what could not be read."""
+"""Errors an operator must act on, split by what to do; and parts of evidence that could not be read."""
 
 from __future__ import annotations
 

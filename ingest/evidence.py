@@ -30,7 +30,7 @@ FLUSH_BYTES = 32 << 20
 
 @dataclass(slots=True)
 class Evidence:
-    """What an evidence folder holds."""
+    """The content of an evidence folder."""
 
     folder: EvidenceFolder
     _readings: dict[str, SourceReading] = field(default_factory=dict)

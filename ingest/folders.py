@@ -1,4 +1,4 @@
-"""What lies where: an evidence folder, or a broker's own data and log folders read in place. Described in
+"""Finds the files of an evidence folder, or of a broker's own data and log folders read in place. Described in
 docs/evidence_folders.md."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EvidenceFolder:
     metadata: dict[str, Path] = field(default_factory=dict)
     """Node -> its folder of the metadata log."""
     unread: list[SourceReading] = field(default_factory=list)
-    """What was found and is not read at all, and why."""
+    """Files and folders that are not read at all, and why."""
 
     @property
     def total_bytes(self) -> int:

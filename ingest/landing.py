@@ -88,7 +88,7 @@ class Landing:
         kafka_version: str | None = None,
         log_time_zone: str | None = None,
     ) -> int:
-        """What was read. A problem is a row of its own under `<read_id>#<n>`, so that its grain stays one fact."""
+        """Lands readings of sources. A problem is a row of its own under `<read_id>#<n>`: the grain stays one fact."""
         rows: list[dict[str, Any]] = []
         for reading in readings:
             known = {

@@ -14,13 +14,13 @@ from rebalance_audit.domain.log_lines import starts_event
 
 ID_BYTES = 1024
 MAX_EVENT_BYTES = 1 << 20
-"""What follows of a longer event is left out and reported; stack traces are far below it."""
+"""The rest of a longer event is left out and reported; stack traces are far below it."""
 HEAD_SEARCH_LINES = 1000
 """A file that starts no event in so many lines is no log in a layout we know (a GC log, an access log)."""
 
 
 class LastEvent(Enum):
-    """What becomes of the last event of a file, which the next line may continue."""
+    """Decides on the last event of a file, which the next line may continue."""
 
     GIVEN = "given"
     """The file is finished."""
@@ -32,7 +32,7 @@ class LastEvent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which file it is, whatever its name: a hash of its first bytes of uncompressed text."""
+    """The identity of a file, whatever its name: a hash of its first bytes of uncompressed text."""
 
     file_id: str
     head_bytes: int

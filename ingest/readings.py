@@ -1,4 +1,4 @@
-"""What was read: runs of records, log events, and the books about each source."""
+"""Readings: runs of records, log events, and the books about each source."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LogText:
 
 @dataclass(slots=True, kw_only=True)
 class SourceReading:
-    """What one reading saw of one source. Becomes one row of bronze.source, and one more per problem."""
+    """One reading of one source, and what it saw. Becomes one row of bronze.source, and one more per problem."""
 
     source: str
     """`record:<topic>-<p>` or `log:<node>/<file>#<id>`."""

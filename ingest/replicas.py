@@ -163,7 +163,7 @@ def _agree(one: Row, other: Row) -> bool:
 
 
 def beyond_majority(replicas: Sequence[Replica]) -> Problem | None:
-    """What fewer than half of the replicas at hand hold; they may be copied at different times, or truncated."""
+    """A problem where fewer than half of the replicas at hand hold the last records: copied at another time, or truncated."""
     if len(replicas) < 2:
         return None
     ends = sorted((replica.end_offset for replica in replicas), reverse=True)

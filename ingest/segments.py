@@ -38,7 +38,7 @@ class Readable(Protocol):
 
 
 class _FileWindow:
-    """What is at hand of a stream: `buffer[at:]`, and `start`, where the buffer begins in it."""
+    """The part of a stream that is at hand: `buffer[at:]`, and `start`, where the buffer begins in it."""
 
     def __init__(self, file: Readable) -> None:
         self.file, self.buffer, self.at, self.start = file, b"", 0, 0

@@ -55,7 +55,7 @@ class _FollowedLog:
 
 @dataclass(slots=True)
 class _Look:
-    """What a path looked like at the last poll."""
+    """A path as it was at the last poll."""
 
     signature: tuple[int, int, int, int]
     first_at_ms: int
@@ -88,7 +88,7 @@ class LogTail:
         return {"files": [file.to_json() for _, file in sorted(self._files.items())]}
 
     def poll(self, now_ms: int) -> Iterator[tuple[SourceReading, list[LogText]]]:
-        """What is new, in pieces of bounded size."""
+        """Reads what is new, in pieces of bounded size."""
         there: set[tuple[str, str]] = set()
         for node, path in self._candidates():
             yield from self._look(node, path, now_ms, there)

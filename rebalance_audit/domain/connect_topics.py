@@ -79,7 +79,7 @@ class ConnectConfig:
 
 
 def internal_topic_kind(keys: Sequence[bytes]) -> TopicKind | None:
-    """Which of Connect's topics has keys like these; None unless most of them agree and none says otherwise."""
+    """The one of Connect's topics that has keys like these; None unless most of them agree and none says otherwise."""
     kinds = [kind for kind in map(key_kind, keys) if kind is not None]
     if not kinds or len(set(kinds)) > 1 or 2 * len(kinds) <= len(keys):
         return None
@@ -87,7 +87,7 @@ def internal_topic_kind(keys: Sequence[bytes]) -> TopicKind | None:
 
 
 def key_kind(key: bytes | None) -> TopicKind | None:
-    """Which of Connect's topics has a key like this."""
+    """The one of Connect's topics that has a key like this."""
     if key is None:
         return None
     if key.startswith(tuple(prefix.encode() for prefix, _ in _STATUS_PREFIXES)):

@@ -138,7 +138,7 @@ def source_kind(record: SourceRecord) -> str:
 
 
 def detail(decoded: Decoded) -> dict[str, Any]:
-    """What was decoded, as JSON for readers. Bytes of members are decoded where their protocol is known; bytes
+    """The decoded content as JSON for readers. Bytes of members are decoded where their protocol is known; bytes
     that are not, and could not be, are base64."""
     if isinstance(decoded, GroupRecord):
         return _group_detail(decoded.record)

@@ -26,7 +26,7 @@ def quick(kind: type[T]) -> type[T]:
 
 
 def maker(kind: Callable[P, T]) -> Callable[P, T]:
-    """What makes such things in half of the time that calling their class takes, which hands its keywords on in a dict:
+    """A function that makes such things in half of the time their class takes, which hands its keywords on in a dict:
     for those of which a rebalance has many."""
     parameters, body, known = _filling(kind)
     made: Callable[P, T] = _written("made", parameters, ["self = _new(_twin)", *body, "return self"], known)

@@ -259,7 +259,7 @@ class LogKind(StrEnum):
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvent:
-    """What one log line of a known kind says."""
+    """One log line of a known kind, read."""
 
     kind: LogKind
     ref: str

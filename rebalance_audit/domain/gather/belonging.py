@@ -1,4 +1,4 @@
-"""Which evidence without a group's name belongs to which groups: Connect's topics, workers' logs, other lines."""
+"""Finds the groups of evidence that names none: Connect's topics, workers' logs, other lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rebalance_audit.domain.wire import DecodeError
 
 @dataclass(slots=True)
 class ClusterFacts:
-    """What ties evidence that names no group to groups. One cluster."""
+    """The names by which evidence without a group finds its groups. One cluster."""
 
     offsets_partitions: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Groups with records in a partition of __consumer_offsets."""

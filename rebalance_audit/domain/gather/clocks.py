@@ -1,4 +1,4 @@
-"""What a node's log times are worth: local times without a zone, made into instants.
+"""Makes a node's log times, which are local and without a zone, into instants.
 
 Kafka prints the JVM's local time and no zone. The zone is configured, or inferred from lines that belong to records
 (whose times are UTC), or assumed to be UTC; every result says which.

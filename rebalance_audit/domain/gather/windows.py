@@ -114,7 +114,7 @@ def _identity(row: Rebalance) -> Hashable:
 
 
 class _Numbers:
-    """Which numbers the windows before have used: a group that was deleted begins again at 1, with ids of its own."""
+    """Numbers that the windows before have used: a group that was deleted begins again at 1, with ids of its own."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int]] = []

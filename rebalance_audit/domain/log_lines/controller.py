@@ -1,4 +1,4 @@
-"""What controllers and brokers log about reassignments and leaders: ZooKeeper mode (to 3.9), brokers, KRaft.
+"""Lines of controllers and brokers about reassignments and leaders: ZooKeeper mode (to 3.9), brokers, KRaft.
 
 Text is the only source in ZooKeeper mode; in KRaft the metadata records are better: a line `Replayed …` stands in the
 log of every controller, with the time of its replay. Forms: docs/log_lines.md.
@@ -52,7 +52,7 @@ def _rules(*tables: Forms) -> Mapping[str, tuple[_ControllerForm, ...]]:
 
 
 def _first_word(message: str) -> str:
-    """What forms are found by; all that begin with a number share one place."""
+    """The key of forms; all that begin with a number share one."""
     return "#" if message[:1] == "<" or message[:1].isdigit() else message[:80].split(" ", 1)[0]
 
 
@@ -68,7 +68,7 @@ _MAX_RECORD = 65_536
 
 
 def parse_controller_line(source: SourceLine) -> ControllerEvent | None:
-    """What a line of controller.log, state-change.log or server.log says about partitions; None for any other.
+    """Reads a line of controller.log, state-change.log or server.log about partitions; None for any other.
 
     Never raises. The same change stands in several logs: on every KRaft controller, and again when one restarts.
     """

@@ -91,7 +91,7 @@ class ControllerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerEvent:
-    """What one line says about partitions, brokers or controllers."""
+    """One line about partitions, brokers or controllers, read."""
 
     kind: ControllerKind
     ref: str

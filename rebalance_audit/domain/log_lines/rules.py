@@ -106,7 +106,7 @@ def default_offsets_partition(group_id: str) -> int:
 
 
 def first_word(message: str) -> str:
-    """What rules are found by: up to the first blank or equals sign."""
+    """The key of forms: the text up to the first blank or equals sign."""
     word = message[:80].split(" ", 1)[0]
     return word.split("=", 1)[0]
 

@@ -62,7 +62,7 @@ class NoOpRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTransactionRecord:
-    """What follows becomes effective at its end, or never (KIP-868, Kafka 3.6)."""
+    """The records behind it become effective at its end, or never (KIP-868, Kafka 3.6)."""
 
     name: str | None = None
     unknown_tags: UnknownTags = ()

@@ -39,7 +39,7 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChangeRecord:
-    """What changes in a partition; None is "as it was". Source: PartitionChangeRecord.json.
+    """A change of a partition; None is "as it was". Source: PartitionChangeRecord.json.
 
     It carries no epochs: each one adds 1 to the partition epoch, each with a leader, the same one too, to the leader's.
     """
@@ -134,7 +134,7 @@ def read_partition_change(reader: Reader, version: int) -> PartitionChangeRecord
 
 _CACHED = 20_000
 _CHANGES: dict[tuple[int, bytes], tuple[Any, ...]] = {}
-"""What changes is the same for thousands of partitions (a broker went, or came back): read once, by its bytes."""
+"""One change is often that of thousands of partitions (a broker went, or came back): read once, by its bytes."""
 
 
 def _read_changes(reader: Reader, version: int) -> tuple[Any, ...]:

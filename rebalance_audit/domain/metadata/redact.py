@@ -1,4 +1,4 @@
-"""What of a metadata record may be stored. Called by ingest before anything is kept."""
+"""Cuts from a metadata record all that must not be stored. Ingest calls it before anything is kept."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class SourceMetadata(SourceRecord):
     """
 
     node: str
-    """Whose copy of the log it was read from."""
+    """The node whose copy of the log it was read from."""
     epoch: int | None = None
     """Of the quorum: a later one begins with another active controller."""
     snapshot: tuple[int, int] | None = None

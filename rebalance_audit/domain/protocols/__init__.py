@@ -1,4 +1,4 @@
-"""What members put into classic groups: bytes the broker never looks into.
+"""The bytes that members put into classic groups, and that the broker never looks into.
 
 The group's `protocol_type` says which module reads them, then its elected `protocol` says what the user data are.
 Anything may be malformed; decode member by member and keep the bytes.

@@ -1,4 +1,4 @@
-"""What Connect workers put into a classic group: worker state and assignment, versions 0 to 2.
+"""Worker state and assignment of Connect workers in a classic group, versions 0 to 2.
 
 Source: ConnectProtocol.java, IncrementalCooperativeConnectProtocol.java; KIP-415, KIP-507. The version in a header does
 not show the mode: up to Kafka 3.2 an assignment says 1 in a sessioned group too. The group's protocol name shows it.

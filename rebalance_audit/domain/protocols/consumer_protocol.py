@@ -1,4 +1,4 @@
-"""What consumers put into a classic group: subscription and assignment of `protocol_type` "consumer", versions 0 to 3.
+"""Subscription and assignment of consumers in a classic group (`protocol_type` "consumer"), versions 0 to 3.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json; KIP-429, KIP-792, KIP-881. Versions only
 append: a version we do not know is read as the newest we know, as Kafka's own consumer does, and its rest kept.
@@ -23,7 +23,7 @@ class ConsumerSubscription:
     topics: tuple[str, ...]
     user_data: bytes | None
     owned_partitions: tuple[TopicPartition, ...]
-    """What the member held when it joined; since version 1. Always empty under an eager assignor."""
+    """The partitions the member held when it joined; since version 1. Always empty under an eager assignor."""
     generation_id: int | None
     """In which it held them; since version 2; None when negative, as Kafka's own consumer takes it."""
     rack_id: str | None

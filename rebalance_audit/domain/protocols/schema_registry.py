@@ -1,4 +1,4 @@
-"""What Confluent Schema Registry instances put into their group (`protocol_type` "sr"): JSON with few fields.
+"""Metadata and assignment of Confluent Schema Registry (`protocol_type` "sr"): JSON with few fields.
 
 Source: SchemaRegistryIdentity.java, SchemaRegistryProtocol.java of confluentinc/schema-registry. Absent fields are left
 out by the writer, so every field may be missing.

@@ -19,8 +19,8 @@ from rebalance_audit.domain.reassign.model import LeaderElection
 OFFSETS_TOPIC = "__consumer_offsets"
 COORDINATOR_MOVED, PARTITION_LED_BY_ANOTHER = "coordinator_moved", "partition_led_by_another"
 FOLLOWS_WITHIN_MS = 60_000
-"""What begins later has another reason: a session times out after 45 s by default, a member that lost its coordinator
-asks for the new one at its next heartbeat."""
+"""A rebalance that begins later has another reason: a session times out after 45 s by default
+(docs/measured.md#defaults-of-kafka), a member that lost its coordinator asks for the new one at its next heartbeat."""
 EARLY_MS = 1_000
 """The record of an election is as old as its batch, a log line as its own clock: so far apart they are one moment
 (docs/measured.md#reassignments)."""
@@ -28,7 +28,7 @@ EARLY_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalanced:
-    """What of a rebalance matters here."""
+    """The columns of a rebalance that matter here."""
 
     group_id: str
     rebalance_id: str

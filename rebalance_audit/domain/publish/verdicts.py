@@ -1,4 +1,4 @@
-"""Which verdict of each data-quality check is the one that stands."""
+"""Finds the verdict of each data-quality check that stands."""
 
 from __future__ import annotations
 

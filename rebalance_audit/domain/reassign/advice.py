@@ -1,4 +1,4 @@
-"""What holds a reassignment up, and what an operator would type about it. Nothing is ever run by us."""
+"""Says what holds a reassignment up, and what an operator would type about it. Nothing is ever run by us."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def blocked(r: Reassignment) -> str:
-    """What holds it up, or did in its longest standstill, as a clause."""
+    """The reason it stands still, or did in its longest standstill, as a clause."""
     ids = ", ".join(str(b) for b in r.blocked_replicas)
     is_one, is_over = len(r.blocked_replicas) == 1, r.outcome != "open"
     brokers = f"broker {ids}" if is_one else f"brokers {ids}"
@@ -42,7 +42,7 @@ def blocked(r: Reassignment) -> str:
 
 
 def next_steps(r: Reassignment) -> list[str]:
-    """What to do, the first thing first; empty when there is nothing to do."""
+    """Steps to take, the first thing first; empty when there is nothing to do."""
     if r.outcome != "open":
         return []
     brokers = ",".join(str(b) for b in r.blocked_replicas)

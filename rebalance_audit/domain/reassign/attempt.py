@@ -58,7 +58,7 @@ class ReassignmentAttempt:
         self.standstill_ms: int | None = None
         self.standstill_from_ms: int | None = None
         self.stood_by: str | None = None
-        """What blocked it in its longest standstill."""
+        """The reason of its longest standstill."""
         self.stood_replicas: tuple[int, ...] = ()
         if before is not None:
             self._step(before, before.at_ms, "before", before.ref)

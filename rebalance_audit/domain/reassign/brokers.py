@@ -1,4 +1,4 @@
-"""Which brokers and controllers were there, when; which throttles were set, when."""
+"""Brokers, controllers and throttles over time: who was there when, and what was set when."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Brokers:
         self.disks[broker] = now
 
     def lost_by(self, partition: str, broker: int, directory: str | None, since_ms: int, until_ms: int) -> str | None:
-        """What shows that its copy went with a disk: a line; or that the broker has not got the copy's directory any
+        """The evidence that its copy went with a disk: a line; or that the broker has not got the copy's directory any
         more, or lost one before it could say where the copy lies."""
         by_line, by_record = self.lost_replicas.get((partition, broker)), self.disks_lost.get(broker)
         if by_line is not None and by_line[0] <= until_ms:

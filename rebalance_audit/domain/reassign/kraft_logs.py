@@ -31,7 +31,7 @@ def kraft_logs_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall
 
 
 def refused_requests(lines: Sequence[PartitionLine], cluster_id: str) -> tuple[Reassignment, ...]:
-    """What a metadata log does not hold. `lines` in order of time."""
+    """Reads from lines what a metadata log does not hold. `lines` in order of time."""
     fold = _LogFold(Surroundings(cluster_id), lines)
     for line in lines:
         if line.kind == K.REASSIGNMENT_REFUSED:

@@ -275,7 +275,7 @@ def _ids(text: str) -> tuple[int, ...]:
 
 
 def surroundings_in(lines: Sequence[PartitionLine], cluster_id: str, stall_limit_ms: int) -> Surroundings:
-    """What logs say of copies, disks and controllers; lines in order of time."""
+    """Copies, disks and controllers by the logs; lines in order of time."""
     around = Surroundings(cluster_id, stall_limit_ms, rolls=_rolls_in(lines), without_controller=_outages_in(lines))
     for line in lines:
         if line.kind == DISK_LOST and line.event.logged_by is not None:
@@ -284,7 +284,7 @@ def surroundings_in(lines: Sequence[PartitionLine], cluster_id: str, stall_limit
 
 
 def brokers_by_node(lines: Iterable[PartitionLine]) -> dict[str, int]:
-    """Which broker's logs a node's are, where its lines say so."""
+    """The broker whose logs a node has, where its lines say so."""
     told = ((line.event.node, line.event.logged_by) for line in lines if line.kind in _BY_BROKERS)
     return {node: broker for node, broker in told if broker is not None}
 

@@ -13,7 +13,7 @@ PLAN_STATUSES = (
     "done", "moving", "stalled", "replaced", "cancelled", "refused", "deleted", "never_asked", "unknown",
 )  # fmt: skip
 ASK_AGAIN = ("cancelled", "refused", "never_asked", "unknown")
-"""What an operator who still wants the plan asks for once more. What was replaced somebody decided otherwise about."""
+"""Lines to ask for once more if the plan is still wanted. About one that was replaced somebody decided otherwise."""
 _MOST_PARTITIONS = 1_000_000
 _REMEDY = "give the file kafka-reassign-partitions was given."
 _PROPOSED = "Proposed partition reassignment configuration"
@@ -40,7 +40,7 @@ class ReassignmentPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanVerdict:
-    """What became of one line of a plan."""
+    """One line of a plan, and what became of it."""
 
     topic: str
     partition: int

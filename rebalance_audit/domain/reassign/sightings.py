@@ -26,7 +26,7 @@ _DELETED_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """What one line says; None: nothing."""
+    """The state of a partition by one line; None: the line does not say."""
 
     at_ms: int
     ref: str

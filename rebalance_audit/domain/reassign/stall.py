@@ -26,7 +26,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRule:
-    """Whom the controller waits for, which differs by release. Where that is not known, the strictest is taken."""
+    """The replicas that the controller waits for. It differs by release; where that is not known, the strictest is taken."""
 
     level: int | None = None
     """Greatest metadata.version that a node of the cluster supports: how new its software is."""
@@ -58,7 +58,7 @@ class Roll:
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a reassignment depends on, and so what may keep it from going on."""
+    """All that a reassignment depends on, and that may keep it from going on."""
 
     cluster_id: str
     stall_limit_ms: int = STALL_LIMIT_MS
@@ -146,7 +146,7 @@ class Surroundings:
         )
 
     def blocker(self, attempt: ReassignmentAttempt, from_ms: int, to_ms: int) -> Blocker:
-        """What kept it from going on between the two instants, the surest reason first."""
+        """The reasons it did not go on between the two instants, the surest first."""
         state = attempt.state
         if state is None:
             return Blocker("unknown")

@@ -1,4 +1,4 @@
-"""What a change of one partition's state means for its reassignments; the same for records and for log lines."""
+"""From states of one partition to its reassignments; the same for records and for log lines."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Attempts:
         yield from ended
 
     def _target(self, before: PartitionState, after: PartitionState) -> tuple[int, ...]:
-        """What a request asked for. KRaft writes its list of replicas and, sorted behind it, those that must go; but
+        """The target of a request. KRaft writes its list of replicas and, sorted behind it, those that must go; but
         where none must go, the list of the request before is left as it was."""
         is_leftover = (
             not self.lists_are_exact

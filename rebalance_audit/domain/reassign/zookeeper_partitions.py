@@ -20,7 +20,7 @@ _ELECTION_MS = 10_000
 
 @dataclass(slots=True)
 class Partition:
-    """What is known of a partition so far; None: no line has shown it yet."""
+    """A partition as far as it is known; None: no line has shown it yet."""
 
     replicas: tuple[int, ...] | None = None
     adding: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""What reconstruct gives back."""
+"""The result of `reconstruct`: rebalances, task intervals, and evidence that was not believed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class MemberMetadata:
     session_timeout: int
     """Milliseconds."""
     subscription: bytes
-    """What the member offered under the elected protocol, and only that."""
+    """The member's metadata for the elected protocol, and only that."""
     assignment: bytes
     """Length 0: the leader gave this member nothing at all."""
     unknown_tags: UnknownTags = ()

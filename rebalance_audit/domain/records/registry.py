@@ -293,7 +293,7 @@ def decode_record(key: bytes | None, value: bytes | None, *, layout: str | None 
 
 
 def _read_value(reader: Reader, layouts: tuple[Layout, ...]) -> tuple[RecordValue, str | None]:
-    """What follows the version, where the reader is."""
+    """The bytes behind the version, where the reader is."""
     start = reader.at
     furthest: DecodeError | None = None
     for candidate in layouts:

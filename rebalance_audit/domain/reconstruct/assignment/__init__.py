@@ -1,4 +1,4 @@
-"""What assignors hand out: eager ones, the least that has to move, Streams tasks in user data.
+"""Assignors: which are eager, the least that has to move, Streams tasks in user data.
 
 Nothing here knows a group's history.
 """

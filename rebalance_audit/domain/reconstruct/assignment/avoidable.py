@@ -1,4 +1,4 @@
-"""Which movements a balanced assignment could have spared: the least that has to move, by each assignor's own balance.
+"""Finds movements that a balanced assignment could have spared: more than must move by the assignor's own balance.
 
 range balances each topic by itself, the others the total. Balanced means that no two members differ by more than one.
 Among all balanced assignments those that let members keep most are the measure; what moved beyond that was avoidable.
@@ -49,7 +49,7 @@ def _is_known(assignor: str | None, members: Iterable[Member]) -> bool:
 def _units(
     assignor: str, owner_after: Mapping[str, str], members: Iterable[Member]
 ) -> list[tuple[list[str], list[str]]]:
-    """What is balanced by itself: (resources, members that may have them)."""
+    """Parts that are balanced by themselves: (resources, members that may have them)."""
     if assignor not in PER_TOPIC:
         return [(sorted(owner_after), [m.member_id for m in members])]
     by_topic: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What Kafka Streams hands out over the classic protocol: tasks, told in the user data beside the partitions they read.
+"""Tasks of Kafka Streams over the classic protocol: the user data names them beside the partitions they read.
 
 Active tasks are what stops and moves; standby and warm-up copies follow behind and stand nobody still.
 Source: StreamsPartitionAssignor.java; docs/kafka_writes.md#streams-over-the-classic-protocol.
@@ -22,7 +22,7 @@ PROBE_EARLY_MS = 1_000
 
 
 def tasks_of(member: MemberMetadata) -> dict[Resource, str]:
-    """Which active task reads each partition the member is assigned; empty where the bytes do not say."""
+    """The active task that reads each partition of the member; empty where the bytes do not say."""
     info = _assignment_info(member)
     if info is None:
         return {}
@@ -40,7 +40,7 @@ def standby_tasks_of(member: MemberMetadata) -> tuple[str, ...] | None:
 
 
 def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -> list[Trigger]:
-    """What the assignments of the generation before had planned: a follow-up at once, or a probing rebalance."""
+    """The plan in the assignments of the generation before: a follow-up at once, or a probing rebalance."""
     plans = [(m, info.next_rebalance_at_ms) for m in before if (info := _assignment_info(m)) is not None]
     at_once = tuple(sorted(m.member_id for m, at_ms in plans if at_ms == 0))
     if at_once:

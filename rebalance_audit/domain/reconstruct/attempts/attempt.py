@@ -67,7 +67,7 @@ class Attempt:
     missing_to: int | None = None
     """The last number of a run of missing ones told by this row."""
     use: int = 0
-    """Which use of the number this is; 0 for the one that counted."""
+    """Counts the uses of the number; 0 for the one that counted."""
     _member_ids: frozenset[str] | None = field(default=None, init=False, repr=False)
 
     @property

@@ -1,4 +1,4 @@
-"""What every rebalance of a classic group has, whatever it hands out: number, outcome, times, leader, evidence."""
+"""The columns that every rebalance of a classic group has: number, outcome, times, leader, evidence."""
 
 from __future__ import annotations
 

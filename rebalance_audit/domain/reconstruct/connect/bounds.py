@@ -7,7 +7,7 @@ from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, 
 from .rounds import Round
 
 Source = ConnectRecord | LogEvent | Round
-"""What a mark rests on: a status, a line, or a generation."""
+"""The evidence of a mark: a status, a line, or a generation."""
 
 
 def not_before(source: Source, detail: str, at_ms: int | None = None, *, tier: str | None = None) -> Mark:

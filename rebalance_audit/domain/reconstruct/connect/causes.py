@@ -233,7 +233,7 @@ class Causes:
         return None
 
     def changed_connectors(self, before: Round | None, round_: Round) -> tuple[str, ...] | None:
-        """Whose configuration, tasks or target state is new in what this generation is based on; None: not known."""
+        """Connectors whose configuration, tasks or target state is new to this generation; None: not known."""
         old, new = before.config_offset if before is not None else None, round_.config_offset
         if before is None or old is None or new is None:
             return None

@@ -1,4 +1,4 @@
-"""What the config topic says of connectors and tasks, up to a given offset.
+"""Connectors and tasks by the config topic, up to a given offset.
 
 A generation's `config_offset` is one past the last config record its leader had read: so an increase between two
 generations is exactly the records between. Source: KafkaConfigBackingStore.java;
@@ -46,7 +46,7 @@ class Configs:
         return bool(self._records)
 
     def configured(self, until: int) -> frozenset[Resource]:
-        """What exists for a reader of all records before the offset. After compaction something may be missing."""
+        """All that exists for a reader of the records before the offset. After compaction something may be missing."""
         found: set[Resource] = {(c, None) for c, steps in self._live.items() if _last_before(steps, until)}
         for connector, steps in self._counts.items():
             if _last_before(self._live.get(connector, []), until) != 0:
@@ -107,7 +107,7 @@ def _words(config: ConnectConfig, was_live: bool | None, task_count: int | None)
 
 
 def words_of_line(line: LogEvent) -> str:
-    """What a worker's own line says of a change."""
+    """A change by a worker's own line."""
     fields = line.fields
     match fields.get("change"):
         case "connector_updated":

@@ -29,7 +29,7 @@ class Departures:
                 self._statuses.setdefault(status.worker_id, []).append(record)
 
     def logged(self, run: OwnershipRun) -> Departure | None:
-        """What lines say of the going of the run's worker."""
+        """How the run's worker went, by lines."""
         if run.ended is None:
             return None
         member = run.worker.metadata or _named_only(run.worker)
@@ -90,7 +90,7 @@ class Departures:
 
 
 def ended_by(run: OwnershipRun, departures: Departures) -> str | None:
-    """What ended the run, in the words of gold.connect_task."""
+    """The end of the run, in the words of gold.connect_task."""
     match run.how:
         case None:
             return None

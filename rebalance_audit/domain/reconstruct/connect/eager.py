@@ -1,4 +1,4 @@
-"""What a change would have cost at least under the eager protocol, where every round stops every connector and task.
+"""The least a change would have cost under the eager protocol, where every round stops every connector and task.
 
 Measured in the same evidence as far as it goes: how long these tasks take to stop and to start, and the round's
 assignment once all had joined. A worker starts tasks eight at a time (DistributedHerder.java): what starts last waits

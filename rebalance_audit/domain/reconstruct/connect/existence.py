@@ -1,4 +1,4 @@
-"""Which connectors and tasks exist: so that what was deleted is not taken for what was lost."""
+"""Decides which connectors and tasks exist, so that what was deleted is not taken for lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Connect workers say in their own logs: who is where, and when its tasks started and stopped."""
+"""Connect workers' own logs: who is where, and when its tasks started and stopped."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ or not the task has stopped."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What marks are made of."""
+    """The evidence that marks are made of."""
 
     rounds: Rounds
     lines: WorkerLines
@@ -96,7 +96,7 @@ def _start_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
 
 
 def running_marks(status: ConnectRecord, *, is_first: bool = True) -> list[Mark]:
-    """What a RUNNING status says of the start() before it. One that is not the first bounds the first all the same."""
+    """A RUNNING status marks the start() before it. One that is not the first bounds the first all the same."""
     marks = [not_after(status, "its status says RUNNING", status.at_ms + LINE_SLACK_MS)]
     if is_first:
         marks.append(about(status, "its status says RUNNING", status.at_ms - RUNNING_AFTER_START_MS, rank=1))
@@ -154,7 +154,7 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
 
 
 def unassigned_marks(status: ConnectRecord) -> list[Mark]:
-    """What an UNASSIGNED status says of the stop() before it: tasks that took longer to stop write none."""
+    """An UNASSIGNED status marks the stop() before it. Tasks that took longer to stop write none."""
     detail = "its status says UNASSIGNED, written when it has stopped"
     return [
         not_before(status, detail, status.at_ms - 2 * GRACEFUL_STOP_MS),

@@ -1,4 +1,4 @@
-"""What stopped, moved or began in one generation of a Connect group."""
+"""Movements of one generation of a Connect group: what stopped, moved or began."""
 
 from __future__ import annotations
 

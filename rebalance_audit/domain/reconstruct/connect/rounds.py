@@ -25,10 +25,10 @@ class Worker:
     """host:port, as the status topic names it."""
     url: str | None
     node: str | None
-    """Whose log is this worker's."""
+    """The node whose log is this worker's."""
     metadata: MemberMetadata | None
     seen_config_offset: int | None = None
-    """What it had read itself when it joined."""
+    """One past the last config record it had read itself when it joined."""
     held: frozenset[Resource] | None
     """All it ran when it joined; None if not known."""
     given: frozenset[Resource] = frozenset()

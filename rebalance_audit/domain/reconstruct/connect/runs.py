@@ -120,7 +120,7 @@ class Ownership:
                     mine[resource] = self._begin(resource, worker, round_, round_)
 
     def _settle(self, worker: Worker, round_: Round) -> None:
-        """What the worker says it ran when it joined, against what it was last given."""
+        """Compares what the worker says it ran when it joined with what it was last given."""
         mine = self._open.setdefault(worker.member_id, {})
         joined_as = self._modes.get(worker.member_id, round_.mode)
         if joined_as == "eager":

@@ -50,7 +50,7 @@ class StateInterval:
     end: BoundedInstant | None = None
     ended_by: str | None = None
     run: OwnershipRun | None = None
-    """Whose it is; LOST and WAITING: the dead worker's, whom the status topic still names."""
+    """The run it belongs to; LOST and WAITING: that of the dead worker, which the status topic still names."""
     generation_id: int | None = None
     expected: bool = False
     detail: str | None = None

@@ -28,7 +28,7 @@ _ENDS = {
     "STOPPED": "stopped",
     "UNASSIGNED": "stopped",
 }
-"""What ended the interval before, by the state that follows it on the same worker."""
+"""The end of the interval before, by the state that follows it on the same worker."""
 _WHY = {
     "worker_lost": "its worker is dead, and nobody has noticed yet",
     "worker_gone": "its worker is not in the group any more, and nothing tells how it went",
@@ -158,7 +158,7 @@ class TaskHistory:
         return found if run.statuses else with_failures(found, run, self._sources.lines)
 
     def _between(self, run: OwnershipRun, end: BoundedInstant, following: OwnershipRun | None) -> list[StateInterval]:
-        """What the resource was from the end of one run to the next, or to the end of evidence."""
+        """The resource's states from the end of one run to the next, or to the end of evidence."""
         ended = run.ended
         assert ended is not None
         start = settle(start_marks(following, self._sources), following.seen.at_ms) if following is not None else None
@@ -254,7 +254,7 @@ class TaskHistory:
 
 
 def _stale(dead: OwnershipRun | None) -> str | None:
-    """What the status topic says of work whose worker is dead."""
+    """The state that the status topic still shows of work whose worker is dead."""
     if dead is None or not dead.statuses:
         return None
     status = dead.statuses[-1].record

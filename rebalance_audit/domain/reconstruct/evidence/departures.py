@@ -39,7 +39,7 @@ class Departure:
 def logged_departure(
     member: MemberMetadata, attempts: Sequence[Attempt], later: Sequence[Attempt] = ()
 ) -> Departure | None:
-    """What lines of these attempts say of the member's going; None if they say nothing.
+    """How the member went, by lines of these attempts; None if they do not say.
 
     `later` attempts may hold the re-join of a member that worked on after it was put out.
     """
