@@ -163,7 +163,7 @@ def _agree(one: Row, other: Row) -> bool:
 
 
 def beyond_majority(replicas: Sequence[Replica]) -> Problem | None:
-    """A problem where fewer than half of the replicas at hand hold the last records: copied at another time, or truncated."""
+    """A problem where fewer than half of the replicas at hand hold the last records: copied later, or truncated."""
     if len(replicas) < 2:
         return None
     ends = sorted((replica.end_offset for replica in replicas), reverse=True)

@@ -26,7 +26,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRule:
-    """The replicas that the controller waits for. It differs by release; where that is not known, the strictest is taken."""
+    """The replicas that the controller waits for, by its release; where that is not known, the strictest is taken."""
 
     level: int | None = None
     """Greatest metadata.version that a node of the cluster supports: how new its software is."""

@@ -33,7 +33,7 @@ Members = Mapping[str, MemberMetadata]
 def logged_triggers(
     attempt: Attempt, before: Members | None, after: Members | None, instance_ids: frozenset[str] = frozenset()
 ) -> list[Trigger]:
-    """Causes that log lines name, the starting one first; departures of members that are still there are not believed."""
+    """Causes that lines name, the starting one first; departures of members that are still there are not believed."""
     leaves = {m: line for line in attempt.during if line.kind is LogKind.MEMBER_LEFT for m in _member_ids(line)}
     found: list[Trigger] = []
     if attempt.preparing is not None:
