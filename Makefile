@@ -69,6 +69,9 @@ score: $(STAMP) ## Every capture, golden and in captures/, against what its clie
 unions: $(STAMP) ## All golden captures in one warehouse: each group gets the rows it gets alone, in any order
 	$(BIN)/python -m tests.spark_jobs.unions
 
+support: $(STAMP) ## docs/support.md: the same counts by client library and version of the broker
+	$(BIN)/python -m tests.support > .build/support.md && mv .build/support.md docs/support.md
+
 test-airflow: $(STAMP) ## The DAGs, and one real run
 	$(call tier,Airflow,airflow and not browser,$(BIN)/airflow java)
 

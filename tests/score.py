@@ -107,7 +107,9 @@ def score(capture: Path, evidence: str) -> Tally:
     events, group_of = client_events(capture), group_of_clients(capture)
     watched = [r for g, rows in found.items() if _has_callbacks(groups.get(g, {})) for r in rows]
     pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
-    for group_id in (g for g, story in groups.items() if story.get("protocol_type") == "connect"):
+    # MirrorMaker's own tasks keep no journal.
+    has_journal = bool(connect_truth.journal(capture))
+    for group_id in (g for g, story in groups.items() if has_journal and story.get("protocol_type") == "connect"):
         tally.connect = connect_scores.score_connect(capture, told.get(group_id))
         tally.remarks += tally.connect.remarks
         watched += connect_scores.with_worker_names(found.get(group_id, []), capture)

@@ -25,6 +25,9 @@ CAPTURED_TOPICS = (
     "connect-configs-",
     "connect-offsets-",
     "connect-status-",
+    "mm2-configs.",
+    "mm2-offsets.",
+    "mm2-status.",
     "__cluster_metadata-",
 )
 CAPTURED_SUFFIXES = (".log", ".checkpoint")

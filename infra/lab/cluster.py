@@ -173,6 +173,17 @@ class Cluster:
         if wait:
             self.wait_for_worker(worker)
 
+    def start_mirror_maker(self, properties: Settings) -> None:
+        """MirrorMaker 2 with workers of its own; its node is worker 1, so that what keeps logs finds its log."""
+        name = worker_name(1)
+        (self._worker_ports[1],) = free_ports(1)
+        settings_file = f"etc/{name}.properties"
+        (self.folder / settings_file).write_text(configs.render_properties(properties))
+        main = "org.apache.kafka.connect.mirror.MirrorMaker"
+        command = self.java(name, configs.connect_log_layout(self.version), WORKER_HEAP, main, settings_file)
+        self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
+        self._nodes[name].start(self.environment())
+
     def wait_for_worker(self, worker: int) -> None:
         """Until it answers and is a member: its REST interface answers while it is still joining."""
         process = self._nodes[worker_name(worker)]

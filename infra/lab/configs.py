@@ -126,6 +126,29 @@ def worker_settings(
     return settings | dict(extra)
 
 
+def mirror_maker_settings(bootstrap: str) -> dict[str, str | int]:
+    """MirrorMaker 2 that believes one cluster to be two: what it writes into the target it finds in the source."""
+    settings: dict[str, str | int] = {
+        "clusters": "src,dst",
+        "src.bootstrap.servers": bootstrap,
+        "dst.bootstrap.servers": bootstrap,
+        "src->dst.enabled": "true",
+        "dst->src.enabled": "false",
+        "src->dst.topics": "orders",
+        "refresh.topics.interval.seconds": 5,
+        "refresh.groups.interval.seconds": 5,
+        "emit.heartbeats.interval.seconds": 1,
+        "tasks.max": 2,
+        # Ten seconds for everything, like the lab's other workers.
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 3000,
+    }
+    for topic in ("checkpoints", "heartbeats", "offset-syncs", "offset.storage", "status.storage", "config.storage"):
+        name = f"{topic}.topic.replication.factor" if "." not in topic else f"{topic}.replication.factor"
+        settings |= {name: 1}
+    return settings | {"replication.factor": 1}
+
+
 # Logging, as Kafka ships it
 
 

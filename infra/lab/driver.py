@@ -32,8 +32,8 @@ from .processes import LabError, now_ms, wait_until
 
 NOT_A_MOVE = {"first_record", "in_generation"}
 """Events of clients that neither take a partition nor let one go."""
-DOES_NOT_ALWAYS_TELL = {"librdkafka", "kafkajs"}
-"""Libraries that say nothing of a generation, or only with its first heartbeat."""
+DOES_NOT_ALWAYS_TELL = {"librdkafka", "kafkajs", "kafka-python"}
+"""Libraries that say nothing of a generation, or only when it has lasted until a heartbeat or a poll."""
 QUIET_S = 6.0
 """Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
 
@@ -302,6 +302,36 @@ class Driver:
         for changed in (f"connector {name}", f"tasks of {name}"):
             self.expect(self.cluster.connect_group, Cause.CONNECT_CONFIG_CHANGED, [], note=changed)
 
+    def mirror_maker(self, flows: Sequence[str], properties: Settings) -> None:
+        """Start MirrorMaker 2; `flows`: the groups of its workers, one for each flow, all in one process."""
+        for group in flows:
+            facts = {"group_type": "classic", "protocol_type": "connect", "mode": "incremental"}
+            self._declare(group, **facts, assignor="sessioned")
+            self.groups[group]["first_number"] = 1
+            self._present[group].append(worker_name(1))
+        self._note("start", worker_name(1))
+        self.cluster.start_mirror_maker(properties)
+        for group in flows:
+            self.expect(group, Cause.CONNECT_WORKER_JOINED, [worker_name(1)])
+
+    def expect_if_joined(self, group: str, trigger: str) -> bool:
+        """A rebalance of workers that may or may not come: it did if one says that it joined its generation."""
+        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        seen = number in self._generations_joined(group)
+        if seen:
+            self.expect(group, trigger, [], note="as the worker saw it")
+        return seen
+
+    def _generations_joined(self, group: str) -> dict[int, set[str]]:
+        return generations_joined(
+            {
+                # Its log is rolled when the hour turns.
+                name: "".join(p.read_text() for p in sorted(self.cluster.log_folders[name].glob("connect*log*")))
+                for name in self.cluster.worker_urls()
+            },
+            group,
+        )
+
     def worker_joins(self, worker: int) -> None:
         name = worker_name(worker)
         self._present[self.cluster.connect_group].append(name)
@@ -382,14 +412,8 @@ class Driver:
             if story["group_type"] != "classic":
                 continue
             seen = generations_assigned(events, group)
-            if group == self.cluster.connect_group:
-                seen = generations_joined(
-                    {
-                        # Its log is rolled when the hour turns.
-                        name: "".join(p.read_text() for p in self.cluster.log_folders[name].glob("connect*log*"))
-                        for name in self.cluster.worker_urls()
-                    }
-                )
+            if story["protocol_type"] == "connect":
+                seen = self._generations_joined(group)
             silent = {name for name, client in self.clients.items() if client.library in DOES_NOT_ALWAYS_TELL}
             faults = unexpected_generations(seen, story, silent)
             if faults:
@@ -426,11 +450,12 @@ def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[s
     return seen
 
 
-def generations_joined(connect_logs: Mapping[str, str]) -> dict[int, set[str]]:
-    """Which workers say in their own log that they joined, by generation."""
+def generations_joined(connect_logs: Mapping[str, str], group: str | None = None) -> dict[int, set[str]]:
+    """Which workers say in their own log that they joined, by generation. MirrorMaker's log is of several groups."""
     seen: dict[int, set[str]] = {}
+    of_group = rf"groupId={re.escape(group)}\].*?" if group is not None else ""
     for worker, text in connect_logs.items():
-        for number in re.findall(r"Joined group at generation (\d+) ", text):
+        for number in re.findall(rf"{of_group}Joined group at generation (\d+) ", text):
             seen.setdefault(int(number), set()).add(worker)
     return seen
 

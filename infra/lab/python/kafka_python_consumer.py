@@ -56,6 +56,7 @@ class TruthConsumer:
             max_poll_interval_ms=truth.millis("max.poll.interval.ms", 300_000),
         )
         self._delay_s = 0.0
+        self._generation = -1
         self._closing = False
 
     def run(self) -> None:
@@ -63,6 +64,7 @@ class TruthConsumer:
         while not self._closing:
             self._obey()
             batches = self._consumer.poll(timeout_ms=100)
+            self._tell_generation()
             self.truth.first_records(batches, self.membership())
             time.sleep(self._delay_s * sum(map(len, batches.values())))
         self.truth.write("close_start")
@@ -73,6 +75,13 @@ class TruthConsumer:
         # The library has no public name for it.
         generation = self._consumer._coordinator._generation
         return self.truth.membership(generation.member_id, generation.generation_id)
+
+    def _tell_generation(self) -> None:
+        """A cooperative member that is given nothing new is not called: its generation is looked at between polls."""
+        now = self._consumer._coordinator._generation.generation_id
+        if now != self._generation and now >= 0:
+            self.truth.write("in_generation", **self.membership())
+        self._generation = now
 
     def _obey(self) -> None:
         while not self.truth.commands.empty():

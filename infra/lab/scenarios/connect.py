@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from infra.lab.clients import put_connector, write_event
 from infra.lab.cluster import worker_name
-from infra.lab.configs import Settings, version_key
+from infra.lab.configs import Settings, mirror_maker_settings, version_key
 from infra.lab.driver import Driver
 from infra.lab.processes import now_ms
 from rebalance_audit.domain.causes import Cause
@@ -268,3 +268,16 @@ def connect_revoking_rounds(driver: Driver) -> None:
     workers.expect(Cause.CONNECT_DELAY_EXPIRED)
     workers.expect(Cause.CONNECT_REVOCATION_FOLLOW_UP)
     driver.settle_connect()
+
+
+@scenario(since="4.1.1")
+def mirror_maker_loop(driver: Driver) -> None:
+    """MirrorMaker 2 knows one cluster under two aliases, src and dst. Every refresh (5 s) it finds the topics that it
+    made itself a moment ago, rewrites its tasks, and the group rebalances though no member comes or goes."""
+    driver.topics(orders=2)
+    flows = ("src-mm2", "dst-mm2")
+    driver.mirror_maker(flows, mirror_maker_settings(driver.cluster.bootstrap))
+    driver.rest(45)
+    for flow in flows:
+        while driver.expect_if_joined(flow, Cause.CONNECT_CONFIG_CHANGED):
+            pass

@@ -108,7 +108,7 @@ def capture(name: str, *, version: str, output: Path, command: str, say: Callabl
     say(f"captured to {output}")
 
 
-@scenario()
+@scenario(since="2.3.1")
 def eager_join_leave_kill(driver: Driver) -> None:
     """Three Java consumers and a librdkafka one join a range group one after another; c2 closes, c3 is killed
     (session timeout 10 s), then the others close one after the other until the group is empty."""
@@ -137,7 +137,7 @@ def eager_join_leave_kill(driver: Driver) -> None:
     driver.rest(3)
 
 
-@scenario()
+@scenario(since="2.3.1")
 def cooperative_scale_up(driver: Driver) -> None:
     """A cooperative-sticky group grows from one member to three, then c1 (its leader) leaves."""
     group = "payments-app"
@@ -160,7 +160,7 @@ def cooperative_scale_up(driver: Driver) -> None:
     driver.settle(group)
 
 
-@scenario(connect_workers=1, worker_properties={"scheduled.rebalance.max.delay.ms": 20_000})
+@scenario(connect_workers=1, since="2.3.1", worker_properties={"scheduled.rebalance.max.delay.ms": 20_000})
 def connect_worker_joins(driver: Driver) -> None:
     """Two connectors of four tasks on one worker; a second worker joins: one rebalance revokes, the next assigns."""
     group = driver.connect_group()
@@ -222,7 +222,7 @@ def kip848_join_leave(driver: Driver) -> None:
     driver.settle(group)
 
 
-@scenario()
+@scenario(since="2.3.1")
 def static_restart(driver: Driver) -> None:
     """Two static members (session 20 s); s2 closes and is back inside its session: the same generation is written
     again. Then s2 is closed for good, and its session ends."""
