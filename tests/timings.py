@@ -28,6 +28,10 @@ NEAR_MS = 5_000
 """Two instants further apart belong to different rebalances: the steps of a scenario are further apart."""
 STATUS_NEAR_MS = 1_000
 
+OTHER_LIBRARIES = {"kafkajs", "franz-go", "sarama", "kafka-go", "kafka-python", "aiokafka"}
+"""When these commit, heartbeat and call back is their own (docs/clients.md); the page is of Java and librdkafka."""
+MEASURED = [c for c in CAPTURES if not OTHER_LIBRARIES & {x["library"] for x in scenario(c).get("clients", ())}]
+
 Event = Mapping[str, Any]
 Sample = tuple[str, int]
 """(what was measured, ms)."""
@@ -192,4 +196,4 @@ def table(found: Iterable[Sample]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(sample for capture in CAPTURES for sample in samples(capture)))
+    print(table(sample for capture in MEASURED for sample in samples(capture)))

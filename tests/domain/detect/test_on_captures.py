@@ -52,6 +52,33 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "connect_eager": {"connect-lab": {"CN006": "warning", "RB007": "warning", "CN003": "info"}},
     # Connectors are created, changed, paused, stopped and deleted.
     "connect_connector_life": {"connect-lab": {}},
+    # A member closes, another is killed. Round robin over four partitions moves three of five without need.
+    "kafka_go_join_leave_kill": {"kafka-go-app": {"RB007": "warning"}},
+    "kafka_python_join_leave_kill": {"kafka-python-app": {"RB007": "warning"}},
+    "franz_go_join_leave_kill": {"franz-go-app": {"RB007": "warning"}},
+    "sarama_join_leave_kill": {"sarama-app": {"RB007": "warning"}},
+    "aiokafka_join_leave_kill": {"aiokafka-app": {"RB007": "warning", "RB004": "info"}},
+    # The topic falls silent for longer than the rebalance timeout, then the members close: nobody was late.
+    "kafkajs_silent_close": {"kafkajs-app": {}},
+    "kafka_go_silent_close": {"kafka-go-app": {}},
+    "franz_go_silent_close": {"franz-go-app": {}},
+    "sarama_silent_close": {"sarama-app": {}},
+    "kafka_python_silent_close": {"kafka-python-app": {}},
+    "aiokafka_silent_close": {"aiokafka-app": {}},
+    # Two members replaced one after another: what one leaves goes to the other and half of it back.
+    "kafkajs_rolling_deploy": {"kafkajs-app": {}},
+    "kafka_go_rolling_deploy": {"kafka-go-app": {}},
+    "franz_go_rolling_deploy": {"franz-go-app": {}},
+    "sarama_rolling_deploy": {"sarama-app": {}},
+    "kafka_python_rolling_deploy": {"kafka-python-app": {}},
+    "aiokafka_rolling_deploy": {"aiokafka-app": {}},
+    # One of two franz-go members of a KIP-848 group leaves, the other is killed.
+    "kip848_franz_go": {"clicks-app": {"RB007": "warning"}},
+    # A static member restarts inside its session.
+    "franz_go_static_restart": {"franz-go-app": {}},
+    "sarama_static_restart": {"sarama-app": {}},
+    "kafka_python_static_restart": {"kafka-python-app": {}},
+    "aiokafka_static_restart": {"aiokafka-app": {}},
 }
 
 CAPTURES = sorted(path.parent for path in GOLDEN.glob("*/*/meta.json") if path.parent.name in EXPECTED)

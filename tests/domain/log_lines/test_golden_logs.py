@@ -36,6 +36,8 @@ LOGGERS = (
     "org.apache.kafka.clients.consumer.internals.AbstractCoordinator",
 )
 OF_NO_INTEREST = (
+    "Removed 0 expired offsets",
+    "Finished loading offsets and group metadata from __consumer_offsets-",  # up to 2.5, without an epoch
     "Starting up.",
     "Startup complete.",
     "Shutting down.",
