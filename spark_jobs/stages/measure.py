@@ -128,7 +128,7 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _numbers(kinds: list[str], facts: Mapping[str, pa.Array]) -> tuple[list[MovementNumbers], list[int]]:
-    """What movements tell, and the place of every movement's among these: resources that go together tell the same."""
+    """Numbers of movements, each once, and the place of every movement's: resources that go together share them."""
     stops, stop_places = _instants(facts["stop_marks"])
     resumes, resume_places = _instants(facts["resume_marks"])
     first_commits = facts["first_commit_at_ms"].to_pylist()
@@ -136,8 +136,8 @@ def _numbers(kinds: list[str], facts: Mapping[str, pa.Array]) -> tuple[list[Move
     return [movement_numbers(kind, stops[stop], resumes[resume], at_ms) for kind, stop, resume, at_ms in asked], places
 
 
-class _Told(NamedTuple):
-    """What of a mark its instant depends on: several times cheaper to make than a Mark."""
+class _MarkFields(NamedTuple):
+    """The fields of a mark that an instant is made of: several times cheaper to make than a Mark."""
 
     bound: str
     at_ms: int
@@ -147,9 +147,9 @@ class _Told(NamedTuple):
 
 
 def _instants(column: pa.ListArray) -> tuple[list[Instant], list[int]]:
-    """What lists of marks tell together, and the place of every list's among these."""
-    marks, places = lists_of(column).of_fields(_Told._fields).distinct()
-    made = list(map(_Told._make, zip(*(told.to_pylist() for told in marks.items.flatten()), strict=True)))
+    """Instants of lists of marks, each once, and the place of every list's among them."""
+    marks, places = lists_of(column).of_fields(_MarkFields._fields).distinct()
+    made = list(map(_MarkFields._make, zip(*(told.to_pylist() for told in marks.items.flatten()), strict=True)))
     return [instant(made[a:b]) for a, b in pairwise(marks.offsets)], places
 
 

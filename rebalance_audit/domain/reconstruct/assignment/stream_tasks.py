@@ -34,7 +34,7 @@ def tasks_of(member: MemberMetadata) -> dict[Resource, str]:
 
 
 def standby_tasks_of(member: MemberMetadata) -> tuple[str, ...] | None:
-    """The copies the member keeps beside its active tasks, those that only catch up among them; None if untold."""
+    """The copies the member keeps beside its active tasks, those that only catch up among them; None if not known."""
     info = _assignment_info(member)
     return None if info is None else tuple(sorted(_task_name(each.task) for each in info.standby_tasks))
 
@@ -49,7 +49,7 @@ def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -
                 trigger=Cause.STREAMS_FOLLOW_UP,
                 tier=EvidenceTier.INFERRED,
                 members=at_once,
-                detail="the assignment before told it to join again at once",
+                detail="the assignment before asked it to join again at once",
             )
         ]
     due = [
@@ -63,7 +63,7 @@ def planned_rejoin(before: Iterable[MemberMetadata], joined_at_ms: int | None) -
                 trigger=Cause.STREAMS_PROBING,
                 tier=EvidenceTier.INFERRED,
                 members=tuple(sorted(m.member_id for m, _ in due)),
-                detail="the assignment before told it to probe at that time",
+                detail="the assignment before asked it to probe at that time",
             )
         ]
     return []

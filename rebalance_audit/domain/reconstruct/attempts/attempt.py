@@ -1,6 +1,6 @@
 """The attempts of a classic group to reach a generation, merged from its records and its coordinator's log lines.
 
-A record is written when the leader's SyncGroup arrives; lines tell when the join phase began and ended, and of
+A record is written when the leader's SyncGroup arrives; lines say when the join phase began and ended, and of
 generations that never got a record. Order is offset order for records; a line finds its record by number and time.
 Source: docs/kafka_writes.md#when-a-group-record-is-written (GroupCoordinator.scala, GroupMetadataManager.java).
 """
@@ -19,7 +19,7 @@ from rebalance_audit.domain.records import GroupMetadataValue
 LINE_TO_RECORD_MS = 600_000
 """A line and a record of one number belong together within this time; clocks apart by more are a TR003."""
 MISSING_ROWS_PER_GAP = 100
-"""A gap longer than this is told by one row, not by millions."""
+"""A gap longer than this is one row, not millions."""
 
 _LOOK_BACK = 20
 """An assignment arrives while its generation is among the last."""
@@ -65,7 +65,7 @@ class Attempt:
     during: list[LogEvent] = field(default_factory=list)
     """Member lines from the end of the join phase before to the end of this one."""
     missing_to: int | None = None
-    """The last number of a run of missing ones told by this row."""
+    """The last number of a run of missing ones that this row stands for."""
     use: int = 0
     """Counts the uses of the number; 0 for the one that counted."""
     _member_ids: frozenset[str] | None = field(default=None, init=False, repr=False)
@@ -96,7 +96,7 @@ class Attempt:
 
     @property
     def known_at_ms(self) -> int | None:
-        """When this attempt ended as far as evidence tells, for ordering."""
+        """The end of this attempt as far as evidence shows it, for ordering."""
         if self.record is not None:
             return self.record.at_ms
         times = [line.at_ms for line in self.lines if line.at_ms is not None]
@@ -121,9 +121,9 @@ def classic_attempts(
 ) -> tuple[list[Attempt], list[Contradiction]]:
     """All attempts in order, and what contradicts the rest and was not believed. Records and lines come in order."""
     spine, contradicting = _from_records(records)
-    told = _from_lines(lines)
-    contradicting += _join(spine, told)
-    attempts = sorted(spine + [a for a in told if a.record is None], key=_order)
+    logged = _from_lines(lines)
+    contradicting += _join(spine, logged)
+    attempts = sorted(spine + [a for a in logged if a.record is None], key=_order)
     attempts = _with_missing(attempts)
     _number_uses(attempts)
     return attempts, contradicting
@@ -176,7 +176,7 @@ def _is_rewritten(before: GroupMetadataValue, after: GroupMetadataValue) -> bool
 
 
 class _Teller:
-    """Attempts as lines tell them: one per `Preparing` line, or per closing line whose `Preparing` was not seen."""
+    """Attempts by lines: one per `Preparing` line, or per closing line whose `Preparing` was not seen."""
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
@@ -259,8 +259,8 @@ def _from_lines(lines: Iterable[LogEvent]) -> list[Attempt]:
     return teller.attempts
 
 
-def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
-    """Give each told attempt to the record of its number nearest in time; `told` ones so given get that record.
+def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
+    """Joins each attempt that lines show with the record of its number that is nearest in time.
 
     Returns the lines of attempts that cannot be true beside the records: a number that the records had left
     behind, or had not reached, at that time.
@@ -270,8 +270,8 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
         if attempt.rewrite_seq == 0:
             by_number.setdefault(attempt.number, []).append(attempt)
     # The last of several tries at one number is the one that got the record.
-    _join_rewrites(spine, told)
-    for line_attempt in reversed(told):
+    _join_rewrites(spine, logged)
+    for line_attempt in reversed(logged):
         if line_attempt.rewrite_seq:
             continue
         candidates = [a for a in by_number.get(line_attempt.number, []) if not a.lines]
@@ -283,13 +283,13 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
         best.failure, best.during = line_attempt.failure, line_attempt.during
         best.converted = line_attempt.converted
         line_attempt.record = best.record
-    if not spine or all(a.record is not None for a in told):
+    if not spine or all(a.record is not None for a in logged):
         return []
     contradicting: list[Contradiction] = []
     times = [a.known_at_ms or 0 for a in spine]
     highest = list(accumulate(((a.incarnation, a.number) for a in spine), max))
     kept: list[Attempt] = []
-    for line_attempt in told:
+    for line_attempt in logged:
         if line_attempt.record is not None:
             kept.append(line_attempt)
             continue
@@ -311,17 +311,17 @@ def _join(spine: list[Attempt], told: list[Attempt]) -> list[Contradiction]:
             contradicting += [of_line(line, detail) for line in line_attempt.lines]
         else:
             kept.append(line_attempt)
-    told[:] = kept
+    logged[:] = kept
     return contradicting
 
 
-def _join_rewrites(spine: list[Attempt], told: list[Attempt]) -> None:
+def _join_rewrites(spine: list[Attempt], logged: list[Attempt]) -> None:
     """Where there are records, a line alone makes no rewrite: the member may have gone again before it was written."""
     by_number: dict[int, list[Attempt]] = {}
     for attempt in spine:
         if attempt.rewrite_seq:
             by_number.setdefault(attempt.number, []).append(attempt)
-    for line_attempt in told:
+    for line_attempt in logged:
         if not line_attempt.rewrite_seq:
             continue
         candidates = [a for a in by_number.get(line_attempt.number, ()) if a.replaced is None]
@@ -329,19 +329,19 @@ def _join_rewrites(spine: list[Attempt], told: list[Attempt]) -> None:
         if best is not None:
             best.replaced = line_attempt.replaced
     if spine:
-        told[:] = [a for a in told if not a.rewrite_seq]
+        logged[:] = [a for a in logged if not a.rewrite_seq]
 
 
 def _is_near(one: LogEvent, other: LogEvent) -> bool:
     return abs((one.at_ms or 0) - (other.at_ms or 0)) <= _ONE_OPERATION_MS
 
 
-def _nearest(candidates: Iterable[Attempt], told: Attempt) -> Attempt | None:
+def _nearest(candidates: Iterable[Attempt], logged: Attempt) -> Attempt | None:
     """The one nearest in time, if it is near enough to be the same attempt."""
-    told_at_ms = told.known_at_ms or 0
+    logged_at_ms = logged.known_at_ms or 0
     best, best_ms = None, LINE_TO_RECORD_MS + 1
     for attempt in candidates:
-        apart_ms = abs((attempt.known_at_ms or 0) - told_at_ms)
+        apart_ms = abs((attempt.known_at_ms or 0) - logged_at_ms)
         if apart_ms < best_ms:
             best, best_ms = attempt, apart_ms
     return best

@@ -32,7 +32,7 @@ def _leader(attempt: Attempt) -> str | None:
 
 
 def _counted(attempt: Attempt) -> int | None:
-    """How many members there were, as a line tells it."""
+    """The number of members by a line."""
     return next((line.fields.get("member_count") for line in (attempt.received, attempt.stabilized) if line), None)
 
 

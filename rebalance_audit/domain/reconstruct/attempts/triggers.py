@@ -128,7 +128,7 @@ def recorded_triggers(
 ) -> list[Trigger]:
     """Members that came or went between two records and that no line speaks of.
 
-    `departed` says how a member went, as far as commits tell (see departures.infer_departure).
+    `departed` says how a member went, as far as commits show (see departures.infer_departure).
     """
     if before is None or after is None or before.keys() == after.keys():
         return []
@@ -227,7 +227,7 @@ def is_static(members: tuple[str, ...], before: Members | None, instance_ids: fr
 
 
 def _merged(triggers: list[Trigger]) -> list[Trigger]:
-    """One entry for each cause and member; a leave that a more telling line explains is dropped."""
+    """One entry for each cause and member; a leave that a more precise line explains is dropped."""
     merged: list[Trigger] = []
     for trigger in triggers:
         for at, seen in enumerate(merged):
@@ -242,7 +242,7 @@ def _merged(triggers: list[Trigger]) -> list[Trigger]:
 
 
 def with_triggers(rebalance: Rebalance, triggers: Sequence[Trigger]) -> Rebalance:
-    """The rebalance with its causes, of which the first is told as the cause."""
+    """The rebalance with its causes, of which the first is the trigger."""
     if not triggers:
         return rebalance
     first = triggers[0]

@@ -20,15 +20,18 @@ class Between:
     """After `given`, up to and with the one that gives them on."""
     first: Attempt
     """Of these the first that was tried: neither a gap nor a rewrite, if there is one."""
-    told_at_ms: int | None
+    heard_at_ms: int | None
     """When members could first hear of the rebalance."""
     joined_at_ms: int | None
     """The end of the first join phase that is known."""
-    is_given: Mark | None
-    is_told: Mark | None
-    has_joined: Mark | None
-    is_midway: Mark | None
-    """Of owners that stayed, where nothing tells of one alone: between the rebalance's start and the end of the join
+    given_mark: Mark | None
+    """A stop is not before the owner was given the partition."""
+    heard_mark: Mark | None
+    """An owner that stayed did not stop before it could hear of the rebalance."""
+    joined_mark: Mark | None
+    """An owner that stayed had stopped when the join phase ended."""
+    midway_mark: Mark | None
+    """An owner that stayed, where nothing shows its own stop: between the rebalance's start and the end of the join
     phase."""
 
 
@@ -39,35 +42,35 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
     preparing = first.preparing
     # A coordinator that loaded the group, and the log of the one before is not there: it may have begun earlier.
     if preparing is None or preparing.at_ms is None or loaded_between(loads, before, first) is not None:
-        told_at_ms = is_told = None
+        heard_at_ms = heard_mark = None
     else:
-        told_at_ms, detail = preparing.at_ms, "nobody was told before the rebalance began"
-        is_told = logged("lower", told_at_ms - LINE_SLACK_MS, detail, preparing.ref)
-    is_given = has_joined = is_midway = None
+        heard_at_ms, detail = preparing.at_ms, "nobody knew before the rebalance began"
+        heard_mark = logged("lower", heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
+    given_mark = joined_mark = midway_mark = None
     if given.known_at_ms is not None:
         ref = given.record.ref if given.record else None
-        is_given = recorded("lower", given.known_at_ms, "the owner was given it then", ref)
+        given_mark = recorded("lower", given.known_at_ms, "the owner was given it then", ref)
     if joined_at_ms is not None:
         detail = "the join phase ended: it had re-joined"
-        has_joined = recorded("upper", joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
+        joined_mark = recorded("upper", joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
         at_ms = joined_at_ms
-        if told_at_ms is not None:
+        if heard_at_ms is not None:
             # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
             # and the others, on average, in its middle.
             count = max(_survivor_count(given, attempts[-1]), 1)
-            at_ms = told_at_ms + (joined_at_ms - told_at_ms) * (count + 1) // (2 * count)
+            at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
         detail = "between the rebalance's start and the end of the join phase"
-        is_midway = inferred("estimate", at_ms, detail, joined_ref, rank=5)
+        midway_mark = inferred("estimate", at_ms, detail, joined_ref, rank=5)
     return Between(
         given=given,
         attempts=attempts,
         first=first,
-        told_at_ms=told_at_ms,
+        heard_at_ms=heard_at_ms,
         joined_at_ms=joined_at_ms,
-        is_given=is_given,
-        is_told=is_told,
-        has_joined=has_joined,
-        is_midway=is_midway,
+        given_mark=given_mark,
+        heard_mark=heard_mark,
+        joined_mark=joined_mark,
+        midway_mark=midway_mark,
     )
 
 

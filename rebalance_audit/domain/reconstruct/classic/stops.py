@@ -36,7 +36,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     given, last = between.given, between.attempts[-1]
     since = given.record.offset if given.record else -1
     until = last.record.offset if last.record else 1 << 62
-    marks = [] if between.is_given is None else [between.is_given]
+    marks = [] if between.given_mark is None else [between.given_mark]
     commit = commits.last_between(stretch.held, since, until)
     if commit is not None:
         marks.append(recorded("lower", commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
@@ -52,25 +52,25 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     """The owner stayed and gave up everything before it re-joined: after it was told, before the join phase ended."""
     between, preparing = stretch.between, stretch.between.first.preparing
-    told_at_ms, joined_at_ms = between.told_at_ms, between.joined_at_ms
+    heard_at_ms, joined_at_ms = between.heard_at_ms, between.joined_at_ms
     started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
-    marks = [] if between.has_joined is None else [between.has_joined]
-    if told_at_ms is not None and preparing is not None and started_it:
+    marks = [] if between.joined_mark is None else [between.joined_mark]
+    if heard_at_ms is not None and preparing is not None and started_it:
         detail = "its own re-join began the rebalance"
-        marks.append(logged("upper", told_at_ms + LINE_SLACK_MS, detail, preparing.ref))
-    elif between.is_told is not None:
-        marks.append(between.is_told)
+        marks.append(logged("upper", heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
+    elif between.heard_mark is not None:
+        marks.append(between.heard_mark)
     if commit is not None and joined_at_ms is not None:
         is_recent = commit[0] >= joined_at_ms - RECENT_COMMIT_MS
-        if told_at_ms is not None and not started_it:
-            is_recent = commit[0] >= told_at_ms - COMMIT_SLACK_MS
+        if heard_at_ms is not None and not started_it:
+            is_recent = commit[0] >= heard_at_ms - COMMIT_SLACK_MS
         elif any(a.missing_to is not None for a in between.attempts):
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
         if is_recent:
             marks.append(recorded("estimate", commit[0], "its last commit, made when it gave up", commit[1], rank=2))
-    if between.is_midway is not None:
-        marks.append(between.is_midway)
+    if between.midway_mark is not None:
+        marks.append(between.midway_mark)
     return marks
 
 

@@ -1,7 +1,7 @@
 """Why a generation of a Connect group began.
 
-Workers re-join for reasons of their own that they tell nobody: the coordinator's line says only that somebody joined
-again. The assignments and the config topic tell the rest: a delay that ran out, work that was revoked in the
+Workers re-join for reasons of their own that they give nobody: the coordinator's line says only that somebody joined
+again. The assignments and the config topic show the rest: a delay that ran out, work that was revoked in the
 generation before, a configuration that changed, an assignment that failed.
 """
 
@@ -51,7 +51,7 @@ class Causes:
         self._lines = lines
 
     def of(self, attempt: Attempt, index: int) -> list[Trigger]:
-        """All causes met while this generation was prepared, the starting one first; [] if nothing tells."""
+        """All causes met while this generation was prepared, the starting one first; [] if nothing shows any."""
         round_, before = self._rounds.at(index), self._rounds.before(index)
         if before is not None and before.attempt.incarnation != attempt.incarnation:
             before = None
@@ -77,7 +77,7 @@ class Causes:
             own[0] = replace(own[0], evidence=tuple(dict.fromkeys((*own[0].evidence, *refs))))
             return own + membership
         if starts_with_rejoin and not own:
-            # Only the leader's re-join has a name of its own; of another worker's, nothing tells why.
+            # Only the leader's re-join has a name of its own; of another worker's, nothing says why.
             leader = [t for t in rejoined if t.trigger == Cause.LEADER_REJOINED]
             others = [replace(t, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN) for t in rejoined]
             return (leader or others) + membership

@@ -67,7 +67,7 @@ class Departures:
         return max(signs, key=lambda s: s.at_ms or 0, default=None)
 
     def inferred(self, run: OwnershipRun) -> Cause:
-        """How the worker went, where no line tells: by the status its work was left in."""
+        """How the worker went, where no line says so: by the status its work was left in."""
         if run.ended is None or not run.statuses:
             return Cause.UNKNOWN
         if run.statuses[-1].record.state == "UNASSIGNED":
@@ -108,7 +108,7 @@ def ended_by(run: OwnershipRun, departures: Departures) -> str | None:
 
 
 def _named_only(worker: Worker) -> MemberMetadata:
-    """A worker that only logs tell of: enough to find it in lines."""
+    """A worker that only logs name: enough to find it in lines."""
     client_id = worker.joined.fields.get("client_id") if worker.joined is not None else None
     return MemberMetadata(
         member_id=worker.member_id,

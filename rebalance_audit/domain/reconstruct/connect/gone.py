@@ -71,7 +71,7 @@ def zombie_marks(run: OwnershipRun, earlier: OwnershipRun, lines: WorkerLines) -
 
 
 def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
-    """A line of the coordinator tells how it went."""
+    """A line of the coordinator says how it went."""
     at_ms, ref = departure.at_ms or 0, departure.ref
 
     def mark(bound: str, at_ms: int, detail: str, *, rank: int = 0, tier: str = EvidenceTier.LOGGED) -> Mark:
@@ -107,7 +107,7 @@ def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
 
 
 def _unseen(run: OwnershipRun, ended: Round, session_ms: int | None, *, is_dead: bool) -> list[Mark]:
-    """No line tells of it: it is missing when the join phase ends."""
+    """No line names it: it is missing when the join phase ends."""
     joined_ms = ended.joined_at_ms or ended.at_ms
     marks = [not_after(ended, "it was not in the group any more", joined_ms + LINE_SLACK_MS)]
     metadata = run.worker.metadata
@@ -121,5 +121,5 @@ def _unseen(run: OwnershipRun, ended: Round, session_ms: int | None, *, is_dead:
     detail = f"the join phase's end less the session timeout of {lasts_ms} ms{assumed}"
     if not is_dead:
         lasts_ms //= 2
-        detail = "nothing tells how it went: half a session timeout before the join phase's end"
+        detail = "nothing says how it went: half a session timeout before the join phase's end"
     return [*marks, about(ended, detail, joined_ms - lasts_ms, rank=5, tier=EvidenceTier.INFERRED)]

@@ -39,7 +39,7 @@ class WorkerLines:
         self._joined: dict[int, list[JoinedLines]] = {}
         self._by_node: dict[str, list[LogEvent]] = {}
         self.addresses: dict[str, str] = {}
-        """REST URL by node, as the worker itself told it when it last started."""
+        """REST URL by node, as the worker itself printed it when it last started."""
         self._node_of_member: dict[str, str] = {}
         self._nodes_of_client: dict[str, set[str]] = {}
         self._member_in: dict[tuple[str, int], str] = {}
@@ -77,7 +77,7 @@ class WorkerLines:
         return next((g for g in self._joined.get(generation_id, ()) if g.is_near(at_ms)), None)
 
     def node_of(self, member_id: str | None, worker_id: str | None = None) -> str | None:
-        """The node whose log is this worker's; None if no log tells."""
+        """The node whose log is this worker's; None if no log shows it."""
         if member_id is not None and member_id in self._node_of_member:
             return self._node_of_member[member_id]
         # Since 3.7 a worker's client id holds its own address; before, all workers may be called connect-1.

@@ -192,7 +192,7 @@ def _stop_lines(run: OwnershipRun, ended: Round, lines: WorkerLines) -> list[Mar
 
 
 def _revoked(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
-    """Told by the assignment, stopped at once; then the worker joins again."""
+    """The assignment asks for it, the worker stops it at once; then it joins again."""
     marks: list[Mark] = []
     told_at_ms = ended.delivered_at_ms
     if sources.has_new_config(ended):
@@ -239,7 +239,7 @@ def _stopped_to_join(run: OwnershipRun, ended: Round, sources: Sources, *, is_ma
         marks += [not_before(r, "the configuration changed") for r in sources.changes(ended)[:1]]
     elif preparing is not None and heard_ms is not None:
         if run.worker.member_id not in str(preparing.fields.get("reason", "")):
-            marks.append(not_before(preparing, "nobody was told before the rebalance began", heard_ms - LINE_SLACK_MS))
+            marks.append(not_before(preparing, "nobody knew before the rebalance began", heard_ms - LINE_SLACK_MS))
     for line in _lines_of(run, ended, sources.lines, (LogKind.WORKER_REBALANCE_STARTED,))[-1:]:
         marks.append(not_before(line, "the worker's log: rebalance started"))
         marks.append(about(line, "the worker's log: rebalance started", rank=2))

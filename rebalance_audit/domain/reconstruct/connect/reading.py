@@ -230,7 +230,7 @@ def _like(urls: dict[str, str], worker_id: str | None) -> str | None:
 
 
 def _shared_urls(records: Iterable[Sequence[_ReadMember]]) -> frozenset[str]:
-    """URLs that two workers of one generation claim: a badly set advertised name. They tell nobody apart."""
+    """URLs that two workers of one generation claim: a badly set advertised name. They distinguish nobody."""
     shared: set[str] = set()
     for members in records:
         counts = Counter(m.state.url for m in members if m.state is not None)

@@ -33,7 +33,7 @@ PROTOCOL_TYPE = "connect"
 
 
 def is_connect_group(evidence: GroupEvidence) -> bool:
-    """Records say so; where no record tells a protocol, lines of workers do."""
+    """Records say so; where no record has a protocol, lines of workers do."""
     types = {getattr(r.record.value, "protocol_type", "") for r in evidence.records if r.record.value is not None}
     types.discard("")
     if types or any(r.record.name not in ("GroupMetadata", "OffsetCommit") for r in evidence.records):

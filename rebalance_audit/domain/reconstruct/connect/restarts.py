@@ -1,6 +1,6 @@
-"""Connectors and tasks that stopped and started on the worker that has them: no assignment tells of it.
+"""Connectors and tasks that stopped and started on the worker that has them: no assignment shows it.
 
-Statuses tell, and without them the worker's own lines. Only the restart of a task for its new configuration belongs to
+Statuses show it; without them the worker's own lines. Only the restart of a task for its new configuration belongs to
 a rebalance; connectors restart by themselves, and anything may be restarted by request.
 """
 
@@ -29,9 +29,9 @@ RESTART_MS = 60_000
 class Restart:
     run: OwnershipRun
     stopped: ConnectRecord | LogEvent | None
-    """UNASSIGNED, or the line that its stop began; None where only a second RUNNING tells."""
+    """UNASSIGNED, or the line that its stop began; None where only a second RUNNING shows it."""
     began: LogEvent | None = None
-    """The line that its start began, where lines tell of it."""
+    """The line that its start began, where lines show it."""
     started: ConnectRecord | LogEvent
     """RUNNING, or the line that it has started."""
 
@@ -148,7 +148,7 @@ def reconfigured_lines(run: OwnershipRun, lines: WorkerLines, after_ms: int, bef
 
 
 def joins_after_stop(round_: Round) -> list[Mark]:
-    """Where nothing tells when a task stopped that was started anew."""
+    """Where nothing says when a task stopped that was started anew."""
     joined_ms = round_.joined_at_ms or round_.at_ms
     detail = "it stops before its worker joins"
     return [

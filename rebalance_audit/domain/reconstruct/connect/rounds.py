@@ -19,7 +19,7 @@ class Worker:
     """One worker in one generation."""
 
     key: str
-    """The same over restarts: host:port. The member id where workers share it, the node where only logs tell."""
+    """The same over restarts: host:port. The member id where workers share it, the node where there are only logs."""
     member_id: str
     worker_id: str | None
     """host:port, as the status topic names it."""

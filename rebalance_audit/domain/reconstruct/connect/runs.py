@@ -131,7 +131,7 @@ class Ownership:
         if round_.mode == "eager":
             self._become_eager(worker)
             return
-        # A worker's own line alone: what it was told to give up it held, whoever else has it by now.
+        # A worker's own line alone: what it was asked to give up it held, whoever else has it by now.
         held = worker.held if worker.held is not None else frozenset(mine) | worker.taken
         for resource in [r for r in mine if r not in held]:
             _end(mine.pop(resource), round_, "given_up")

@@ -31,7 +31,7 @@ _ENDS = {
 """The end of the interval before, by the state that follows it on the same worker."""
 _WHY = {
     "worker_lost": "its worker is dead, and nobody has noticed yet",
-    "worker_gone": "its worker is not in the group any more, and nothing tells how it went",
+    "worker_gone": "its worker is not in the group any more, and nothing says how it went",
 }
 
 

@@ -127,7 +127,7 @@ def is_static_return(metadata: Any, gone: Iterable[LiveMember]) -> bool:
 
 
 def stopped_polling(member: LiveMember, at_ms: int, offset: int, commits: Commits) -> bool | None:
-    """Whether a consumer had not committed for its max.poll.interval.ms when it left; None if its commits do not tell.
+    """Whether a consumer had not committed for its max.poll.interval.ms when it left; None if its commits do not say.
 
     It commits on a timer while it polls and once more when it is closed, so a long silence is no close: if its commits
     come that often at all. The line of its leave is the same for both.
@@ -208,7 +208,7 @@ def _how_it_went(
             told = classify_leave(line.fields.get("client_reason"))
             return told.trigger, EvidenceTier.LOGGED, told.detail or "left the group", (line.ref,)
     who = member.metadata.client_id if member and member.metadata else member_id
-    # A tombstone looks the same for a leave and for a fenced member: its commits tell the one from the other.
+    # A tombstone looks the same for a leave and for a fenced member: its commits distinguish the two.
     if member is not None and epoch.record is not None:
         held = [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
         last = commits.last_between(held, -1, epoch.record.offset)
@@ -224,7 +224,7 @@ def _how_it_went(
         if last is not None and silence_ms is not None and _SILENT_MS < silence_ms < timeout_ms:
             detail = f"{who} is gone, and had not committed for {silence_ms} ms"
             return Cause.MEMBER_SESSION_EXPIRED, EvidenceTier.INFERRED, detail, (last[1],)
-    return Cause.UNKNOWN, EvidenceTier.UNKNOWN, f"{who} is gone; records do not tell whether it left or was fenced", ()
+    return Cause.UNKNOWN, EvidenceTier.UNKNOWN, f"{who} is gone; records do not say whether it left or was fenced", ()
 
 
 def _without_member_change(

@@ -49,7 +49,7 @@ class Release:
 
     member: LiveMember
     told: GroupRecord | None
-    """The record that first told the owner to revoke; None if it left."""
+    """The record that first asked the owner to revoke; None if it left."""
     gone: GroupRecord
     """The first record of the owner without the resource, or its tombstone."""
     line: LogEvent | None = None

@@ -1,4 +1,4 @@
-"""Epochs of consumer, share and streams groups that only log lines tell of: no record was readable, or it is gone.
+"""Epochs of consumer, share and streams groups that only log lines show: no record was readable, or it is gone.
 
 Lines name epochs, members and causes, never assignments (from 4.0 on not even a member's progress), so a row from here
 has no movements, and `completed` says that the assignment was computed and nothing overtook it.
@@ -41,7 +41,7 @@ _DEPARTURE_LINES = frozenset({LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT, L
 
 @dataclass(slots=True, kw_only=True)
 class ToldEpoch:
-    """One epoch as lines tell it."""
+    """One epoch by its lines."""
 
     number: int
     first: LogEvent
@@ -57,7 +57,7 @@ class ToldEpoch:
 
 
 def epochs_told(evidence: GroupEvidence, recorded: Sequence[Rebalance]) -> tuple[list[Rebalance], list[Contradiction]]:
-    """Rows of the epochs that lines tell of and `recorded`, the rows from records, does not hold; and the lines that
+    """Rows of the epochs that lines show and `recorded`, the rows from records, does not hold; and the lines that
     cannot be true beside those."""
     if not any(line.kind in _EPOCH_LINES for line in evidence.lines):
         return [], []

@@ -29,7 +29,7 @@ CALLBACK_BEFORE_RECORD_MS = 1_500
 def modern_stop_marks(
     release: Release, resource: Resource | None, commits: Commits, clients: ClientLines
 ) -> tuple[Mark, ...]:
-    """When the old owner let go: after it was told to revoke, before its next record without the resource."""
+    """When the old owner let go: after it was asked to revoke, before its next record without the resource."""
     if release.is_idle:
         return tuple(_idle(release))
     marks: list[Mark] = []
@@ -49,14 +49,14 @@ def modern_stop_marks(
         marks.append(_mark("upper", release.gone.at_ms + LINE_SLACK_MS, detail, release.gone.ref))
     if release.told is not None and resource is not None and release.is_pending:
         # A consumer of this protocol commits before its callback, and again on its timer while the callback runs: only
-        # the first commit tells when it let go.
+        # the first commit shows when it let go.
         commit = commits.first_between([resource], release.told.offset, release.gone.offset)
         if commit is not None:
-            marks.append(_mark("estimate", commit[0], "its commit when told to revoke", commit[1], rank=2))
+            marks.append(_mark("estimate", commit[0], "its commit when asked to revoke", commit[1], rank=2))
             commit = None
     if release.told is not None and release.is_pending:
-        marks.append(_mark("lower", release.told.at_ms - LINE_SLACK_MS, "it was told to revoke", release.told.ref))
-        marks.append(_mark("estimate", release.told.at_ms, "it was told to revoke", release.told.ref, rank=3))
+        marks.append(_mark("lower", release.told.at_ms - LINE_SLACK_MS, "it was asked to revoke", release.told.ref))
+        marks.append(_mark("estimate", release.told.at_ms, "it was asked to revoke", release.told.ref, rank=3))
     elif current is not None and release.told is None:
         marks.append(_mark("lower", current.at_ms - LINE_SLACK_MS, "it held the resource then", current.ref))
     if release.rejoined and commit is None:
@@ -102,7 +102,7 @@ def modern_resume_marks(
 ) -> tuple[Mark, ...]:
     """When the new owner's callback returned: about when its record first held the resource."""
     is_classic = getattr(member.metadata, "classic_member_metadata", None) is not None
-    # A classic member is told by the answer to its SyncGroup, as ever.
+    # A classic member learns it from the answer to its SyncGroup, as ever.
     before_ms = 0 if is_classic else CALLBACK_BEFORE_RECORD_MS
     after_ms, median = (ASSIGNED_CALLBACK_MS, 7) if is_classic else (CURRENT_TO_CALLBACK_MS, 99)
     marks = [

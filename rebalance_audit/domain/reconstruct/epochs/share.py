@@ -1,6 +1,6 @@
-"""Partitions of share groups, which may have several owners at once: what an epoch changed is told by the sets.
+"""Partitions of share groups, which may have several owners at once: the sets show what an epoch changed.
 
-Nothing is given up before it is taken over, so there is no pause to tell. Source: KIP-932.
+Nothing is given up before it is taken over, so there is no pause. Source: KIP-932.
 """
 
 from __future__ import annotations

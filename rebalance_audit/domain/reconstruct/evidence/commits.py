@@ -1,6 +1,6 @@
 """Where a group's offset commits stand between its group records.
 
-Group records and commits of one group share one partition of __consumer_offsets, so offset order tells which
+Group records and commits of one group share one partition of __consumer_offsets, so offset order shows which
 generation a commit belongs to; clock order does not (docs/definitions.md#order).
 """
 

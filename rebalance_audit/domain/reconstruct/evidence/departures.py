@@ -27,7 +27,7 @@ REJOIN_WITHIN = 3
 class Departure:
     trigger: Cause
     at_ms: int | None
-    """Of the line that says so; None when only records tell."""
+    """Of the line that says so; None when there are only records."""
     ref: str | None = None
     rejoined_at_ms: int | None = None
     """A member of the same client id asked to join again at this time."""
@@ -72,7 +72,7 @@ def logged_departure(
 
 
 def arrivals(attempt: Attempt) -> list[tuple[LogEvent, str]]:
-    """Lines by which members asked to join, and the ids they were given. Before 3.0 only the `Preparing` line tells."""
+    """Lines by which members asked to join, and the ids they were given. Before 3.0 only `Preparing` shows it."""
     found = [
         (line, str(line.fields.get("member_id") or "")) for line in attempt.during if line.kind is LogKind.MEMBER_JOINED
     ]

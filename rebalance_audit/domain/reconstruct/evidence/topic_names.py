@@ -1,4 +1,4 @@
-"""Names of topics that a group's records tell by id alone."""
+"""Names of topics that a group's records have by id alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rebalance_audit.domain.model import GroupEvidence
 
 
 def only_name_left(evidence: GroupEvidence, known: Mapping[str, str]) -> dict[str, str]:
-    """4.1 tells topics by id alone: where one id is assigned and one subscribed topic is left, they are the same."""
+    """4.1 writes topics by id alone: where one id is assigned and one subscribed topic is left, they are the same."""
     ids: set[str] = set()
     names: set[str] = set()
     for record in evidence.records:
