@@ -70,6 +70,7 @@ unions: $(STAMP) ## All golden captures in one warehouse: each group gets the ro
 	$(BIN)/python -m tests.spark_jobs.unions
 
 support: $(STAMP) ## docs/support.md: the same counts by client library and version of the broker
+	@mkdir -p .build
 	$(BIN)/python -m tests.support > .build/support.md && mv .build/support.md docs/support.md
 
 test-airflow: $(STAMP) ## The DAGs, and one real run
