@@ -1,4 +1,4 @@
-"""`make support`: docs/support.md, what was tried with which client library on which broker, and how much is told.
+"""`make support`: docs/support.md, what was tried with which client library on which broker, and how much is found.
 
     python -m tests.support > docs/support.md
 
@@ -60,7 +60,7 @@ MEASURES = (
         about="Rebalances found with the right number, kind and outcome, from records and brokers' logs; what was "
         "invented counts as tried and not right.",
     ),
-    Measure(title="Causes", about="Rebalances told with the right cause, from records and brokers' logs."),
+    Measure(title="Causes", about="Rebalances with the right cause, from records and brokers' logs."),
     Measure(
         title="Causes from records alone",
         about="The same without any log. `unknown` counts as not right here; it is allowed, a wrong cause is not.",
@@ -130,7 +130,7 @@ def page(cells: Cells, versions: Sequence[str], captures: int) -> str:
     lines = [
         "# Support",
         "",
-        "What was tried with which client library on which broker, and how much of it is told: counts against what the",
+        "What was tried with which client library on which broker, and how much of it is found: counts against what the",
         "clients themselves saw in the lab ([lab.md](lab.md)), as `make support` printed it last from "
         f"{captures} captures, golden or not kept.",
         "A capture with clients of two libraries counts for both. What the libraries do: [clients.md](clients.md);",
