@@ -130,8 +130,8 @@ def page(cells: Cells, versions: Sequence[str], captures: int) -> str:
     lines = [
         "# Support",
         "",
-        "What was tried with which client library on which broker, and how much of it is found: counts against what the",
-        "clients themselves saw in the lab ([lab.md](lab.md)), as `make support` printed it last from "
+        "What was tried with which client library on which broker, and how much of it is found: counts against what",
+        "the clients themselves saw in the lab ([lab.md](lab.md)), as `make support` printed it last from "
         f"{captures} captures, golden or not kept.",
         "A capture with clients of two libraries counts for both. What the libraries do: [clients.md](clients.md);",
         "what the versions write: [versions.md](versions.md).",
