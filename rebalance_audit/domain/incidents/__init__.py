@@ -1,0 +1,28 @@
+"""One trouble is one incident: its cause, what followed from it, what it cost, how it stands.
+
+rows of a cluster ─ episodes (per group) ─ troubles (across groups, reassignments) ─ symptoms ─ incidents and marks
+"""
+
+from rebalance_audit.domain.incidents.building import cost_of, has_cost, incidents_of
+from rebalance_audit.domain.incidents.model import (
+    ClusterRows,
+    Incident,
+    Link,
+    Mark,
+    incident_of,
+    incident_row,
+    mark_row,
+)
+
+__all__ = [
+    "ClusterRows",
+    "Incident",
+    "Link",
+    "Mark",
+    "cost_of",
+    "has_cost",
+    "incident_of",
+    "incident_row",
+    "incidents_of",
+    "mark_row",
+]

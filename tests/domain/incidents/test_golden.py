@@ -1,0 +1,153 @@
+"""Golden captures: their incidents are those an operator would name, by hand: none split, none merged, none invented."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.detect import detect_group, detect_reassignments
+from rebalance_audit.domain.incidents import ClusterRows, Incident, cost_of, has_cost, incidents_of
+from rebalance_audit.domain.measure import measure
+from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.reassign.model import Reassignment
+from rebalance_audit.domain.reconstruct import reconstruct
+from tests.captures import CAPTURES, gathered, name_of
+from tests.domain.incidents.by_hand import BY_HAND, STATES, Told
+from tests.domain.reassign.scores import history_of
+
+HEARTBEAT_MS = 3_000
+"""heartbeat.interval.ms by default: a member's last sign of life is at most that long before its death."""
+
+
+@cache
+def rows_of(capture: Path) -> ClusterRows:
+    groups, tasks, findings = {}, [], []
+    reassignments: tuple[Reassignment, ...] = ()
+    times = [0]
+    for evidence in gathered(capture).groups:
+        told = reconstruct(evidence)
+        rebalances = tuple(measure(r) for r in told.rebalances)
+        groups[evidence.group_id] = rebalances
+        tasks += told.connect_tasks
+        findings += [(evidence.group_id, f) for f in detect_group(rebalances, told.connect_tasks)]
+        times += [r.ended_at_ms or 0 for r in rebalances]
+    if capture.name.startswith("reassign_"):
+        history = history_of(capture)
+        reassignments = history.reassignments
+        findings += [(None, f) for f in detect_reassignments(history)]
+        times.append(history.seen_until_ms or 0)
+    return ClusterRows(
+        cluster_id="lab", now_ms=max(times), groups=groups, tasks=tasks, reassignments=reassignments,
+        findings=findings,
+    )  # fmt: skip
+
+
+def number(r: Rebalance) -> str:
+    count = r.generation_id if r.generation_id is not None else r.group_epoch
+    return f"{count}.{r.rewrite_seq}" if r.rewrite_seq else str(count)
+
+
+def scenario(capture: Path) -> dict[str, list[dict[str, object]]]:
+    read: dict[str, list[dict[str, object]]] = json.loads((capture / "truth/scenario.json").read_text())
+    return read
+
+
+def found_in(capture: Path) -> list[Incident]:
+    return incidents_of(rows_of(capture))[0]
+
+
+def shape(capture: Path, incident: Incident) -> Told:
+    """The incident as somebody would write it down who calls workers by the names of the scenario."""
+    by_id = {r.rebalance_id: r for rs in rows_of(capture).groups.values() for r in rs}
+    workers = {str(w["worker_url"]): str(w["client"]) for w in scenario(capture).get("workers", ())}
+    return Told(
+        kind=incident.kind,
+        cause=incident.root_cause,
+        culprits=tuple(sorted(workers.get(c, c) for c in incident.culprits)),
+        rebalances=tuple(number(by_id[i]) for i in incident.rebalance_ids),
+        attempts=len(incident.reassignment_ids),
+        expected=incident.expected,
+    )
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
+def test_each_incident_is_whole_and_none_is_invented(capture: Path) -> None:
+    incidents = found_in(capture)
+    assert [i.root_cause for i in incidents if not i.rebalance_ids and not i.reassignment_ids] == [
+        *STATES.get(capture.name, ())
+    ]
+    found = [shape(capture, i) for i in incidents if i.rebalance_ids or i.reassignment_ids]
+    by_hand = [
+        Told(
+            kind=t.kind, cause=t.cause, culprits=tuple(sorted(t.culprits)), rebalances=t.rebalances,
+            attempts=t.attempts, expected=t.expected,
+        )
+        for t in BY_HAND[capture.name]
+    ]  # fmt: skip
+    assert sorted(found, key=repr) == sorted(by_hand, key=repr)
+
+
+@pytest.mark.parametrize("capture", [c for c in CAPTURES if not c.name.startswith("reassign_")], ids=name_of)
+def test_it_begins_with_what_was_done_and_ends_before_what_was_done_next(capture: Path) -> None:
+    actions = scenario(capture)["actions"]
+    times = [int(str(a["at_ms"])) for a in actions]
+    kills = ("kill", "freeze", "close")
+    for told in BY_HAND[capture.name]:
+        incident = next(i for i in found_in(capture) if shape(capture, i).rebalances == told.rebalances)
+        slack_ms = HEARTBEAT_MS if told.cause.endswith("expired") and actions[told.first]["action"] in kills else 0
+        is_started = actions[told.first]["action"] == "found running"
+        assert is_started or incident.first_at_ms >= times[told.first] - slack_ms
+        if told.cause.endswith("expired"):  # the cause is the kill, long before the session ends
+            assert incident.first_at_ms <= times[told.first] + 1_000
+        assert incident.last_at_ms >= times[told.last]
+        if told.last + 1 < len(times) and told.kind != "scaling":
+            assert incident.last_at_ms <= times[told.last + 1] + 30_000
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
+def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_and_the_costs_add_up(capture: Path) -> None:
+    incidents = found_in(capture)
+    rebalances = [r for rs in rows_of(capture).groups.values() for r in rs]
+    booked = [i for incident in incidents for i in incident.rebalance_ids]
+    assert len(booked) == len(set(booked))
+    assert {r.rebalance_id for r in rebalances if has_cost(r)} <= set(booked)
+    total = cost_of(rebalances)
+    for place, name in enumerate(("cost_seconds", "cost_lower_seconds")):
+        assert math.isclose(
+            math.fsum(getattr(i, name) or 0 for i in incidents), total[place] or 0, rel_tol=1e-9, abs_tol=1e-9
+        )
+    uppers = [i.cost_upper_seconds for i in incidents if i.cost_seconds is not None]
+    if total.upper is None:
+        assert not uppers or None in uppers
+    else:
+        assert math.isclose(math.fsum(u or 0 for u in uppers), total.upper, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
+def test_every_incident_names_its_evidence_and_tells_its_story(capture: Path) -> None:
+    for incident in found_in(capture):
+        assert incident.evidence
+        assert incident.title
+        assert incident.story.count(". ") >= 1
+        assert incident.first_at_ms <= incident.last_at_ms
+        assert [link.at_ms for link in incident.chain] == sorted(link.at_ms for link in incident.chain)
+        assert all(link.evidence for link in incident.chain)
+        assert "\n" not in incident.title + incident.story
+
+
+def test_a_killed_worker_its_session_the_delay_and_the_round_that_spreads_its_tasks_are_one_chain() -> None:
+    capture = next(c for c in CAPTURES if c.name == "connect_worker_lost")
+    (lost,) = found_in(capture)
+    killed_ms = next(int(str(a["at_ms"])) for a in scenario(capture)["actions"] if a["action"] == "kill")
+    sign, missed, spread = lost.chain
+    assert killed_ms - HEARTBEAT_MS <= sign.at_ms <= killed_ms
+    assert "last sign of life" in sign.what
+    assert "a member vanished" in missed.what
+    assert "Connect waits up to 20 s" in missed.what
+    assert "Connect's scheduled delay ended" in spread.what
+    assert lost.cost_seconds == pytest.approx(91.647)
+    assert lost.severity == "warning"
