@@ -25,8 +25,8 @@ _WARNING = SEVERITIES.index("warning")
 _WAITING_STATES = frozenset({"UNASSIGNED", "LOST"})
 
 _ADVICE = {
-    "deploy": "Nothing is wrong. A group.instance.id per member spares the others most of its rebalances, a cooperative "
-    "assignor or group.protocol=consumer most of its cost.",
+    "deploy": "Nothing is wrong. A group.instance.id per member spares the others most of its rebalances, a "
+    "cooperative assignor or group.protocol=consumer most of its cost.",
     "scaling": "Nothing is wrong: members came or went on purpose.",
     "configuration": "Nothing is wrong. Changes that are sent together cost one round instead of several.",
     "reassignment": "Nothing is wrong: the reassignment did what was asked.",
@@ -256,8 +256,7 @@ def _of_finding(finding: Finding, group_id: str | None) -> Incident:
         expected=False,
         severity=finding.severity,
         title=finding.title,
-        story=f"{text} No rebalance's cost is booked on it. "
-        + (over if finding.status == "open" else "It is over."),
+        story=f"{text} No rebalance's cost is booked on it. " + (over if finding.status == "open" else "It is over."),
         advice=finding.advice,
         chain=(Link(at_ms=finding.first_seen_at_ms, what=finding.title, evidence=finding.evidence[:3]),),
         evidence=finding.evidence,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from rebalance_audit.domain.connect_changes import SAME_CHANGE_MS
 from rebalance_audit.domain.detect.history import History, Identity, Step, identity
 from rebalance_audit.domain.detect.storm import FOLLOW_UPS
+from rebalance_audit.domain.explain.connect_changes import SAME_CHANGE_MS
 
 CHANGE_GAP_MS = 300_000
 """5 min: a pod starts in seconds to minutes, and autoscalers decide again within five."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits
-from rebalance_audit.domain.leader_moves import LeaderMove
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
 
 

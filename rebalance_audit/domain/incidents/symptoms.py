@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rebalance_audit.domain.incidents.model import ClusterRows
 from rebalance_audit.domain.incidents.troubles import Trouble
@@ -27,35 +27,46 @@ OWN_KINDS = {
 
 def attach(rows: ClusterRows, troubles: Sequence[Trouble]) -> list[tuple[str | None, Finding]]:
     """Give every symptom to its trouble. What is left: findings that are incidents of their own."""
-    by_ref: dict[tuple[str, str], Trouble] = {}
-    of_group: dict[str, list[Trouble]] = defaultdict(list)
-    of_partition: dict[str, list[Trouble]] = defaultdict(list)
-    for trouble in troubles:
-        for episode, step in trouble.steps:
-            for cause in step.rebalance.triggers:
-                for ref in cause.evidence:
-                    by_ref.setdefault((episode.group_id, ref), trouble)
-        for group_id in {e.group_id for e in trouble.episodes}:
-            of_group[group_id].append(trouble)
-        for name in {r.name for r in trouble.reassignments}:
-            of_partition[name].append(trouble)
-    for trouble in troubles:  # a rebalance also cites the record before it: its causes come first
-        for episode, step in trouble.steps:
-            for ref in step.rebalance.evidence:
-                by_ref.setdefault((episode.group_id, ref), trouble)
+    homes = _Homes(troubles)
     left: list[tuple[str | None, Finding]] = []
     for group_id, finding in rows.findings:
-        home: Trouble | None = None
-        if finding.rule_id in SYMPTOMS and group_id is not None:
-            home = next((t for ref in finding.evidence if (t := by_ref.get((group_id, ref)))), None)
-            home = home or _meanwhile(of_group[group_id], finding)
-        elif finding.rule_id in SYMPTOMS and finding.subject_type == "partition":
-            home = _meanwhile(of_partition[finding.subject], finding)
+        home = homes.of(group_id, finding) if finding.rule_id in SYMPTOMS else None
         if home is not None:
             home.findings.append(finding)
         elif SEVERITIES.index(finding.severity) >= SEVERITIES.index("warning"):
             left.append((group_id, finding))
     return left
+
+
+class _Homes:
+    """Where symptoms may belong."""
+
+    def __init__(self, troubles: Sequence[Trouble]) -> None:
+        self._by_ref: dict[tuple[str, str], Trouble] = {}
+        self._of_group: dict[str, list[Trouble]] = defaultdict(list)
+        self._of_partition: dict[str, list[Trouble]] = defaultdict(list)
+        for trouble in troubles:
+            for group_id in {e.group_id for e in trouble.episodes}:
+                self._of_group[group_id].append(trouble)
+            for name in {r.name for r in trouble.reassignments}:
+                self._of_partition[name].append(trouble)
+            for episode, step in trouble.steps:
+                for cause in step.rebalance.triggers:
+                    self._cited(episode.group_id, cause.evidence, trouble)
+        for trouble in troubles:  # a rebalance may also cite the record before it: causes come first
+            for episode, step in trouble.steps:
+                self._cited(episode.group_id, step.rebalance.evidence, trouble)
+
+    def of(self, group_id: str | None, finding: Finding) -> Trouble | None:
+        if group_id is None:
+            is_about_a_move = finding.subject_type == "partition"
+            return _meanwhile(self._of_partition[finding.subject], finding) if is_about_a_move else None
+        cited = (self._by_ref.get((group_id, ref)) for ref in finding.evidence)
+        return next((t for t in cited if t is not None), None) or _meanwhile(self._of_group[group_id], finding)
+
+    def _cited(self, group_id: str, refs: Iterable[str], trouble: Trouble) -> None:
+        for ref in refs:
+            self._by_ref.setdefault((group_id, ref), trouble)
 
 
 def _meanwhile(troubles: Sequence[Trouble], finding: Finding) -> Trouble | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rebalance_audit.domain.detect.history import Step
 from rebalance_audit.domain.incidents.episodes import FAULTS, Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
-from rebalance_audit.domain.leader_moves import LeaderMove
 from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
 
 SAME_MOMENT_MS = 60_000
@@ -130,7 +130,7 @@ def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode
                 seen[place, purpose].append((at_ms, episode))
     for each in seen.values():
         each.sort(key=lambda told: told[0])
-        for (at_ms, one), (next_ms, other) in zip(each, each[1:], strict=False):
+        for (at_ms, one), (next_ms, other) in pairwise(each):
             if next_ms - at_ms <= SAME_MOMENT_MS and one.group_id != other.group_id:
                 yield one, other
 
@@ -165,7 +165,7 @@ def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple
         of_broker[move.previous_leader].append((move.at_ms, episode))
     for each in of_broker.values():
         each.sort(key=lambda told: told[0])
-        for (at_ms, one), (next_ms, other) in zip(each, each[1:], strict=False):
+        for (at_ms, one), (next_ms, other) in pairwise(each):
             if next_ms - at_ms <= SAME_MOMENT_MS:
                 yield one, other
 
@@ -191,4 +191,3 @@ class _Sets:
             self._parent[place] = self._parent[self._parent[place]]
             place = self._parent[place]
         return place
-

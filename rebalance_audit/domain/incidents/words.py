@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from rebalance_audit.domain.detect.history import Identity, Step, capped, worker_name
 from rebalance_audit.domain.detect.modes import number
-from rebalance_audit.domain.detect.wording import TRIGGER_WORDS, bounded, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.detect.wording import (
+    TRIGGER_WORDS,
+    bounded,
+    clock,
+    counted,
+    duration,
+    folded,
+    listed,
+    shown,
+)
 from rebalance_audit.domain.incidents.episodes import FAULTS, Episode
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
@@ -118,9 +127,8 @@ def _what_it_did(trouble: Trouble, cost: Cost) -> str:
     longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
     until = f", {duration(longest)} the longest" if longest is not None and longest > 0 else ""
     noun = noun_of(trouble)
-    return (
-        f"It took {count}{where} and cost {seconds(cost)} {noun}-seconds: {counted(moved, noun)} moved or stopped{until}."
-    )
+    what = f"{counted(moved, noun)} moved or stopped{until}"
+    return f"It took {count}{where} and cost {seconds(cost)} {noun}-seconds: {what}."
 
 
 def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
@@ -188,7 +196,7 @@ def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
 
 
 def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:
-    return Link(at_ms=at_ms, what=f"{who} gave its last sign of life, not before this moment", evidence=capped(evidence))
+    return Link(at_ms=at_ms, what=f"{who} was last known to live", evidence=capped(evidence))
 
 
 def _round(episode: Episode, step: Step) -> Link:
@@ -219,4 +227,5 @@ def _reassignment_links(reassignments: Sequence[Reassignment]) -> Iterator[Link]
         if since is not None and r.blocked_by is not None:
             yield Link(at_ms=since, what=f"{shown(r.name)} stands still: {blocked(r)}", evidence=r.evidence[:2])
         if r.ended_at_ms is not None:
-            yield Link(at_ms=r.ended_at_ms, what=f"the move of {shown(r.name)} is {r.outcome}", evidence=r.evidence[-2:])
+            told = f"the move of {shown(r.name)} is {r.outcome}"
+            yield Link(at_ms=r.ended_at_ms, what=told, evidence=r.evidence[-2:])

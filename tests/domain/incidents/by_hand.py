@@ -110,8 +110,13 @@ BY_HAND: dict[str, tuple[Told, ...]] = {
     "partition_count_change": (
         _start("g1 g2", "1 2", 0, 1),
         Told(
-            kind="subscription", cause="topic_metadata_changed", culprits=(), rebalances=("3",), expected=True,
-            first=2, last=2,
+            kind="subscription",
+            cause="topic_metadata_changed",
+            culprits=(),
+            rebalances=("3",),
+            expected=True,
+            first=2,
+            last=2,
         ),
     ),
     "poll_timeout": (_start("p1 p2", "1 2", 0, 1), _fault(POLL, "p2", "3 4", 2, 2)),

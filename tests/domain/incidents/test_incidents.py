@@ -1,0 +1,297 @@
+"""Incidents of told histories: what belongs together, what does not, and the laws that hold for every history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.incidents import (
+    ClusterRows,
+    Incident,
+    Mark,
+    cost_of,
+    has_cost,
+    incident_of,
+    incident_row,
+    incidents_of,
+)
+from rebalance_audit.domain.model import Finding, Rebalance
+from rebalance_audit.domain.publish.leader_moves import COORDINATOR_MOVED, LeaderMove
+from rebalance_audit.domain.reassign.model import Reassignment
+from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
+
+MINUTE_S, HOUR_S = 60, 3_600
+
+
+def a_group(group_id: str = "orders", **facts: object) -> GroupStory:
+    """Three members that joined long ago."""
+    story = GroupStory(group_id, **facts)  # type: ignore[arg-type]
+    return story.joins("c1", "c2", "c3", at_s=-2 * HOUR_S)
+
+
+def told(*stories: GroupStory, until_s: float = 12 * HOUR_S, **more: object) -> tuple[list[Incident], list[Mark]]:
+    now_ms = T0_MS + round(until_s * 1000)
+    findings: list[tuple[str | None, Finding]] = [
+        (s.group_id, f) for s in stories for f in detect_group(s.rebalances, s.tasks, seen_until_ms=now_ms)
+    ]
+    return incidents_of(
+        ClusterRows(
+            cluster_id=CLUSTER,
+            now_ms=now_ms,
+            groups={s.group_id: costing(s.rebalances) for s in stories},
+            tasks=[t for s in stories for t in s.tasks],
+            findings=findings,
+            **more,  # type: ignore[arg-type]
+        )
+    )
+
+
+def costing(rebalances: Sequence[Rebalance]) -> list[Rebalance]:
+    """Each a cost of its own, so that sums show what is missing."""
+    return [
+        r
+        if r.outcome in ("missing", "open", "superseded")
+        else replace(
+            r, resource_seconds_lower=1.0 * n, resource_seconds_estimate=2.0 * n, resource_seconds_upper=4.0 * n
+        )
+        for n, r in enumerate(rebalances)
+    ]
+
+
+def kinds(incidents: Sequence[Incident]) -> list[tuple[str, int]]:
+    return [(i.kind, len(i.rebalance_ids)) for i in incidents]
+
+
+def test_a_member_that_vanishes_a_minute_after_the_first_makes_the_incident_wider() -> None:
+    one, _ = told(a_group().vanishes("c1", at_s=0), until_s=30)
+    both, _ = told(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=60), until_s=90)
+    assert [i.culprits for i in one] == [("c1",)]
+    assert [i.culprits for i in both] == [("c1", "c2")]
+    assert one[0].incident_id == both[0].incident_id
+    assert [i.status for i in (*one, *both)] == ["open", "open"]
+
+
+def test_members_that_vanish_an_hour_apart_are_two_incidents() -> None:
+    found, _ = told(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=HOUR_S))
+    assert kinds(found) == [("member_fault", 1), ("member_fault", 1)]
+    assert {i.status for i in found} == {"over"}
+
+
+def test_the_return_of_a_member_that_vanished_belongs_to_its_vanishing() -> None:
+    found, _ = told(a_group().vanishes("c1", at_s=0).joins("c1", at_s=120))
+    assert kinds(found) == [("member_fault", 2)]
+    assert found[0].culprits == ("c1",)
+
+
+def test_a_deploy_is_one_incident_expected_and_marked() -> None:
+    found, marks = told(a_group().deploys("c1", "c2", "c3", from_s=0, each_s=60))
+    assert kinds(found) == [("deploy", 6)]
+    assert found[0].expected
+    assert found[0].severity == "info"
+    assert found[0].culprits == ("c1", "c2", "c3")
+    assert [(m.scope, m.source) for m in marks] == [("orders", "evidence")]
+
+
+def test_pods_with_new_names_that_take_the_places_of_old_ones_are_a_deploy() -> None:
+    old_first = a_group().leaves("c1", at_s=0).joins("p1", at_s=20).leaves("c2", at_s=60).joins("p2", at_s=80)
+    new_first = a_group().joins("p1", at_s=0).leaves("c1", at_s=20).joins("p2", at_s=60).leaves("c2", at_s=80)
+    assert kinds(told(old_first)[0]) == [("deploy", 4)]
+    assert kinds(told(new_first)[0]) == [("deploy", 4)]
+
+
+def test_more_members_are_no_deploy_nor_are_fewer() -> None:
+    found, marks = told(a_group().joins("c4", at_s=0).joins("c5", at_s=60).leaves("c4", at_s=HOUR_S))
+    assert kinds(found) == [("scaling", 2), ("scaling", 1)]
+    assert [i.culprits for i in found] == [("c4", "c5"), ("c4",)]
+    assert not marks
+
+
+def test_a_deploy_of_a_service_with_two_groups_is_one_incident() -> None:
+    found, marks = told(
+        a_group("orders").member("c1", client_host="/10.0.0.1").deploys("c1", from_s=0, each_s=60),
+        a_group("refunds").member("c1", client_host="/10.0.0.1").deploys("c1", from_s=5, each_s=60),
+    )
+    assert [(i.kind, i.group_ids) for i in found] == [("deploy", ("orders", "refunds"))]
+    assert sorted(m.scope for m in marks) == ["orders", "refunds"]
+
+
+def test_groups_on_different_hosts_are_not_brought_together() -> None:
+    found, _ = told(
+        a_group("orders").member("c1", client_host="/10.0.0.1").vanishes("c1", at_s=0),
+        a_group("refunds").member("c1", client_host="/10.0.0.2").vanishes("c1", at_s=5),
+    )
+    assert [(i.kind, i.group_ids) for i in found] == [("member_fault", ("orders",)), ("member_fault", ("refunds",))]
+
+
+def test_a_host_that_dies_is_one_incident_of_all_its_groups() -> None:
+    found, _ = told(
+        *(a_group(g).member("c1", client_host="/10.0.0.1").vanishes("c1", at_s=at) for g, at in (("a", 0), ("b", 30)))
+    )
+    assert [(i.kind, i.group_ids, len(i.finding_ids)) for i in found] == [("member_fault", ("a", "b"), 2)]
+
+
+def test_a_worker_killed_with_its_delay_is_one_incident_that_costs_what_the_last_round_costs() -> None:
+    story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", "w2", "w3", at_s=-HOUR_S).vanishes("w3", at_s=0, connect_delay_ms=300_000)
+    story.meets_again(at_s=300, because="connect_delay_expired", connect_delay_ms=0)
+    (found,), _ = told(story)
+    assert (found.kind, found.root_cause, len(found.rebalance_ids)) == ("connect_worker", "member_session_expired", 2)
+    assert found.cost_seconds == 2.0 + 4.0
+
+
+def test_while_the_delay_runs_the_incident_is_open() -> None:
+    story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", "w2", at_s=-HOUR_S).vanishes("w2", at_s=0, connect_delay_ms=3_600_000)
+    (found,), _ = told(story, until_s=HOUR_S / 2)
+    assert found.status == "open"
+    assert "goes on" in found.story
+
+
+def test_a_storm_takes_in_all_that_its_group_went_through_meanwhile() -> None:
+    story = a_group()
+    story.again(range(12), lambda s, n: s.exceeds_poll_interval("c1", at_s=n * 60))
+    found, _ = told(story)
+    assert kinds(found) == [("storm", 12)]
+    assert found[0].root_cause == "member_poll_timeout"
+    assert found[0].culprits == ("c1",)
+    first, _ = told(a_group().exceeds_poll_interval("c1", at_s=0), until_s=30)
+    assert first[0].incident_id == found[0].incident_id  # it became a storm, and is the same incident
+
+
+def test_a_member_that_comes_and_goes_for_hours_is_one_incident() -> None:
+    story = a_group()
+    story.again(range(6), lambda s, n: s.vanishes("c1", at_s=n * 1_500).joins("c1", at_s=n * 1_500 + 60))
+    assert kinds(told(story)[0]) == [("member_fault", 12)]
+
+
+def move(rebalance_id: str | None, group_id: str, **more: object) -> LeaderMove:
+    values: dict[str, object] = {
+        "cluster_id": CLUSTER, "group_id": group_id, "relation": COORDINATOR_MOVED, "topic": "__consumer_offsets",
+        "partition": 0, "at_ms": T0_MS, "previous_leader": 1, "elected": 2, "cause": "reassignment",
+        "rebalance_id": rebalance_id, "is_cause": True, "evidence": ("metadata:n@1",),
+    }  # fmt: skip
+    return LeaderMove(**values | more)  # type: ignore[arg-type]
+
+
+def test_a_reassignment_and_the_rebalances_of_the_coordinators_that_it_moved_are_one() -> None:
+    one, other = (a_group(g).meets_again(at_s=2, because="coordinator_failover") for g in ("a", "b"))
+    moved = Reassignment(
+        cluster_id=CLUSTER, reassignment_id="__consumer_offsets-0@7", topic="__consumer_offsets", partition=0,
+        started_at_ms=T0_MS - 1_000, ended_at_ms=T0_MS + 1_000, outcome="completed", evidence=("metadata:n@7",),
+    )  # fmt: skip
+    moves = [
+        move(s.rebalances[-1].rebalance_id, s.group_id, reassignment_id=moved.reassignment_id) for s in (one, other)
+    ]
+    found, _ = told(one, other, reassignments=[moved], leader_moves=moves)
+    assert [(i.kind, i.group_ids, len(i.rebalance_ids)) for i in found] == [("reassignment", ("a", "b"), 2)]
+    assert found[0].expected
+    assert found[0].cost_seconds == 4.0
+
+
+def test_groups_whose_coordinator_dies_are_one_incident_of_that_broker() -> None:
+    one, other = (a_group(g).meets_again(at_s=2, because="coordinator_failover") for g in ("a", "b"))
+    moves = [move(s.rebalances[-1].rebalance_id, s.group_id, cause="broker_failure") for s in (one, other)]
+    found, _ = told(one, other, leader_moves=moves)
+    assert [(i.kind, i.group_ids, i.culprits) for i in found] == [("coordinator", ("a", "b"), ("broker 1",))]
+    assert not found[0].expected
+
+
+def test_a_healthy_fleet_has_no_unexpected_incident() -> None:
+    fleet = [
+        a_group("quiet"),
+        a_group("deployed").deploys("c1", "c2", "c3", from_s=0, each_s=90),
+        a_group("scaled").joins("c4", at_s=0).leaves("c4", at_s=4 * HOUR_S),
+        a_group("grown").meets_again(at_s=0, because="topic_metadata_changed"),
+        a_group("streams").again(range(6), lambda s, n: s.meets_again(at_s=n * 600, because="streams_probing")),
+    ]
+    found, _ = told(*fleet)
+    assert [i.title for i in found if not i.expected or i.severity != "info"] == []
+
+
+def test_an_incident_comes_back_from_its_row() -> None:
+    found, _ = told(a_group().vanishes("c1", at_s=0))
+    assert [incident_of(incident_row(i)) for i in found] == found
+
+
+def test_hostile_names_are_made_safe_in_titles_and_kept_in_culprits() -> None:
+    name = "<b>\n" + "x" * 2_000
+    story = GroupStory("orders").joins(name, "c2", at_s=-HOUR_S).vanishes(name, at_s=0)
+    (found,), _ = told(story)
+    assert found.culprits == (name,)
+    assert "\n" not in found.title
+    assert len(found.title) < 200
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["joins", "leaves", "vanishes", "is_dropped", "exceeds", "again", "follows", "skips", "rewrites"]
+        ),
+        st.sampled_from(["c1", "c2", "c3", "c4"]),
+        st.sampled_from([1, 20, 200, 400, 900, 4_000]),
+    ),
+    max_size=25,
+)
+
+
+def lived(group_id: str, changes: Sequence[tuple[str, str, int]]) -> GroupStory:
+    story, at_s = a_group(group_id), 0
+    for what, who, later_s in changes:
+        at_s += later_s
+        match what:
+            case "joins":
+                story.joins(who, at_s=at_s)
+            case "leaves":
+                story.leaves(who, at_s=at_s)
+            case "vanishes":
+                story.vanishes(who, at_s=at_s)
+            case "is_dropped":
+                story.is_dropped(who, at_s=at_s)
+            case "exceeds":
+                story.exceeds_poll_interval(who, at_s=at_s)
+            case "again":
+                story.meets_again(at_s=at_s, because="topic_metadata_changed")
+            case "follows":
+                story.meets_again(at_s=at_s, because="cooperative_follow_up")
+            case "skips":
+                story.skips(1)
+            case "rewrites":
+                story.comes_back_under_its_instance_id(who, at_s=at_s)
+    return story
+
+
+@given(CHANGES, CHANGES)
+def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_whatever_happened(
+    one: Sequence[tuple[str, str, int]], other: Sequence[tuple[str, str, int]]
+) -> None:
+    stories = [lived("a", one), lived("b", other)]
+    incidents, _ = told(*stories)
+    rebalances = [r for s in stories for r in costing(s.rebalances)]
+    booked = [i for incident in incidents for i in incident.rebalance_ids]
+    assert len(booked) == len(set(booked))
+    assert {r.rebalance_id for r in rebalances if has_cost(r)} <= set(booked)
+    total = cost_of(rebalances)
+    assert math.fsum(i.cost_seconds or 0 for i in incidents) == pytest.approx(total.seconds or 0)
+    assert math.fsum(i.cost_upper_seconds or 0 for i in incidents) == pytest.approx(total.upper or 0)
+    assert len({i.incident_id for i in incidents}) == len(incidents)
+    assert all(i.evidence and i.first_at_ms <= i.last_at_ms for i in incidents)
+
+
+@given(CHANGES, st.integers(min_value=0, max_value=25))
+def test_an_incident_keeps_its_id_while_it_grows(changes: Sequence[tuple[str, str, int]], cut: int) -> None:
+    before, _ = told(lived("a", changes[:cut]))
+    after, _ = told(lived("a", changes))
+    home = {r: i for i in after for r in i.rebalance_ids}
+    for incident in before:
+        if not incident.rebalance_ids:
+            continue
+        first = incident.rebalance_ids[0]
+        now = home[first]
+        # what was two troubles may turn out to be one: then it is the earlier one that goes on
+        assert now.incident_id == incident.incident_id or now.rebalance_ids[0] != first
