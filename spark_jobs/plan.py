@@ -106,6 +106,8 @@ PUBLISH = Stage(
         "gold.reassignment_step",
         "gold.leader_election",
         "gold.leader_move",
+        "gold.incident",
+        "gold.mark",
     ),
     law="publishing twice changes nothing",
 )

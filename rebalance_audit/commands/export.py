@@ -38,6 +38,8 @@ _SPANS: Mapping[str, tuple[str, str]] = {
     "gold.finding": ("first_seen_at_ms", "last_seen_at_ms"),
     "gold.group": ("first_seen_at_ms", "last_rebalance_at_ms"),
     "gold.coverage": ("from_at_ms", "to_at_ms"),
+    "gold.incident": ("first_at_ms", "CASE status WHEN 'open' THEN 9223372036854775807 ELSE last_at_ms END"),
+    "gold.mark": ("at_ms", "at_ms"),
 }
 """Where a row begins and ends, for tables that know it."""
 _OF_A_REBALANCE = frozenset({"gold.rebalance_member", "gold.movement"})
@@ -122,6 +124,11 @@ def selection(
             where.append("group_id = ?")
         elif table.name.endswith(".finding"):
             where.append("subject_type = 'group' AND subject = ?")
+        elif "group_ids" in columns:
+            where.append("list_contains(group_ids, ?)")
+        elif table.name == "gold.mark":
+            where.append("(scope = ? OR ? GLOB scope)")
+            params.append(group)
         else:
             raise UsageError(f"{table.name} is not about groups; leave -g out.")
         params.append(group)

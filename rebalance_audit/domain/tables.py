@@ -748,6 +748,70 @@ GOLD_LEADER_MOVE = Table(
         _EVIDENCE,
     ),
 )
+# Incidents and marks
+
+INCIDENT_KINDS = (
+    "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "task_failed", "stuck", "assignment",
+    "removal", "deploy", "configuration", "subscription", "protocol", "client", "scaling", "evidence", "unknown",
+)  # fmt: skip
+INCIDENT_STATES = ("open", "over")
+
+GOLD_INCIDENT = Table(
+    "gold.incident",
+    "One trouble, from its cause to its last consequence, with every rebalance and finding that belongs to it.",
+    ("cluster_id", "incident_id"),
+    (
+        _CLUSTER,
+        _c("incident_id", "string", "From cluster, subject and first rebalance or attempt.", required=True),
+        _c("kind", "string", "", required=True, values=INCIDENT_KINDS),
+        _c("root_cause", "string", "A trigger, what blocks a reassignment, or a rule that alone tells.", required=True),
+        _c("root_cause_tier", "string", "", required=True, values=TIERS),
+        _c("culprits", "array<string>", "Client id, instance id, worker URL, `broker 4`.", required=True),
+        _c("group_ids", "array<string>", "", required=True),
+        _c("rebalance_ids", "array<string>", "By time. Each rebalance with a cost is in one incident.", required=True),
+        _c("reassignment_ids", "array<string>", "", required=True),
+        _c("finding_ids", "array<string>", "Its symptoms, the gravest first.", required=True),
+        _c("first_at_ms", "bigint", "Of the cause, as far as evidence tells.", required=True),
+        _c("last_at_ms", "bigint", "Of the last thing that belongs to it.", required=True),
+        _c("status", "string", "Over: settled, and quiet for long enough.", required=True, values=INCIDENT_STATES),
+        _c("expected", "boolean", "Normal work on purpose; it costs something all the same.", required=True),
+        _c("severity", "string", "Of its gravest symptom.", required=True, values=SEVERITIES),
+        _c("cost_seconds", "double", "Resource-seconds of its rebalances; null: of none known."),
+        _c("cost_lower_seconds", "double", ""),
+        _c("cost_upper_seconds", "double", "Null if any is unbounded."),
+        _c("title", "string", "One sentence, without a full stop.", required=True),
+        _c("story", "string", "What happened, what it did, how it stands.", required=True),
+        _c("advice", "string", "What to do."),
+        _c(
+            "chain",
+            "array<struct<at_ms:bigint,what:string,evidence:array<string>>>",
+            "From the cause to the last consequence, by time.",
+            required=True,
+        ),
+        _EVIDENCE,
+    ),
+    (
+        Law("names its evidence", "size(evidence) >= 1"),
+        Law("ends after it begins", "first_at_ms <= last_at_ms"),
+        Law("cost bounds in order", "cost_lower_seconds <= cost_seconds and cost_seconds <= cost_upper_seconds"),
+    ),
+)
+
+GOLD_MARK = Table(
+    "gold.mark",
+    "A deploy or a change of configuration, to be drawn on time lines.",
+    ("cluster_id", "mark_id"),
+    (
+        _CLUSTER,
+        _c("mark_id", "string", "From cluster, time, source, scope and text.", required=True),
+        _c("at_ms", "bigint", "", required=True),
+        _c("source", "string", "Found in evidence, or told from outside.", required=True, values=("evidence", "told")),
+        _c("text", "string", "", required=True),
+        _c("scope", "string", "A group, or a pattern of groups; `*` is all.", required=True),
+        _c("evidence", "array<string>", "Empty for what was told.", required=True),
+    ),
+)
+
 SILVER_PARTITION = Table(
     "silver.partition",
     "A partition as the metadata log has it at the end of the evidence.",
@@ -774,5 +838,7 @@ TABLES = (
     GOLD_REASSIGNMENT_STEP,
     GOLD_LEADER_ELECTION,
     GOLD_LEADER_MOVE,
+    GOLD_INCIDENT,
+    GOLD_MARK,
 )
 BY_NAME = {t.name: t for t in TABLES}

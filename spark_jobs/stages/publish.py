@@ -33,6 +33,7 @@ from rebalance_audit.warehouse.storage import relation
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.grouped import Rows, each_group, struct_of
+from spark_jobs.incidents import incident_tables
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Run, row_count
@@ -94,6 +95,8 @@ def _wanted(context: Run, before: Mapping[str, int], consumed: Mapping[str, int]
     (task_scope, task_groups), (finding_scope, finding_groups) = dirty(TASKS), dirty(FINDINGS)
     group_scope = _moving_groups(context, scope, finding_scope)
     moving = F.broadcast(context.spark.createDataFrame(group_scope))
+    leader_moves = leader_move_rows(context.warehouse, consumed)
+    told = incident_tables(context.warehouse, consumed, leader_moves, scope, context.settings.get("limits"))
     return {
         "gold.rebalance": Wanted(_with_revision(context, measured, groups), GROUP, scope),
         "gold.rebalance_member": Wanted(_children(measured, "members", tables.GOLD_REBALANCE_MEMBER), GROUP, scope),
@@ -105,7 +108,9 @@ def _wanted(context: Run, before: Mapping[str, int], consumed: Mapping[str, int]
             GROUP,
             group_scope,
         ),
-        "gold.leader_move": Wanted(leader_move_rows(context.warehouse, consumed), ["cluster_id", "group_id"], None),
+        "gold.leader_move": Wanted(leader_moves, ["cluster_id", "group_id"], None),
+        "gold.incident": Wanted(told.incidents, ["cluster_id", "incident_id"], told.incident_scope),
+        "gold.mark": Wanted(told.marks, ["cluster_id", "mark_id"], told.mark_scope),
         "gold.coverage": Wanted(_coverage(context, consumed), ["cluster_id", "source"], None),
     } | {
         f"gold.{noun}": Wanted(
