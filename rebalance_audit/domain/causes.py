@@ -282,6 +282,8 @@ DEPLOYS = _causes(lambda f: f.family in (Family.ARRIVAL, Family.DEPARTURE) or f.
 """What a deploy looks like, kill -9 and Streams' closing without leaving included."""
 FAULTS = _causes(lambda f: f.family is Family.FAILURE and f.going is not Going.VANISHED) - {Cause.COORDINATOR_FAILOVER}
 """Never part of a healthy deploy, whoever came or went meanwhile. A coordinator may move during any."""
+MEMBER_FAILED = _causes(lambda f: f.family is Family.FAILURE) - {Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED}
+"""A member failed, not its coordinator; all else that makes members come and go may have been done on purpose."""
 EXPECTED = {cause: cause.facts.expected_reason for cause in Cause if cause.facts.expected_reason is not None}
 """The protocol's normal work, and why."""
 FOLLOW_UPS = _causes(lambda f: f.is_follow_up)

@@ -7,10 +7,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect.history import History, Identity, Step, capped, identity
-from rebalance_audit.domain.detect.storm import FOLLOW_UPS
 from rebalance_audit.domain.incidents import words
-from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, FAULTS, Episode, episodes, faults_in
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows, Incident, Link, Mark
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
@@ -169,7 +169,7 @@ def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
         first = worst or trouble.reassignments[0]
         tier = "recorded" if first.source == "metadata" else "logged"
         return (worst.blocked_by or "unknown" if worst else "reassigned"), tier, first.evidence[:2]
-    causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in FAULTS]
+    causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in MEMBER_FAILED]
     if trouble.kind == "storm" and not causes:
         causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger not in FOLLOW_UPS]
     if trouble.kind in ("storm", "member_fault", "connect_worker") and causes:
@@ -188,7 +188,7 @@ def _last_signs(episode: Episode) -> Iterator[Link]:
     history: History = episode.history
     for step in episode.steps:
         for cause in step.rebalance.triggers:
-            if cause.trigger not in ("member_session_expired", "static_member_expired"):
+            if cause.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
                 continue
             for member_id in cause.members:
                 member = history.member(member_id)

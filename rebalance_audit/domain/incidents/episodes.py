@@ -9,35 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause, cause_of
 from rebalance_audit.domain.detect.history import History, Identity, Step, identity
-from rebalance_audit.domain.detect.storm import FOLLOW_UPS
 from rebalance_audit.domain.explain.connect_changes import SAME_CHANGE_MS
 
 CHANGE_GAP_MS = 300_000
 """5 min: a pod starts in seconds to minutes, and autoscalers decide again within five."""
 
-FAULTS = frozenset({
-    "member_session_expired", "member_poll_timeout", "member_dropped_at_rebalance_timeout", "member_sync_timeout",
-    "static_member_expired", "connect_assignment_failed",
-})  # fmt: skip
-"""A member failed; all else that makes members come and go was done on purpose, as far as the group can know."""
-
 _KINDS = {
-    "connect_config_changed": "configuration",
-    "subscription_changed": "subscription",
-    "topic_metadata_changed": "subscription",
-    "coordinator_failover": "coordinator",
-    "append_failed": "coordinator",
-    "streams_topology_changed": "deploy",
-    "leader_rejoined": "client",
-    "client_requested": "client",
-    "group_converted": "protocol",
-    "assignor_changed": "protocol",
-    "streams_probing": "protocol",
-    "share_state_initialized": "protocol",
+    Cause.CONNECT_CONFIG_CHANGED: "configuration",
+    Cause.SUBSCRIPTION_CHANGED: "subscription",
+    Cause.TOPIC_METADATA_CHANGED: "subscription",
+    Cause.COORDINATOR_FAILOVER: "coordinator",
+    Cause.APPEND_FAILED: "coordinator",
+    Cause.STREAMS_TOPOLOGY_CHANGED: "deploy",
+    Cause.LEADER_REJOINED: "client",
+    Cause.CLIENT_REQUESTED: "client",
+    Cause.GROUP_CONVERTED: "protocol",
+    Cause.ASSIGNOR_CHANGED: "protocol",
+    Cause.STREAMS_PROBING: "protocol",
+    Cause.SHARE_STATE_INITIALIZED: "protocol",
 }
 _PART_OF_A_DEPLOY = frozenset({
-    "leader_rejoined", "subscription_changed", "assignor_changed", "group_converted", "streams_topology_changed",
+    Cause.LEADER_REJOINED, Cause.SUBSCRIPTION_CHANGED, Cause.ASSIGNOR_CHANGED, Cause.GROUP_CONVERTED,
+    Cause.STREAMS_TOPOLOGY_CHANGED,
 })  # fmt: skip
 """What a new version of an application brings with it, while its members are replaced."""
 _CONVERSION_MS = 60_000
@@ -96,9 +91,9 @@ def faults_in(history: History, step: Step) -> dict[Identity, str]:
     """Who failed in this rebalance, and how."""
     found: dict[Identity, str] = {}
     for cause in step.rebalance.triggers:
-        if cause.trigger in FAULTS:
+        if cause.trigger in MEMBER_FAILED:
             found.update({identity(history.member(m)): cause.trigger for m in cause.members})
-    if not found and step.rebalance.trigger in FAULTS:  # no cause names anybody: those the records show gone
+    if not found and step.rebalance.trigger in MEMBER_FAILED:  # no cause names anybody: those the records show gone
         found = {identity(m): step.rebalance.trigger for m in step.rebalance.members if m.change == "left"}
     return found
 
@@ -148,10 +143,10 @@ class _Cutter:
         r = step.rebalance
         waiting = next((e for e in self._recent() if e.is_waiting), None)
         if r.trigger in FOLLOW_UPS and self._last is not None:
-            return (waiting if r.trigger == "connect_delay_expired" else None) or self._last
+            return (waiting if r.trigger == Cause.CONNECT_DELAY_EXPIRED else None) or self._last
         if r.outcome == "missing" and self._last is not None:
             return self._last
-        if faults or r.trigger in FAULTS:
+        if faults or r.trigger in MEMBER_FAILED:
             kind = "connect_worker" if r.protocol_type == "connect" else "member_fault"
             failing = self._active(step, self.history.limits.quiet_ms, lambda e: e.is_fault)
             return failing or (waiting if waiting and waiting.is_fault else None) or self._new(kind)
@@ -161,13 +156,13 @@ class _Cutter:
                 return deploy
         if r.kind == "static_rewrite":
             return self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "deploy") or self._new("deploy")
-        if r.trigger == "connect_config_changed":
+        if r.trigger == Cause.CONNECT_CONFIG_CHANGED:
             return self._config_change(step)
         if self._follows_a_conversion(step) and self._last is not None:
             return self._last
         if r.trigger in _KINDS:
-            kind = _KINDS[r.trigger]
-            same = None if r.trigger == "group_converted" else self._same(step, kind)
+            kind = _KINDS[cause_of(r.trigger)]
+            same = None if r.trigger == Cause.GROUP_CONVERTED else self._same(step, kind)
             return same or self._new(kind)
         if step.joined or step.left:
             return self._membership(step, waiting)
@@ -186,7 +181,7 @@ class _Cutter:
             if not back.is_fault and back.kind != "removal":
                 back.kind = "deploy"
             return back
-        if step.rebalance.trigger == "member_removed_by_admin":
+        if step.rebalance.trigger == Cause.MEMBER_REMOVED_BY_ADMIN:
             return self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "removal") or self._new("removal")
         deploy = self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "deploy")
         if deploy is not None:
@@ -237,14 +232,14 @@ class _Cutter:
         change = self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "configuration")
         if change is None:
             return self._new("configuration")
-        told_ms = max(s.at_ms for s in change.steps if s.rebalance.trigger == "connect_config_changed")
+        told_ms = max(s.at_ms for s in change.steps if s.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED)
         return change if step.first_at_ms - told_ms <= SAME_CHANGE_MS else self._new("configuration")
 
     def _follows_a_conversion(self, step: Step) -> bool:
         last = self._last
         return (
             last is not None
-            and last.steps[-1].rebalance.trigger == "group_converted"
+            and last.steps[-1].rebalance.trigger == Cause.GROUP_CONVERTED
             and step.first_at_ms - last.steps[-1].at_ms <= _CONVERSION_MS
         )
 

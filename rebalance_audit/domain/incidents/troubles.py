@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.detect.history import Step
-from rebalance_audit.domain.incidents.episodes import FAULTS, Episode, faults_in
+from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
@@ -139,7 +140,7 @@ def departures(episode: Episode) -> Iterator[tuple[str, int]]:
     """From where members went, and when they were last known to live."""
     for step in episode.steps:
         failed = faults_in(episode.history, step)
-        ids = {m for t in step.rebalance.triggers if t.trigger in FAULTS for m in t.members}
+        ids = {m for t in step.rebalance.triggers if t.trigger in MEMBER_FAILED for m in t.members}
         if not episode.is_fault:
             ids = {m.member_id for m in step.rebalance.members if m.change in ("left", "replaced")}
         for member_id in sorted(ids):

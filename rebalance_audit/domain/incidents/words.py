@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rebalance_audit.domain.causes import MEMBER_FAILED, Cause, phrase_of
 from rebalance_audit.domain.detect.history import Identity, Step, capped, worker_name
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import (
-    TRIGGER_WORDS,
     bounded,
     clock,
     counted,
@@ -18,7 +18,7 @@ from rebalance_audit.domain.detect.wording import (
     listed,
     shown,
 )
-from rebalance_audit.domain.incidents.episodes import FAULTS, Episode
+from rebalance_audit.domain.incidents.episodes import Episode
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.reassign.advice import blocked
@@ -26,13 +26,13 @@ from rebalance_audit.domain.reassign.model import Reassignment
 
 CHAIN_CAP = 40
 
-_DID = {
-    "member_session_expired": "vanished without leaving",
-    "static_member_expired": "did not come back within its session timeout",
-    "member_poll_timeout": "exceeded max.poll.interval.ms",
-    "member_dropped_at_rebalance_timeout": "did not re-join before the rebalance timeout",
-    "member_sync_timeout": "did not fetch its assignment in time",
-    "connect_assignment_failed": "could not be given work",
+_DID: dict[str, str] = {
+    Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
+    Cause.STATIC_MEMBER_EXPIRED: "did not come back within its session timeout",
+    Cause.MEMBER_POLL_TIMEOUT: "exceeded max.poll.interval.ms",
+    Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT: "did not re-join before the rebalance timeout",
+    Cause.MEMBER_SYNC_TIMEOUT: "did not fetch its assignment in time",
+    Cause.CONNECT_ASSIGNMENT_FAILED: "could not be given work",
 }
 
 
@@ -88,10 +88,10 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "coordinator":
             brokers = sorted({m.previous_leader for m in trouble.leader_moves if m.previous_leader is not None})
             away = f" away from broker {', '.join(map(str, brokers))}" if brokers else ""
-            what = "The coordinator could not write for" if trigger == "append_failed" else "The coordinator of"
-            return f"{what} {where}" + ("" if trigger == "append_failed" else f" moved{away}")
+            what = "The coordinator could not write for" if trigger == Cause.APPEND_FAILED else "The coordinator of"
+            return f"{what} {where}" + ("" if trigger == Cause.APPEND_FAILED else f" moved{away}")
         case _:
-            return f"{where}: {TRIGGER_WORDS.get(trigger, trigger)}"
+            return f"{where}: {phrase_of(trigger)}"
 
 
 def story(
@@ -109,7 +109,7 @@ def _what_happened(trouble: Trouble, people: Sequence[Identity]) -> str:
     if trouble.kind == "reassignment":
         return _reassignment_title(trouble.reassignments) + "."
     causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
-    told = [TRIGGER_WORDS.get(c, c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
+    told = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
     head = title(trouble, people)
     return f"{head}; its rounds: {listed(told, 5)}." if len(causes) > 1 else f"{head}."
 
@@ -154,9 +154,9 @@ def fault_of(trouble: Trouble) -> str:
     """How the first member failed."""
     for _, step in trouble.steps:
         for cause in step.rebalance.triggers:
-            if cause.trigger in FAULTS:
+            if cause.trigger in MEMBER_FAILED:
                 return cause.trigger
-        if step.rebalance.trigger in FAULTS:
+        if step.rebalance.trigger in MEMBER_FAILED:
             return step.rebalance.trigger
     return "unknown"
 
@@ -202,7 +202,7 @@ def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:
 def _round(episode: Episode, step: Step) -> Link:
     r = step.rebalance
     causes = [t.trigger for t in r.triggers] or [r.trigger]
-    why = listed(list(dict.fromkeys(TRIGGER_WORDS.get(c, c) for c in causes)))
+    why = listed(list(dict.fromkeys(phrase_of(c) for c in causes)))
     who = listed([name_of(w) for w in dict.fromkeys((*step.left, *step.joined))])
     parts = [f"{why} ({who})" if who else why]
     moved = (r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0)
