@@ -1,1 +1,1 @@
-"""Alerts: which findings are new to a target, how each reads, where it goes, and what was sent before."""
+"""Alerts: which incidents are new to a target, how each reads, where it goes, and what was sent before."""

@@ -1,56 +1,70 @@
-"""How a finding reads as an alert: text from clients is hostile, and goes to people's chats."""
+"""How an incident reads as an alert: text from clients is hostile, and goes to people's chats."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from rebalance_audit.domain.detect.wording import clock, duration, shown
-from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.detect.wording import clock, duration, listed, shown
+from rebalance_audit.domain.incidents import Incident
 
 EVIDENCE_SHOWN = 3
 TITLE_WIDTH = 400
-_DETAIL_WIDTH, _REF_WIDTH = 1_500, 200
+_TEXT_WIDTH, _REF_WIDTH, _NAME_WIDTH = 1_500, 200, 100
+_NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
     """One thing one target has not been told."""
 
-    finding: Finding
+    incident: Incident
     status: str
-    """`open`, `resolved`, or `withdrawn`: the evidence no longer supports it."""
+    """`open`, `over`, or `withdrawn`: the evidence no longer supports it, or it turned out to be part of another."""
     severity: str
     """As it was told when it opened: receivers match the two messages by it."""
+    subject: str
+    """As it was told when it opened, for the same reason."""
     told_as: str | None = None
     """The lesser severity it was told with before, when it has become graver since."""
+    wider: str | None = None
+    """What it has come to besides, when it was told narrower before."""
 
 
 def title(news: News) -> str:
-    f = news.finding
     mark = news.severity.upper() if news.status == "open" else news.status.upper()
-    return f"[{mark}] {f.rule_id} {safe(f.title, TITLE_WIDTH)}"
+    return f"[{mark}] {safe(news.incident.title, TITLE_WIDTH)}"
 
 
 def body(news: News, runbook: str) -> str:
-    f = news.finding
-    lasted = duration(f.last_seen_at_ms - f.first_seen_at_ms)
-    lines = [f"{f.subject_type} {safe(f.subject, 200)}, cluster {safe(f.cluster_id, 100)}"]
+    i = news.incident
+    groups = listed([safe(g, _NAME_WIDTH) for g in i.group_ids], _NAMES_SHOWN)
+    where = f"{'groups' if len(i.group_ids) > 1 else 'group'} {groups}, " if groups else ""
+    lines = [f"{where}cluster {safe(i.cluster_id, _NAME_WIDTH)}"]
     if news.status == "open":
         graver = f", told as {news.told_as} before" if news.told_as else ""
-        lines.append(f"since {clock(f.first_seen_at_ms)}, last seen {clock(f.last_seen_at_ms)}{graver}")
-    elif news.status == "resolved":
-        lines.append(f"over: {clock(f.first_seen_at_ms)} to {clock(f.last_seen_at_ms)} ({lasted})")
+        wider = f", wider than told before: {news.wider}" if news.wider else ""
+        lines.append(f"since {clock(i.first_at_ms)}, last seen {clock(i.last_at_ms)}{graver}{wider}")
+    elif news.status == "over":
+        lines.append(
+            f"over: {clock(i.first_at_ms)} to {clock(i.last_at_ms)} ({duration(i.last_at_ms - i.first_at_ms)})"
+        )
     else:
-        lines.append("withdrawn: evidence that came later does not support it")
+        lines.append("withdrawn: evidence that came later does not support it, or makes it part of another incident")
+    if news.status != "withdrawn":
+        lines.append(safe(i.story, _TEXT_WIDTH))
     if news.status == "open":
-        if f.detail:
-            lines += [safe(line, _DETAIL_WIDTH) for line in f.detail.splitlines()[:12]]
-        if f.advice:
-            lines.append(f"What to do: {safe(f.advice, _DETAIL_WIDTH)}")
-        lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in f.evidence[:EVIDENCE_SHOWN])}")
-        lines.append(f"Runbook: {runbook}#{f.rule_id.lower()}")
+        if i.advice:
+            lines.append(f"What to do: {safe(i.advice, _TEXT_WIDTH)}")
+        lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in i.evidence[:EVIDENCE_SHOWN])}")
+        lines.append(f"Runbook: {runbook_url(i, runbook)}")
     return "\n".join(lines)
+
+
+def runbook_url(incident: Incident, runbook: str) -> str:
+    """The heading of its gravest symptom."""
+    rule = incident.finding_ids[0].partition(":")[0] if incident.finding_ids else "incidents"
+    return f"{runbook}#{rule}"
 
 
 def safe(text: str, width: int) -> str:

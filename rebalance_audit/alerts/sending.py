@@ -1,4 +1,4 @@
-"""Findings to people: what is new since the last time, to each target, once per finding and state.
+"""Incidents to people: what is new since the last time, to each target, once per incident and change of its state.
 
 A target is a URL: `http(s)://…` gets Alertmanager's v2 JSON by POST; everything else is apprise's (`slack://`, `mailtos://`,
 `pagerduty://` …). The state file remembers per target what was delivered, and is written after each delivery, never
@@ -17,15 +17,20 @@ from typing import Any
 from rebalance_audit.alerts.message import EVIDENCE_SHOWN, News, body, title
 from rebalance_audit.alerts.state import locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
-from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.detect.wording import listed, shown
+from rebalance_audit.domain.incidents import Incident, incident_of, incident_row
 
 _SEVERITIES = ("info", "warning", "critical")
+_NAMES_REMEMBERED = 200
+_WIDER_BY = 1.5
+"""Half as many again: the second of one, the third of two, the fifth of three. A fleet that goes down one by one is
+told a dozen times, not two hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertReport:
     delivered_count: int = 0
-    """Findings told, over all targets."""
+    """Incidents told, over all targets."""
     failures: tuple[str, ...] = ()
     """One sentence per target that could not be reached; tried again next time."""
     printed: tuple[str, ...] = ()
@@ -33,7 +38,7 @@ class AlertReport:
 
 
 def send_alerts(
-    findings: Sequence[Finding],
+    incidents: Sequence[Incident],
     targets: Sequence[str],
     state_path: str | os.PathLike[str],
     dry_run: bool = False,
@@ -45,10 +50,10 @@ def send_alerts(
 ) -> AlertReport:
     """Tell each target what is new.
 
-    Open findings that were not told, or told as less grave than they became; findings that are over and were told
-    when open; and, once there is a state, findings that came and went between two runs. `is_all`: `findings` are all
-    there are, so what was told and is no longer among them is withdrawn. Raises AlertError for a target that is none,
-    and a state file that cannot be read.
+    Open incidents that were not told, or told as less grave or less wide than they became; incidents that are over and
+    were told when open; and, once there is a state, those that came and went between two runs. `is_all`: `incidents`
+    are all there are, so what was told and is no longer among them is withdrawn. Raises AlertError for a target that
+    is none, and a state file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
         raise AlertError(f"There is no severity {min_severity!r}: use one of {', '.join(_SEVERITIES)}.")
@@ -58,7 +63,7 @@ def send_alerts(
         state = read_state(path)
         printed: list[str] = []
         for sender in senders:
-            for news in _news(findings, state, sender.key, min_severity, is_all):
+            for news in _news(incidents, state, sender.key, min_severity, is_all):
                 printed.append(f"[{sender.name}] {title(news)}\n{body(news, runbook)}")
                 out(printed[-1])
         return AlertReport(printed=tuple(printed))
@@ -67,8 +72,8 @@ def send_alerts(
         delivered, failures = 0, []
         for sender in senders:
             if sender.key not in state["delivered"]:
-                _remember_past(findings, state, sender.key)
-            pending = list(_news(findings, state, sender.key, min_severity, is_all))
+                _remember_past(incidents, state, sender.key)
+            pending = list(_news(incidents, state, sender.key, min_severity, is_all))
             try:
                 for sent in sender.send(pending):
                     _remember(state, sender.key, sent)
@@ -77,78 +82,113 @@ def send_alerts(
             except NotDelivered as failure:
                 failures.append(f"{sender.name} did not take the alerts, they are kept for the next time: {failure}")
         if is_all:
-            _forget(findings, state)
+            _forget(incidents, state)
         write_state(path, state)
     return AlertReport(delivered_count=delivered, failures=tuple(failures))
 
 
 def _news(
-    findings: Sequence[Finding], state: dict[str, Any], key: str, min_severity: str, is_all: bool
+    incidents: Sequence[Incident], state: dict[str, Any], key: str, min_severity: str, is_all: bool
 ) -> Iterator[News]:
     told: dict[str, dict[str, Any]] = state["delivered"].get(key, {})
     is_known_target = key in state["delivered"]
     least = _SEVERITIES.index(min_severity)
-    for finding in sorted(findings, key=lambda f: (f.first_seen_at_ms, f.finding_id)):
-        last = told.get(finding.finding_id)
-        was_told = last is not None and last["status"] == "open"
-        is_grave = _rank(finding.severity) >= least
-        if was_told and last is not None and finding.status == "open":
-            if is_grave and _rank(finding.severity) > _rank(last["severity"]):
-                yield News(finding=finding, status="open", severity=finding.severity, told_as=last["severity"])
+    for incident in sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id)):
+        last = told.get(incident.incident_id)
+        is_grave = _rank(incident.severity) >= least
+        if last is not None and last["status"] == "open":
+            if incident.status == "open":
+                yield from _grown(incident, last, is_grave=is_grave)
+            else:
+                yield _about(incident, last, status="over")
+        elif last is not None and last["status"] == incident.status:
             continue
-        if last is not None and last["status"] == finding.status:
-            continue
-        if finding.status == "open":
+        elif incident.status == "open":
             if is_grave:
-                yield News(finding=finding, status="open", severity=finding.severity)
-        elif was_told and last is not None:
-            yield News(finding=finding, status="resolved", severity=last["severity"])
+                yield _about(incident, None, status="open")
         elif is_known_target and is_grave:  # it came and went between two runs
-            yield News(finding=finding, status="resolved", severity=finding.severity)
+            yield _about(incident, None, status="over")
     if is_all:
-        present = {f.finding_id for f in findings}
-        for finding_id, last in sorted(told.items()):
-            if finding_id not in present and last["status"] == "open":
-                finding = Finding(**{**last["finding"], "evidence": tuple(last["finding"]["evidence"])})
-                yield News(finding=finding, status="withdrawn", severity=last["severity"])
+        present = {i.incident_id for i in incidents}
+        for incident_id, last in sorted(told.items()):
+            if incident_id not in present and last["status"] == "open":
+                yield _about(incident_of(last["incident"]), last, status="withdrawn")
+
+
+def _grown(incident: Incident, last: dict[str, Any], *, is_grave: bool) -> Iterator[News]:
+    is_graver = _rank(incident.severity) > _rank(last["severity"])
+    more = _more(incident, last)
+    if is_grave and (is_graver or more):
+        yield News(
+            incident=incident,
+            status="open",
+            severity=incident.severity if is_graver else last["severity"],
+            subject=last["subject"],
+            told_as=last["severity"] if is_graver else None,
+            wider=more,
+        )
+
+
+def _more(incident: Incident, last: dict[str, Any]) -> str | None:
+    """Who came to it since it was told, if that is enough to be told again."""
+    for name in ("culprits", "group_ids"):
+        now = getattr(incident, name)
+        if len(now) >= _WIDER_BY * max(last["wide"][name], 1) and len(now) > 1:
+            new = [n for n in now if n not in last["names"][name]]
+            return listed([shown(n) for n in new or now], 4)
+    return None
+
+
+def _about(incident: Incident, last: dict[str, Any] | None, *, status: str) -> News:
+    """With the labels it was told with, if it was."""
+    subject = incident.group_ids[0] if incident.group_ids else incident.culprits[0] if incident.culprits else ""
+    return News(
+        incident=incident,
+        status=status,
+        severity=incident.severity if last is None else last["severity"],
+        subject=subject if last is None else last["subject"],
+    )
 
 
 def _rank(severity: str) -> int:
     return _SEVERITIES.index(severity) if severity in _SEVERITIES else -1
 
 
-def _remember_past(findings: Sequence[Finding], state: dict[str, Any], key: str) -> None:
+def _remember_past(incidents: Sequence[Incident], state: dict[str, Any], key: str) -> None:
     """A new target is not told what was over before it was there."""
     told = state["delivered"].setdefault(key, {})
-    for finding in findings:
-        if finding.status == "resolved":
-            told.setdefault(finding.finding_id, {"status": "resolved", "severity": finding.severity})
+    for incident in incidents:
+        if incident.status == "over":
+            told.setdefault(incident.incident_id, {"status": "over", "severity": incident.severity})
 
 
 def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
     told = state["delivered"].setdefault(key, {})
     for news in sent:
+        i = news.incident
         entry: dict[str, Any] = {"status": news.status, "severity": news.severity}
-        if news.status == "open":  # what a withdrawal will need
-            f = news.finding
-            entry["finding"] = {
-                "cluster_id": f.cluster_id, "finding_id": f.finding_id, "rule_id": f.rule_id, "severity": f.severity,
-                "subject_type": f.subject_type, "subject": f.subject, "status": f.status,
-                "first_seen_at_ms": f.first_seen_at_ms, "last_seen_at_ms": f.last_seen_at_ms, "title": f.title,
-                "evidence": list(f.evidence[:EVIDENCE_SHOWN]),
+        if news.status == "open":  # what the next message about it will need
+            names = {"culprits": list(i.culprits), "group_ids": list(i.group_ids)}
+            entry["subject"] = news.subject
+            entry["wide"] = {name: len(each) for name, each in names.items()}
+            entry["names"] = {name: each[:_NAMES_REMEMBERED] for name, each in names.items()}
+            entry["incident"] = incident_row(i) | {
+                "chain": [], "rebalance_ids": [], "reassignment_ids": [], "advice": None,
+                "culprits": names["culprits"][:1], "group_ids": names["group_ids"][:1],
+                "finding_ids": list(i.finding_ids[:1]), "evidence": list(i.evidence[:EVIDENCE_SHOWN]),
             }  # fmt: skip
         if news.status == "withdrawn":
-            told.pop(news.finding.finding_id, None)
+            told.pop(i.incident_id, None)
         else:
-            told[news.finding.finding_id] = entry
+            told[i.incident_id] = entry
 
 
-def _forget(findings: Sequence[Finding], state: dict[str, Any]) -> None:
+def _forget(incidents: Sequence[Incident], state: dict[str, Any]) -> None:
     """What is over and no longer in any table need not be remembered."""
-    present = {f.finding_id for f in findings}
+    present = {i.incident_id for i in incidents}
     for told in state["delivered"].values():
-        for finding_id in [i for i, e in told.items() if i not in present and e["status"] == "resolved"]:
-            del told[finding_id]
+        for incident_id in [i for i, e in told.items() if i not in present and e["status"] == "over"]:
+            del told[incident_id]
 
 
 __all__ = ["AlertError", "AlertReport", "masked", "send_alerts"]

@@ -13,7 +13,8 @@ from typing import Any
 
 from rebalance_audit.alerts.target import AlertError
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""1 remembered findings. Its targets are told once more what is open, as incidents."""
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -26,18 +27,18 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         state = json.loads(text)
         entries = [entry for told in state["delivered"].values() for entry in told.values()]
-        is_known = state["version"] == STATE_VERSION and all(
+        is_known = state["version"] in (1, STATE_VERSION) and all(
             {"status", "severity"} <= entry.keys() for entry in entries
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         is_known = False
     if not is_known:
         raise AlertError(
-            f"The alert state {path} is not one this version wrote: move it away, and every finding that is open is "
+            f"The alert state {path} is not one this version wrote: move it away, and every incident that is open is "
             f"told "
             "once more."
         )
-    return dict(state)
+    return dict(state) if state["version"] == STATE_VERSION else {"version": STATE_VERSION, "delivered": {}}
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import apprise
 
-from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, safe, title
+from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, runbook_url, safe, title
 from rebalance_audit.domain.detect.wording import counted, shown
 
 MESSAGES_PER_RUN = 10
@@ -73,7 +73,7 @@ class _Webhook(Sender):
             return
         now = datetime.now(UTC)
         # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
-        ended = [replace(n, status="resolved", severity=n.told_as, told_as=None) for n in pending if n.told_as]
+        ended = [replace(n, status="over", severity=n.told_as, told_as=None) for n in pending if n.told_as]
         data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
         url, headers = _without_userinfo(self._target)
         headers["Content-Type"] = "application/json"
@@ -123,7 +123,7 @@ class _Apprise(Sender):
     def send(self, pending: Sequence[News]) -> Iterator[Sequence[News]]:
         if len(pending) > MESSAGES_PER_RUN:
             opened = sum(news.status == "open" for news in pending)
-            head = f"{counted(opened, 'new finding')}, {len(pending) - opened} over"
+            head = f"{counted(opened, 'new incident')}, {len(pending) - opened} over"
             self._notify(head, "\n".join(title(news) for news in pending), _worst(pending))
             yield pending
             return
@@ -158,22 +158,23 @@ def _worst(pending: Sequence[News]) -> str:
 
 
 def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:
-    f = news.finding
-    starts = _rfc3339(f.first_seen_at_ms, now)
-    ends = now + OPEN_FOR if news.status == "open" else max(_rfc3339(f.last_seen_at_ms, now), starts)
+    i = news.incident
+    starts = _rfc3339(i.first_at_ms, now)
+    ends = now + OPEN_FOR if news.status == "open" else max(_rfc3339(i.last_at_ms, now), starts)
     return {
+        # Alertmanager knows an alert by its labels: only what stays the same while an incident grows may be one.
         "labels": {
-            "alertname": f.rule_id,
-            "cluster": safe(f.cluster_id, 100),
+            "alertname": "RebalanceIncident",
+            "cluster": safe(i.cluster_id, 100),
             "severity": news.severity,
-            "subject_type": f.subject_type,
-            "subject": safe(f.subject, 200),
-            "finding_id": f.finding_id,
+            "subject": safe(news.subject, 200),
+            "incident_id": i.incident_id,
         },
         "annotations": {
-            "summary": safe(f.title, TITLE_WIDTH),
+            "summary": safe(i.title, TITLE_WIDTH),
             "description": body(news, runbook),
-            "runbook_url": f"{runbook}#{f.rule_id.lower()}",
+            "kind": i.kind,
+            "runbook_url": runbook_url(i, runbook),
         },
         "startsAt": starts.isoformat(timespec="milliseconds"),
         # What is over ended in the past; Alertmanager takes that for resolved.

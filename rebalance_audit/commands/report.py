@@ -71,7 +71,7 @@ def alert(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Send findings that are new or over, to each target once."""
+    """Send incidents that are new, graver, wider or over, to each target once."""
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     if not send(published(Warehouse.open(warehouse)), to, least, state, dry_run=dry_run, quiet=quiet):
@@ -90,22 +90,22 @@ def send(
     """False if a target could not be reached; the others have theirs."""
     from rebalance_audit.alerts.sending import send_alerts
     from rebalance_audit.commands.export import known_table, selection
-    from rebalance_audit.domain.model import Finding, from_row
+    from rebalance_audit.domain.incidents import incident_of
 
-    rows = opened.query(*selection(known_table("gold.finding"))).to_pylist()
+    rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()
     if state is None:
         if "://" in opened.location:
             raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
         state = Path(opened.location) / "notes" / "alerts.json"
     sent = send_alerts(
-        [from_row(Finding, row) for row in rows], to, state, dry_run, least.value, is_all=True, out=_print_message
+        [incident_of(row) for row in rows], to, state, dry_run, least.value, is_all=True, out=_print_message
     )
     for failure in sent.failures:
         note(failure)
     if dry_run:
         note(f"{len(sent.printed)} messages would be sent.", quiet=quiet)
     else:
-        note(f"{sent.delivered_count} findings sent.", quiet=quiet)
+        note(f"{sent.delivered_count} incidents sent.", quiet=quiet)
     return not sent.failures
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from rebalance_audit.alerts import sending as alerts
 from rebalance_audit.alerts.sending import AlertError, masked, send_alerts
-from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.incidents import Incident
 
 T_MS = 1_763_733_791_000  # 2025-11-21 14:03:11 UTC
 
@@ -69,21 +69,25 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "alerts.json"
 
 
-def a_finding(number: int = 1, **changes: Any) -> Finding:
+def an_incident(number: int = 1, **changes: Any) -> Incident:
     return replace(
-        Finding(
+        Incident(
             cluster_id="cluster-a",
-            finding_id=f"rb001:{number:016x}",
-            rule_id="RB001",
+            incident_id=f"in:{number:016x}",
+            kind="storm",
+            root_cause="member_poll_timeout",
+            root_cause_tier="logged",
+            culprits=("c1",),
+            group_ids=("orders",),
+            rebalance_ids=("cluster-a/orders/7",),
+            finding_ids=("rb001:5a9a491950ba95c1",),
             severity="warning",
-            subject_type="group",
-            subject="orders",
             status="open",
-            first_seen_at_ms=T_MS,
-            last_seen_at_ms=T_MS + 120_000,
+            expected=False,
+            first_at_ms=T_MS,
+            last_at_ms=T_MS + 120_000,
             title="orders rebalanced 19 times in 2 min",
-            detail="Causes: a member exceeded max.poll.interval.ms 19 ×.",
-            numbers="{}",
+            story="orders rebalanced 19 times in 2 min. It cost 4.2 partition-seconds. It goes on.",
             advice="Process less per poll.",
             evidence=("record:__consumer_offsets-7@231",),
         ),
@@ -99,18 +103,17 @@ def _apprise(receiver: Receiver) -> str:
     return f"json://127.0.0.1:{receiver.port}/hook"
 
 
-def test_an_open_finding_is_told_once(receiver: Receiver, state: Path) -> None:
+def test_an_open_incident_is_told_once(receiver: Receiver, state: Path) -> None:
     for expected in (1, 0, 0):
-        assert send_alerts([a_finding()], [_webhook(receiver)], state).delivered_count == expected
+        assert send_alerts([an_incident()], [_webhook(receiver)], state).delivered_count == expected
     assert len(receiver.received) == 1
     ((alert,),) = receiver.received
     assert alert["labels"] == {
-        "alertname": "RB001",
+        "alertname": "RebalanceIncident",
         "cluster": "cluster-a",
         "severity": "warning",
-        "subject_type": "group",
         "subject": "orders",
-        "finding_id": "rb001:0000000000000001",
+        "incident_id": "in:0000000000000001",
     }
     assert alert["annotations"]["summary"] == "orders rebalanced 19 times in 2 min"
     assert alert["annotations"]["runbook_url"] == "docs/runbook.md#rb001"
@@ -120,11 +123,11 @@ def test_an_open_finding_is_told_once(receiver: Receiver, state: Path) -> None:
     assert alert["endsAt"] > alert["startsAt"]
 
 
-def test_a_finding_that_is_over_is_resolved_once_with_the_labels_it_opened_with(
+def test_an_incident_that_is_over_is_resolved_once_with_the_labels_it_opened_with(
     receiver: Receiver, state: Path
 ) -> None:
-    send_alerts([a_finding()], [_webhook(receiver)], state)
-    over = a_finding(status="resolved", severity="critical")
+    send_alerts([an_incident()], [_webhook(receiver)], state)
+    over = an_incident(status="over", severity="critical")
     for expected in (1, 0):
         assert send_alerts([over], [_webhook(receiver)], state).delivered_count == expected
     opened, resolved = (body[0] for body in receiver.received)
@@ -132,30 +135,73 @@ def test_a_finding_that_is_over_is_resolved_once_with_the_labels_it_opened_with(
     assert resolved["endsAt"] == "2025-11-21T14:05:11.000+00:00"
 
 
-def test_a_finding_that_opens_again_is_told_again(receiver: Receiver, state: Path) -> None:
-    for status, expected in (("open", 1), ("resolved", 1), ("open", 1), ("open", 0)):
-        assert send_alerts([a_finding(status=status)], [_webhook(receiver)], state).delivered_count == expected
+def test_an_incident_that_opens_again_is_told_again(receiver: Receiver, state: Path) -> None:
+    for status, expected in (("open", 1), ("over", 1), ("open", 1), ("open", 0)):
+        assert send_alerts([an_incident(status=status)], [_webhook(receiver)], state).delivered_count == expected
 
 
-def test_a_finding_that_becomes_graver_is_told_again_and_ends_the_lesser_alert(receiver: Receiver, state: Path) -> None:
+def test_an_incident_that_becomes_graver_is_told_again_and_ends_the_lesser_alert(
+    receiver: Receiver, state: Path
+) -> None:
     targets = [_webhook(receiver), _apprise(receiver)]
     for severity, expected in (("warning", 2), ("critical", 2), ("critical", 0), ("warning", 0)):
-        assert send_alerts([a_finding(severity=severity)], targets, state).delivered_count == expected
+        assert send_alerts([an_incident(severity=severity)], targets, state).delivered_count == expected
     _, _, (ended, opened), message = receiver.received
     assert (ended["labels"]["severity"], opened["labels"]["severity"]) == ("warning", "critical")
     assert ended["endsAt"] == "2025-11-21T14:05:11.000+00:00" < opened["endsAt"]
-    assert message["title"].startswith("[CRITICAL] RB001")
+    assert message["title"].startswith("[CRITICAL] orders")
     assert "told as warning before" in message["message"]
 
 
-def test_apprise_targets_get_one_message_per_finding_and_state(receiver: Receiver, state: Path) -> None:
-    for status in ("open", "open", "resolved", "resolved"):
-        send_alerts([a_finding(status=status)], [_apprise(receiver)], state)
+def test_a_second_member_that_vanishes_is_told_in_a_message_of_its_own(receiver: Receiver, state: Path) -> None:
+    targets = [_webhook(receiver), _apprise(receiver)]
+    one = an_incident(kind="member_fault", title="c1 of orders vanished")
+    both = replace(one, culprits=("c1", "c2"), title="c1 and c2 of orders vanished")
+    for incident, expected in ((one, 2), (both, 2), (both, 0), (replace(both, status="over"), 2)):
+        assert send_alerts([incident], targets, state).delivered_count == expected
+    alerts_, messages = receiver.received[0::2], receiver.received[1::2]
+    assert {json.dumps(body[0]["labels"], sort_keys=True) for body in alerts_} == {
+        json.dumps(alerts_[0][0]["labels"], sort_keys=True)
+    }
+    assert [m["title"] for m in messages] == [
+        "[WARNING] c1 of orders vanished", "[WARNING] c1 and c2 of orders vanished",
+        "[OVER] c1 and c2 of orders vanished",
+    ]  # fmt: skip
+    assert "wider than told before: c2" in messages[1]["message"]
+
+
+def test_another_group_makes_it_wider_and_keeps_its_labels(receiver: Receiver, state: Path) -> None:
+    send_alerts([an_incident()], [_webhook(receiver)], state)
+    wider = an_incident(group_ids=("billing", "orders"))  # sorted: another is the first now
+    assert send_alerts([wider], [_webhook(receiver)], state).delivered_count == 1
+    (first,), (second,) = receiver.received
+    assert first["labels"] == second["labels"]
+
+
+def test_a_fleet_that_goes_down_one_by_one_is_told_a_few_times(receiver: Receiver, state: Path) -> None:
+    told = [
+        send_alerts([an_incident(culprits=tuple(f"c{n}" for n in range(count)))], [_apprise(receiver)], state)
+        for count in range(1, 101)
+    ]
+    assert [n for n, report in enumerate(told, start=1) if report.delivered_count] == [
+        1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93,
+    ]  # fmt: skip
+
+
+def test_what_an_earlier_version_remembered_is_told_once_more_if_it_is_open(receiver: Receiver, state: Path) -> None:
+    state.write_text('{"version": 1, "delivered": {"k": {"rb001:1": {"status": "open", "severity": "warning"}}}}')
+    past = an_incident(2, status="over")
+    assert send_alerts([an_incident(), past], [_webhook(receiver)], state).delivered_count == 1
+
+
+def test_apprise_targets_get_one_message_per_incident_and_state(receiver: Receiver, state: Path) -> None:
+    for status in ("open", "open", "over", "over"):
+        send_alerts([an_incident(status=status)], [_apprise(receiver)], state)
     opened, resolved = receiver.received
-    assert opened["title"] == "[WARNING] RB001 orders rebalanced 19 times in 2 min"
+    assert opened["title"] == "[WARNING] orders rebalanced 19 times in 2 min"
     assert opened["type"] == "warning"
     assert "since 2025-11-21 14:03:11 UTC" in opened["message"]
-    assert resolved["title"] == "[RESOLVED] RB001 orders rebalanced 19 times in 2 min"
+    assert resolved["title"] == "[OVER] orders rebalanced 19 times in 2 min"
     assert resolved["type"] == "success"
     assert "over: 2025-11-21 14:03:11 UTC to 2025-11-21 14:05:11 UTC (2 min)" in resolved["message"]
 
@@ -163,44 +209,44 @@ def test_apprise_targets_get_one_message_per_finding_and_state(receiver: Receive
 def test_a_target_that_is_down_is_told_the_next_time_and_holds_up_no_other(receiver: Receiver, state: Path) -> None:
     gone = Receiver()
     gone.stop()
-    report = send_alerts([a_finding()], [f"http://127.0.0.1:{gone.port}/x", _webhook(receiver)], state)
+    report = send_alerts([an_incident()], [f"http://127.0.0.1:{gone.port}/x", _webhook(receiver)], state)
     assert report.delivered_count == 1
     (failure,) = report.failures
     assert failure.startswith(
         f"http://127.0.0.1:{gone.port}/… did not take the alerts, they are kept for the next time:"
     )
     assert len(receiver.received) == 1
-    send_alerts([a_finding()], [f"http://127.0.0.1:{gone.port}/x", _webhook(receiver)], state)
+    send_alerts([an_incident()], [f"http://127.0.0.1:{gone.port}/x", _webhook(receiver)], state)
     assert len(receiver.received) == 1
 
 
 def test_an_answer_that_is_an_error_is_no_delivery(receiver: Receiver, state: Path) -> None:
     receiver.answer = 500
-    report = send_alerts([a_finding()], [_webhook(receiver)], state)
+    report = send_alerts([an_incident()], [_webhook(receiver)], state)
     assert report.delivered_count == 0
     assert report.failures[0].endswith("it answered HTTP 500.")
     receiver.answer = 200
-    assert send_alerts([a_finding()], [_webhook(receiver)], state).delivered_count == 1
+    assert send_alerts([an_incident()], [_webhook(receiver)], state).delivered_count == 1
 
 
 def test_a_webhook_with_a_password_sends_it_as_a_header(receiver: Receiver, state: Path) -> None:
-    send_alerts([a_finding()], [f"http://me:p%40ss@127.0.0.1:{receiver.port}/x"], state)
+    send_alerts([an_incident()], [f"http://me:p%40ss@127.0.0.1:{receiver.port}/x"], state)
     assert len(receiver.received) == 1
     assert receiver.authorization == "Basic bWU6cEBzcw=="
 
 
 def test_a_redirect_is_no_delivery(receiver: Receiver, state: Path) -> None:
     receiver.answer = 302
-    assert send_alerts([a_finding()], [_webhook(receiver)], state).failures[0].endswith("it answered HTTP 302.")
+    assert send_alerts([an_incident()], [_webhook(receiver)], state).failures[0].endswith("it answered HTTP 302.")
 
 
 def test_an_apprise_target_that_is_down_is_told_the_next_time(receiver: Receiver, state: Path) -> None:
     receiver.answer = 503
-    report = send_alerts([a_finding()], [_apprise(receiver)], state)
+    report = send_alerts([an_incident()], [_apprise(receiver)], state)
     assert report.delivered_count == 0
     assert report.failures[0].startswith("json://… did not take the alerts, they are kept for the next time:")
     receiver.answer = 200
-    assert send_alerts([a_finding()], [_apprise(receiver)], state).delivered_count == 1
+    assert send_alerts([an_incident()], [_apprise(receiver)], state).delivered_count == 1
 
 
 def test_a_crash_after_sending_and_before_remembering_sends_twice_and_loses_nothing(
@@ -212,76 +258,79 @@ def test_a_crash_after_sending_and_before_remembering_sends_twice_and_loses_noth
     with monkeypatch.context() as patched:
         patched.setattr(alerts, "write_state", crash)
         with pytest.raises(KeyboardInterrupt):
-            send_alerts([a_finding()], [_webhook(receiver)], state)
+            send_alerts([an_incident()], [_webhook(receiver)], state)
     assert not state.exists()
-    send_alerts([a_finding()], [_webhook(receiver)], state)
-    send_alerts([a_finding()], [_webhook(receiver)], state)
+    send_alerts([an_incident()], [_webhook(receiver)], state)
+    send_alerts([an_incident()], [_webhook(receiver)], state)
     assert len(receiver.received) == 2
 
 
 def test_of_several_messages_those_before_the_failure_are_remembered(receiver: Receiver, state: Path) -> None:
-    findings = [a_finding(1), a_finding(2, first_seen_at_ms=T_MS + 1)]
-    send_alerts(findings[:1], [_apprise(receiver)], state)
+    incidents = [an_incident(1), an_incident(2, first_at_ms=T_MS + 1)]
+    send_alerts(incidents[:1], [_apprise(receiver)], state)
     receiver.answer = 500
-    send_alerts(findings, [_apprise(receiver)], state)
+    send_alerts(incidents, [_apprise(receiver)], state)
     receiver.answer = 200
-    send_alerts(findings, [_apprise(receiver)], state)
+    send_alerts(incidents, [_apprise(receiver)], state)
     assert len(receiver.received) == 2
 
 
 def test_a_new_target_is_not_told_what_was_over_before_it_was_there(receiver: Receiver, state: Path) -> None:
-    past, present = a_finding(1, status="resolved"), a_finding(2)
+    past, present = an_incident(1, status="over"), an_incident(2)
     assert send_alerts([past, present], [_webhook(receiver)], state).delivered_count == 1
-    assert receiver.received[0][0]["labels"]["finding_id"] == present.finding_id
+    assert receiver.received[0][0]["labels"]["incident_id"] == present.incident_id
 
 
 def test_what_came_and_went_between_two_runs_is_told_once(receiver: Receiver, state: Path) -> None:
     send_alerts([], [_apprise(receiver)], state)
-    short = a_finding(status="resolved")
+    short = an_incident(status="over")
     send_alerts([short], [_apprise(receiver)], state)
     send_alerts([short], [_apprise(receiver)], state)
-    assert [body["title"] for body in receiver.received] == ["[RESOLVED] RB001 orders rebalanced 19 times in 2 min"]
+    assert [body["title"] for body in receiver.received] == ["[OVER] orders rebalanced 19 times in 2 min"]
 
 
 def test_what_the_evidence_no_longer_supports_is_withdrawn_once(receiver: Receiver, state: Path) -> None:
-    send_alerts([a_finding()], [_apprise(receiver)], state, is_all=True)
+    send_alerts([an_incident()], [_apprise(receiver)], state, is_all=True)
     for _ in range(2):
         send_alerts([], [_apprise(receiver)], state, is_all=True)
     assert [body["title"].split()[0] for body in receiver.received] == ["[WARNING]", "[WITHDRAWN]"]
 
 
-def test_findings_of_one_group_alone_withdraw_nothing(receiver: Receiver, state: Path) -> None:
-    send_alerts([a_finding()], [_webhook(receiver)], state)
+def test_incidents_of_one_group_alone_withdraw_nothing(receiver: Receiver, state: Path) -> None:
+    send_alerts([an_incident()], [_webhook(receiver)], state)
     assert send_alerts([], [_webhook(receiver)], state).delivered_count == 0
 
 
 def test_below_the_least_severity_nothing_is_told(receiver: Receiver, state: Path) -> None:
-    findings = [a_finding(1, severity="info"), a_finding(2), a_finding(3, severity="critical")]
-    assert send_alerts(findings, [_webhook(receiver)], state, min_severity="critical").delivered_count == 1
-    assert send_alerts(findings, [_webhook(receiver)], state, min_severity="info").delivered_count == 2
+    incidents = [an_incident(1, severity="info"), an_incident(2), an_incident(3, severity="critical")]
+    assert send_alerts(incidents, [_webhook(receiver)], state, min_severity="critical").delivered_count == 1
+    assert send_alerts(incidents, [_webhook(receiver)], state, min_severity="info").delivered_count == 2
 
 
 def test_much_news_is_one_message(receiver: Receiver, state: Path) -> None:
-    findings = [a_finding(n) for n in range(25)]
-    assert send_alerts(findings, [_apprise(receiver)], state).delivered_count == 25
+    incidents = [an_incident(n) for n in range(25)]
+    assert send_alerts(incidents, [_apprise(receiver)], state).delivered_count == 25
     (body,) = receiver.received
-    assert body["title"] == "25 new findings, 0 over"
-    assert body["message"].count("RB001") == 25
-    assert send_alerts(findings, [_apprise(receiver)], state).delivered_count == 0
+    assert body["title"] == "25 new incidents, 0 over"
+    assert body["message"].count("[WARNING]") == 25
+    assert send_alerts(incidents, [_apprise(receiver)], state).delivered_count == 0
 
 
 def test_a_dry_run_prints_and_changes_nothing(receiver: Receiver, state: Path) -> None:
     lines: list[str] = []
-    report = send_alerts([a_finding()], [_webhook(receiver)], state, dry_run=True, out=lines.append)
+    report = send_alerts([an_incident()], [_webhook(receiver)], state, dry_run=True, out=lines.append)
     assert report.printed == tuple(lines)
-    assert lines[0].startswith(f"[http://127.0.0.1:{receiver.port}/…] [WARNING] RB001 orders rebalanced 19 times")
+    assert lines[0].startswith(f"[http://127.0.0.1:{receiver.port}/…] [WARNING] orders rebalanced 19 times")
     assert receiver.received == []
     assert not state.exists()
 
 
 def test_hostile_text_is_spelt_out_calls_nobody_and_links_nowhere(receiver: Receiver, state: Path) -> None:
-    evil = a_finding(
-        subject="x\n@everyone \x1b[2J\u202e", title="@channel [free](http://evil) \x07", detail="<script>\nsecond @here"
+    evil = an_incident(
+        group_ids=("x\n@everyone \x1b[2J\u202e",),
+        title="@channel [free](http://evil) \x07",
+        story="<script>\nsecond @here",
+        culprits=("\n@here",),
     )
     send_alerts([evil], [_webhook(receiver), _apprise(receiver)], state)
     (alert,), message = receiver.received
@@ -319,7 +368,7 @@ def test_no_secret_reaches_a_failure_a_log_or_the_state(
         f"http://s3cretuser:s3cretpass@127.0.0.1:{receiver.port}/s3cretpath",
     ]
     with caplog.at_level(logging.DEBUG):
-        report = send_alerts([a_finding()], targets, state)
+        report = send_alerts([an_incident()], targets, state)
     assert len(report.failures) == 2
     seen = " ".join(report.failures) + caplog.text + "".join(capfd.readouterr()) + state.read_text()
     assert "s3cret" not in seen
@@ -327,11 +376,11 @@ def test_no_secret_reaches_a_failure_a_log_or_the_state(
 
 def test_what_is_no_target_is_said_in_one_sentence_without_its_secrets(state: Path) -> None:
     with pytest.raises(AlertError) as caught:
-        send_alerts([a_finding()], ["nosuchservice://t0ken/secret"], state)
+        send_alerts([an_incident()], ["nosuchservice://t0ken/secret"], state)
     assert str(caught.value).startswith("nosuchservice://… is no alert target: use http(s)://… for Alertmanager's JSON")
     assert "t0ken" not in str(caught.value)
     with pytest.raises(AlertError, match="names no host"):
-        send_alerts([a_finding()], ["http:///path"], state)
+        send_alerts([an_incident()], ["http:///path"], state)
 
 
 def test_a_severity_that_does_not_exist_is_said(state: Path) -> None:
@@ -345,20 +394,20 @@ def test_a_severity_that_does_not_exist_is_said(state: Path) -> None:
 def test_a_state_file_that_is_none_is_left_alone_and_said(receiver: Receiver, state: Path, text: str) -> None:
     state.write_text(text)
     with pytest.raises(AlertError, match="is not one this version wrote"):
-        send_alerts([a_finding()], [_webhook(receiver)], state)
+        send_alerts([an_incident()], [_webhook(receiver)], state)
     assert state.read_text() == text
     assert receiver.received == []
 
 
 def test_the_state_file_is_replaced_whole_and_nothing_is_left_beside_it(receiver: Receiver, state: Path) -> None:
-    send_alerts([a_finding()], [_webhook(receiver)], state)
+    send_alerts([an_incident()], [_webhook(receiver)], state)
     assert sorted(p.name for p in state.parent.iterdir()) == ["alerts.json", "alerts.json.lock"]
-    assert json.loads(state.read_text())["version"] == 1
+    assert json.loads(state.read_text())["version"] == 2
 
 
 def test_two_senders_at_once_tell_it_once(receiver: Receiver, state: Path) -> None:
     threads = [
-        threading.Thread(target=send_alerts, args=([a_finding()], [_webhook(receiver)], state)) for _ in range(4)
+        threading.Thread(target=send_alerts, args=([an_incident()], [_webhook(receiver)], state)) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
