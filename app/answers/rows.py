@@ -17,12 +17,12 @@ __all__ = [
     "ConnectTask",
     "Contents",
     "Coordination",
+    "CostedFinding",
     "Coverage",
     "FindingRow",
     "Fleet",
     "Group",
     "Headline",
-    "Incident",
     "Member",
     "Movement",
     "Neighbours",
@@ -146,7 +146,7 @@ class FindingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
+class CostedFinding:
     finding: FindingRow
     resource_seconds: float | None
     unit: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.answers.rows import FindingRow, Incident
+from app.answers.rows import CostedFinding, FindingRow
 from app.queries.tables import AT, COUNTED, GROUP_UNIT, Tables, finding_of
 
 
@@ -32,7 +32,7 @@ class FindingQuestions(Tables):
         rows = self.rows("SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id))
         return finding_of(rows[0]) if rows else None
 
-    def open_incidents(self, most: int = 200) -> list[Incident]:
+    def open_incidents(self, most: int = 200) -> list[CostedFinding]:
         """Open findings with what their group lost while they lasted.
 
         Infos, and findings about the evidence itself (TR...), are left to their own pages.
@@ -54,7 +54,7 @@ class FindingQuestions(Tables):
             """
         )
         return [
-            Incident(
+            CostedFinding(
                 finding=finding_of(row),
                 resource_seconds=row["cost"],
                 unit=row["unit"],

@@ -5,7 +5,7 @@ from itertools import groupby
 import streamlit as st
 
 from app import page, panels, sentences, words
-from app.answers.rows import ClusterRow, Incident, Span, now_ms
+from app.answers.rows import ClusterRow, CostedFinding, Span, now_ms
 from app.charts import bars
 from app.charts.bars import Row
 from app.words import Html, fill
@@ -15,13 +15,13 @@ MOST_CLUSTERS = 8
 LEVELS = {"critical": 0, "warning": 1, "info": 2}
 
 
-def about(i: Incident) -> tuple[str, str]:
+def about(i: CostedFinding) -> tuple[str, str]:
     """Findings with the same key are shown together: by group; of replicas, all that have the same thing wrong."""
     f = i.finding
     return f.cluster_id, f.group_id or (f.rule_id if f.rule_id.startswith("RA") else f.subject)
 
 
-def by_subject(incidents: list[Incident]) -> list[list[Incident]]:
+def by_subject(incidents: list[CostedFinding]) -> list[list[CostedFinding]]:
     """Incidents of one group together, the worst group first."""
     found = [
         sorted(some, key=lambda i: (LEVELS.get(i.finding.severity, 3), i.finding.rule_id))
@@ -30,7 +30,7 @@ def by_subject(incidents: list[Incident]) -> list[list[Incident]]:
     return sorted(found, key=lambda some: (LEVELS.get(some[0].finding.severity, 3), -cost_of(some)))
 
 
-def cost_of(some: list[Incident]) -> float:
+def cost_of(some: list[CostedFinding]) -> float:
     return max((i.resource_seconds or 0.0 for i in some), default=0.0)
 
 
@@ -39,7 +39,7 @@ def opens(what: str, cluster_id: str, with_cluster: bool) -> str:
     return f"Open {words.name(what, 24)}" + (f" of {words.name(cluster_id, 34)}" if with_cluster else "")
 
 
-def incident(some: list[Incident], with_cluster: bool) -> None:
+def incident(some: list[CostedFinding], with_cluster: bool) -> None:
     first = some[0].finding
     tz, now = page.zone(), now_ms()
     since = min(i.finding.first_seen_at_ms for i in some)

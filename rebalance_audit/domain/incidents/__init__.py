@@ -5,20 +5,20 @@ rows of a cluster ─ episodes (per group) ─ troubles (across groups, reassign
 
 from rebalance_audit.domain.incidents.building import cost_of, has_cost, incidents_of
 from rebalance_audit.domain.incidents.model import (
+    ChangeMark,
     ClusterRows,
     Incident,
     Link,
-    Mark,
     incident_of,
     incident_row,
     mark_row,
 )
 
 __all__ = [
+    "ChangeMark",
     "ClusterRows",
     "Incident",
     "Link",
-    "Mark",
     "cost_of",
     "has_cost",
     "incident_of",

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
-from rebalance_audit.domain.detect.history import History, Identity, Step, capped, identity
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, capped, identity
 from rebalance_audit.domain.incidents import words
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
-from rebalance_audit.domain.incidents.model import ClusterRows, Incident, Link, Mark
+from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
-from rebalance_audit.domain.incidents.words import Cost
+from rebalance_audit.domain.incidents.words import CostBounds
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.tables import SEVERITIES
 
@@ -35,7 +35,7 @@ _ADVICE = {
 _ADVICE_OTHERWISE = "Look at the evidence of the first link of the chain."
 
 
-def incidents_of(rows: ClusterRows) -> tuple[list[Incident], list[Mark]]:
+def incidents_of(rows: ClusterRows) -> tuple[list[Incident], list[ChangeMark]]:
     """By begin, then id. Every rebalance with a cost is in exactly one incident, and the costs add up to theirs.
 
     `rows` may be a range of time that begins where nothing was going on: with a range that begins later, what began
@@ -63,13 +63,13 @@ def has_cost(rebalance: Rebalance) -> bool:
     return estimate is not None and (estimate > 0 or upper is None or upper > 0)
 
 
-def cost_of(rebalances: Iterable[Rebalance]) -> Cost:
+def cost_of(rebalances: Iterable[Rebalance]) -> CostBounds:
     """The sums over those whose cost is known; no upper one if one of them has none."""
     known = [r for r in rebalances if r.resource_seconds_estimate is not None]
     if not known:
-        return Cost(None, None, None)
+        return CostBounds(None, None, None)
     uppers = [r.resource_seconds_upper for r in known]
-    return Cost(
+    return CostBounds(
         math.fsum(r.resource_seconds_estimate or 0 for r in known),
         math.fsum(r.resource_seconds_lower or 0 for r in known),
         None if None in uppers else math.fsum(u or 0 for u in uppers),
@@ -263,22 +263,22 @@ def _of_finding(finding: Finding, group_id: str | None) -> Incident:
     )
 
 
-def _marks(rows: ClusterRows, trouble: Trouble) -> Iterator[Mark]:
+def _marks(rows: ClusterRows, trouble: Trouble) -> Iterator[ChangeMark]:
     """One per group that a deploy or a change on purpose touched."""
     if trouble.kind not in _MARKED_KINDS:
         return
-    first: dict[str, Step] = {}
+    first: dict[str, HistoryStep] = {}
     for episode, step in trouble.steps:
         first.setdefault(episode.group_id, step)
     text = words.title(trouble, _people(trouble))
     if trouble.kind == "reassignment":
         refs = trouble.reassignments[0].evidence[:2]
-        yield Mark(
+        yield ChangeMark(
             cluster_id=rows.cluster_id, at_ms=begins_ms(trouble), source="evidence", text=text, scope="*", evidence=refs
         )
         return
     for group_id, step in first.items():
-        yield Mark(
+        yield ChangeMark(
             cluster_id=rows.cluster_id,
             at_ms=step.first_at_ms,
             source="evidence",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause, cause_of
-from rebalance_audit.domain.detect.history import History, Identity, Step, identity
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.explain.connect_changes import SAME_CHANGE_MS
 
 CHANGE_GAP_MS = 300_000
@@ -46,7 +46,7 @@ class Episode:
     history: History
     kind: str
     """As tables.INCIDENT_KINDS."""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[HistoryStep] = field(default_factory=list)
     direction: str = ""
     """Scaling: `joined` or `left`."""
     gone: dict[Identity, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Episode:
         return self.history.group_id
 
     @property
-    def root(self) -> Step:
+    def root(self) -> HistoryStep:
         return self.steps[0]
 
     @property
@@ -78,7 +78,7 @@ class Episode:
         settled = next((s for s in reversed(self.steps) if s.is_settled), None)
         return settled is not None and bool(settled.rebalance.connect_delay_ms)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: HistoryStep) -> None:
         self.steps.append(step)
         self.last_at_ms = max(self.last_at_ms, step.at_ms, step.rebalance.ended_at_ms or 0)
         for who in step.left:
@@ -87,7 +87,7 @@ class Episode:
             self.gone.pop(who, None)
 
 
-def faults_in(history: History, step: Step) -> dict[Identity, str]:
+def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
     """Who failed in this rebalance, and how."""
     found: dict[Identity, str] = {}
     for cause in step.rebalance.triggers:
@@ -119,7 +119,7 @@ class _Cutter:
         self._brief: set[Identity] = set()
         """Who went soon after joining: nobody's place to take."""
 
-    def take(self, step: Step) -> None:
+    def take(self, step: HistoryStep) -> None:
         faults = faults_in(self.history, step)
         episode = self._episode_of(step, faults)
         people = faults or dict.fromkeys((*step.left, *step.joined), "")
@@ -139,7 +139,7 @@ class _Cutter:
                 self._brief.discard(who)
         self._last = episode
 
-    def _episode_of(self, step: Step, faults: dict[Identity, str]) -> Episode:
+    def _episode_of(self, step: HistoryStep, faults: dict[Identity, str]) -> Episode:
         r = step.rebalance
         waiting = next((e for e in self._recent() if e.is_waiting), None)
         if r.trigger in FOLLOW_UPS and self._last is not None:
@@ -170,7 +170,7 @@ class _Cutter:
             return self._last
         return self._same(step, "unknown") or self._new("unknown")
 
-    def _membership(self, step: Step, waiting: Episode | None) -> Episode:
+    def _membership(self, step: HistoryStep, waiting: Episode | None) -> Episode:
         """Members came or went, and none of them failed."""
         if waiting is not None:
             if waiting.gone.keys() & set(step.joined) and not waiting.is_fault:
@@ -196,12 +196,12 @@ class _Cutter:
         )
         return same or self._new("deploy" if step.left and step.joined else "scaling", direction)
 
-    def _returns(self, step: Step, episode: Episode) -> bool:
+    def _returns(self, step: HistoryStep, episode: Episode) -> bool:
         limits = self.history.limits  # who is back after a fault is over is a change of its own
         window_ms = limits.quiet_ms if episode.is_fault else limits.deploy_window_ms
         return any(who in episode.gone and step.at_ms - episode.gone[who] <= window_ms for who in step.joined)
 
-    def _replacing(self, step: Step) -> Episode | None:
+    def _replacing(self, step: HistoryStep) -> Episode | None:
         """The change in which others, with names of their own, take the places of members that were there before it."""
         if step.joined:  # the old went first
             return self._active(
@@ -227,7 +227,7 @@ class _Cutter:
         """Nothing of another cause came between; a fault in the middle of a shut-down does not part it."""
         return all(e is episode or e.is_fault or e.last_at_ms <= episode.last_at_ms for e in self._recent())
 
-    def _config_change(self, step: Step) -> Episode:
+    def _config_change(self, step: HistoryStep) -> Episode:
         """A new connector costs two generations, one for itself and one for its tasks: both are one change."""
         change = self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "configuration")
         if change is None:
@@ -235,7 +235,7 @@ class _Cutter:
         told_ms = max(s.at_ms for s in change.steps if s.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED)
         return change if step.first_at_ms - told_ms <= SAME_CHANGE_MS else self._new("configuration")
 
-    def _follows_a_conversion(self, step: Step) -> bool:
+    def _follows_a_conversion(self, step: HistoryStep) -> bool:
         last = self._last
         return (
             last is not None
@@ -243,16 +243,16 @@ class _Cutter:
             and step.first_at_ms - last.steps[-1].at_ms <= _CONVERSION_MS
         )
 
-    def _same(self, step: Step, kind: str) -> Episode | None:
+    def _same(self, step: HistoryStep, kind: str) -> Episode | None:
         trigger = step.rebalance.trigger
         return self._active(
             step, CHANGE_GAP_MS, lambda e: e.kind == kind and e.root.rebalance.trigger == trigger and self._goes_on(e)
         )
 
-    def _active(self, step: Step, gap_ms: int, is_wanted: Wanted) -> Episode | None:
+    def _active(self, step: HistoryStep, gap_ms: int, is_wanted: Wanted) -> Episode | None:
         return next((e for e in self._recent() if is_wanted(e) and not self._is_far(step, e, gap_ms)), None)
 
-    def _is_far(self, step: Step, episode: Episode, gap_ms: int) -> bool:
+    def _is_far(self, step: HistoryStep, episode: Episode, gap_ms: int) -> bool:
         return step.first_at_ms - episode.last_at_ms > gap_ms
 
     def _recent(self) -> Iterator[Episode]:

@@ -80,7 +80,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class ChangeMark:
     """A deploy or a change of configuration, to be drawn on time lines; columns of gold.mark."""
 
     cluster_id: str
@@ -110,8 +110,8 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
     return Incident(**values | {"chain": tuple(chain)})
 
 
-def mark_row(mark: Mark) -> dict[str, Any]:
+def mark_row(mark: ChangeMark) -> dict[str, Any]:
     """Columns of gold.mark. The same mark has the same id: told twice, it is there once."""
     parts = "\x00".join((mark.cluster_id, str(mark.at_ms), mark.source, mark.scope, mark.text))
     mark_id = f"mk:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-    return {"mark_id": mark_id} | {name: getattr(mark, name) for name in Mark.__dataclass_fields__}
+    return {"mark_id": mark_id} | {name: getattr(mark, name) for name in ChangeMark.__dataclass_fields__}

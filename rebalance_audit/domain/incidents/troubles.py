@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
-from rebalance_audit.domain.detect.history import Step
+from rebalance_audit.domain.detect.history import HistoryStep
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
 from rebalance_audit.domain.model import Finding
@@ -45,7 +45,7 @@ class Trouble:
         return min(own, key=lambda e: (e.first_at_ms, e.group_id), default=None)
 
     @property
-    def steps(self) -> list[tuple[Episode, Step]]:
+    def steps(self) -> list[tuple[Episode, HistoryStep]]:
         """By time, then group."""
         steps = [(e, s) for e in self.episodes for s in e.steps]
         return sorted(steps, key=lambda pair: (pair[1].at_ms, pair[0].group_id, pair[1].index))

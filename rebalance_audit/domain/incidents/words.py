@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rebalance_audit.domain.causes import MEMBER_FAILED, Cause, phrase_of
-from rebalance_audit.domain.detect.history import Identity, Step, capped, worker_name
+from rebalance_audit.domain.detect.history import HistoryStep, Identity, capped, worker_name
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import (
     bounded,
@@ -36,7 +36,7 @@ _DID: dict[str, str] = {
 }
 
 
-class Cost(NamedTuple):
+class CostBounds(NamedTuple):
     seconds: float | None
     lower: float | None
     upper: float | None
@@ -95,7 +95,7 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
 
 
 def story(
-    trouble: Trouble, people: Sequence[Identity], cost: Cost, stands: str, last_ms: int, *, expected: bool
+    trouble: Trouble, people: Sequence[Identity], cost: CostBounds, stands: str, last_ms: int, *, expected: bool
 ) -> str:
     """What happened, what it did, how it stands: `stands` is `going on`, `quiet` or `over`."""
     return " ".join((
@@ -114,7 +114,7 @@ def _what_happened(trouble: Trouble, people: Sequence[Identity]) -> str:
     return f"{head}; its rounds: {listed(told, 5)}." if len(causes) > 1 else f"{head}."
 
 
-def _what_it_did(trouble: Trouble, cost: Cost) -> str:
+def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     rebalances = [s.rebalance for _, s in trouble.steps]
     moved = sum((r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0) for r in rebalances)
     count = counted(sum(r.kind == "rebalance" for r in rebalances), "rebalance")
@@ -141,7 +141,7 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
             return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
 
 
-def seconds(cost: Cost) -> str:
+def seconds(cost: CostBounds) -> str:
     """`91.6 (66.1 … 100.7)`, in resource-seconds."""
     if cost.seconds is None:
         return "an unknown number of"
@@ -199,7 +199,7 @@ def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:
     return Link(at_ms=at_ms, what=f"{who} was last known to live", evidence=capped(evidence))
 
 
-def _round(episode: Episode, step: Step) -> Link:
+def _round(episode: Episode, step: HistoryStep) -> Link:
     r = step.rebalance
     causes = [t.trigger for t in r.triggers] or [r.trigger]
     why = listed(list(dict.fromkeys(phrase_of(c) for c in causes)))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.incidents import (
+    ChangeMark,
     ClusterRows,
     Incident,
-    Mark,
     cost_of,
     has_cost,
     incident_of,
@@ -35,7 +35,7 @@ def a_group(group_id: str = "orders", **facts: object) -> GroupStory:
     return story.joins("c1", "c2", "c3", at_s=-2 * HOUR_S)
 
 
-def told(*stories: GroupStory, until_s: float = 12 * HOUR_S, **more: object) -> tuple[list[Incident], list[Mark]]:
+def told(*stories: GroupStory, until_s: float = 12 * HOUR_S, **more: object) -> tuple[list[Incident], list[ChangeMark]]:
     now_ms = T0_MS + round(until_s * 1000)
     findings: list[tuple[str | None, Finding]] = [
         (s.group_id, f) for s in stories for f in detect_group(s.rebalances, s.tasks, seen_until_ms=now_ms)
