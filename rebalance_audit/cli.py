@@ -15,7 +15,19 @@ from typing import Annotated
 import typer
 
 from rebalance_audit import __version__
-from rebalance_audit.commands import collect, config, demo, export, lab, maintain, options, pipeline, report, serve
+from rebalance_audit.commands import (
+    collect,
+    config,
+    demo,
+    export,
+    lab,
+    maintain,
+    options,
+    pipeline,
+    report,
+    serve,
+    whatif,
+)
 from rebalance_audit.commands import doctor as doctor_verb
 from rebalance_audit.commands.explain import group as explain
 from rebalance_audit.commands.output import visible
@@ -32,6 +44,7 @@ app = typer.Typer(
     help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
 )
 app.command("explain")(explain.explain)
+app.command("whatif")(whatif.whatif)
 app.command("import")(collect.import_folder)
 app.command("collect")(collect.collect)
 app.command("run")(pipeline.run)

@@ -1,0 +1,215 @@
+"""`whatif`: a group's own history, replayed under other settings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.meter import meter
+from rebalance_audit.commands.options import CommandError, Output, UsageError
+from rebalance_audit.commands.output import json_text, visible
+
+if TYPE_CHECKING:
+    from rebalance_audit.domain.model import Rebalance
+    from rebalance_audit.domain.replay.whatif import Fit, Option
+
+SHOWN_OPTIONS = 10
+
+
+def whatif(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
+    evidence: Annotated[
+        Path | None, typer.Option("--evidence", metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
+    ] = None,
+    warehouse: Annotated[
+        str | None, typer.Option("-w", "--warehouse", metavar="W", help="A warehouse that `run` has filled.")
+    ] = None,
+    bootstrap: options.Bootstrap = None,
+    command_config: options.CommandConfig = None,
+    overrides: options.Overrides = None,
+    logs: options.Logs = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting to try; repeated, they are tried together."),
+    ] = None,
+    cluster_id: options.ClusterId = None,
+    from_: options.From = None,
+    to: options.To = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="table or json.")] = Output.TABLE,
+    quiet: options.Quiet = False,
+) -> None:
+    """What other settings would have saved this group, and what they would have cost instead (docs/whatif.md).
+
+    Without --set it tries what could help, the best first.
+    """
+    from rebalance_audit.domain.publish.groups import happened_at_ms
+    from rebalance_audit.domain.replay.requests import RequestError
+    from rebalance_audit.domain.replay.whatif import TooLittle, fit_of, option_of, ranked, request_of, situation_of
+
+    if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
+        raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")
+    if output not in (Output.TABLE, Output.JSON):
+        raise UsageError(f"whatif prints a table or json; -o {output.value} is for lists of rows.")
+    now_ms = time.time_ns() // 1_000_000
+    from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
+    to_ms = None if to is None else options.instant_ms(to, now_ms)
+    with meter("whatif", quiet=quiet, unit="items") as tell:
+        if warehouse is not None:
+            rows, until_ms = _from_warehouse(warehouse, group, cluster_id)
+        else:
+            rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, tell)
+    rows = [
+        r
+        for r in rows
+        if (at_ms := happened_at_ms(r)) is None
+        or ((from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms))
+    ]
+    until_ms = until_ms if to_ms is None else min(until_ms, to_ms)
+    try:
+        situation = situation_of(rows, until_ms)
+        if settings:
+            request_of(situation, settings)  # what cannot be is said before anything else
+        fit = fit_of(situation)
+        if fit.refused is not None:
+            found: list[Option] = []
+        else:
+            found = [option_of(situation, settings)] if settings else ranked(situation)
+    except TooLittle as error:
+        raise CommandError(str(error)) from None
+    except RequestError as error:
+        raise UsageError(str(error)) from None
+    if output is Output.JSON:
+        sys.stdout.write(json_text(_as_json(fit, found, settings)) + "\n")
+    else:
+        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(group, situation.in_force, fit, found))
+
+
+def _from_evidence(
+    group: str,
+    evidence: Path | None,
+    bootstrap: str | None,
+    command_config: Path | None,
+    overrides: list[str] | None,
+    logs: list[str] | None,
+    tell: Any,
+) -> tuple[list[Rebalance], int]:
+    from rebalance_audit.commands.explain.group import answer_for
+    from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
+
+    folders = options.log_folders(logs)
+    if bootstrap:
+        config = options.client_config(bootstrap, command_config, overrides)
+        reading = from_cluster(config, group, tell, logs=folders)
+    else:
+        reading = from_folder(open_evidence(evidence, None, None, folders, None, None, None), group, tell)
+    answer = answer_for(reading)
+    return list(answer.rebalances), answer.seen_until_ms or 0
+
+
+def _from_warehouse(location: str, group: str, cluster_id: str | None) -> tuple[list[Rebalance], int]:
+    """The group's rebalances with their members and movements, in the order of their numbers."""
+    from dataclasses import replace
+
+    from rebalance_audit.commands.export import known_table, selection
+    from rebalance_audit.commands.report import published
+    from rebalance_audit.domain.model import Member, Movement, Rebalance, from_row
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = Warehouse.open(location)
+    published(opened)
+
+    def read(name: str) -> list[dict[str, Any]]:
+        sql, params = selection(known_table(name), group=group, cluster_id=cluster_id)
+        found: list[dict[str, Any]] = opened.query(sql, params).to_pylist()
+        return found
+
+    told = read("gold.rebalance")
+    clusters = sorted({row["cluster_id"] for row in told})
+    if not told:
+        raise CommandError(f"Group {group!r} has no rebalance in {location}; check the name, or `run` it again.")
+    if len(clusters) > 1:
+        raise UsageError(f"Group {group!r} is in clusters {', '.join(clusters)}; say which with --cluster-id.")
+    members: dict[str, list[Member]] = {}
+    for row in read("gold.rebalance_member"):
+        members.setdefault(row["rebalance_id"], []).append(from_row(Member, row))
+    movements: dict[str, list[Movement]] = {}
+    for row in read("gold.movement"):
+        movements.setdefault(row["rebalance_id"], []).append(from_row(Movement, row))
+    rows = [
+        replace(
+            from_row(Rebalance, row),
+            members=tuple(members.get(row["rebalance_id"], ())),
+            movements=tuple(movements.get(row["rebalance_id"], ())),
+        )
+        for row in told
+    ]
+    rows.sort(key=lambda r: (r.generation_id or r.group_epoch or 0, r.rewrite_seq, r.ended_at_ms or 0))
+    return rows, max((r.ended_at_ms or 0 for r in rows), default=0)
+
+
+def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> dict[str, Any]:
+    options_told = [
+        {
+            "settings": dict(o.settings),
+            "saved_seconds": o.saved_seconds,
+            "saved_lower_seconds": o.saved_lower_seconds,
+            "saved_upper_seconds": o.saved_upper_seconds,
+            "cost_seconds": o.cost_seconds,
+            "cost_lower_seconds": o.cost_lower_seconds,
+            "cost_upper_seconds": o.cost_upper_seconds,
+            "rebalances": o.rebalances,
+            "why": o.why,
+            "refused": o.refused,
+            "properties": {client: list(lines) for client, lines in o.properties.items()},
+        }
+        for o in found
+    ]
+    if not found and asked:
+        names = dict.fromkeys(("saved_seconds", "saved_lower_seconds", "saved_upper_seconds"))
+        names |= dict.fromkeys(("cost_seconds", "cost_lower_seconds", "cost_upper_seconds", "rebalances"))
+        pairs = dict(pair.split("=", 1) for pair in asked)
+        options_told = [{"settings": pairs} | names | {"why": "", "refused": fit.refused, "properties": {}}]
+    return {
+        "fit": {
+            "rebalances": fit.rebalances,
+            "causes": fit.causes,
+            "cost_seconds": fit.cost_seconds,
+            "measured_seconds": fit.measured_seconds,
+            "measured_lower_seconds": fit.measured_lower_seconds,
+            "measured_upper_seconds": fit.measured_upper_seconds,
+            "refused": fit.refused,
+        },
+        "options": options_told,
+    }
+
+
+def _as_text(group: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> Iterator[str]:
+    yield (
+        f"{group}   {in_force.assignor}, heartbeat {in_force.heartbeat_ms} ms   stood still "
+        f"{fit.measured_seconds:.1f} partition-seconds as measured"
+    )
+    yield (
+        f"replayed as it was: {fit.rebalances:.0%} of the rebalances, {fit.causes:.0%} of the causes, "
+        f"{fit.cost_seconds:.1f} partition-seconds"
+    )
+    if fit.refused is not None:
+        yield f"Nothing is predicted: {fit.refused}."
+        return
+    for option in found[:SHOWN_OPTIONS]:
+        yield ""
+        yield "  " + "  ".join(f"{name}={value}" for name, value in option.settings.items())
+        if option.refused is not None:
+            yield f"    refused: {option.refused}"
+            continue
+        yield f"    {option.why}"
+        if (option.saved_seconds or 0) > 0:
+            for client, lines in option.properties.items():
+                yield from (f"    {client:<12} {line}" for line in lines)
+    if len(found) > SHOWN_OPTIONS:
+        yield f"  and {len(found) - SHOWN_OPTIONS} that save less"

@@ -1,0 +1,484 @@
+"""The classic group protocol, eager and cooperative, with static members (KIP-62, KIP-345, KIP-429).
+
+Source: GroupCoordinator and ConsumerCoordinator of Kafka 3.9 and 4.3.0, in their effects: who waits for whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from random import Random
+
+from .assignors import (
+    Assigned,
+    Partition,
+    Subscriber,
+    assign_cooperatively,
+    assign_ranges,
+    assign_round_robin,
+    assign_stickily,
+)
+from .life import End, Life, Script
+from .loop import Loop
+from .outcome import Replayed, Run
+from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, Process
+from .settings import Settings
+from .standstill import Ledger, Why
+from .timing import Timing, draw
+
+ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
+    "range": assign_ranges,
+    "roundrobin": assign_round_robin,
+    "sticky": assign_stickily,
+    "cooperative-sticky": assign_cooperatively,
+}
+
+
+class State(Enum):
+    EMPTY = auto()
+    PREPARING = auto()
+    COMPLETING = auto()
+    STABLE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """A member as the coordinator has it."""
+
+    process: Process
+    session_timeout_ms: int
+    has_joined: bool = False
+    assigned: tuple[Partition, ...] = ()
+    claim: Subscriber | None = None
+    """As its last request to join said."""
+    hears_at_ms: float | None = None
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    """One run of one script under one set of settings."""
+
+    script: Script
+    settings: Settings
+    timing: Timing
+    rng: Random
+    state: State = State.EMPTY
+    generation: int = 0
+    seats: dict[str, Seat] = field(default_factory=dict)
+    rebalances: list[Replayed] = field(default_factory=list)
+    rewrite_count: int = 0
+    round: int = 0
+    """Counts preparations, so that an old deadline does not end a new one."""
+    has_initial_delay: bool = False
+    has_news: bool = False
+    leader: str | None = None
+    loop: Loop = field(init=False)
+    ledger: Ledger = field(init=False)
+    topics: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loop = Loop(self.script.from_ms)
+        self.topics = dict(self.script.partitions)
+        self.ledger = Ledger((t, n) for t, count in self.topics.items() for n in range(count))
+
+    # ---- the script
+
+    def run(self) -> Run:
+        initial = [self.process_of(life) for life in self.script.lives if life.started is None]
+        for process in initial:
+            self.is_there(process)
+        if initial:
+            self.settle_initial()
+        for life in self.script.lives:
+            if life.started is not None:
+                self.plan(self.process_of(life), life.started.draw(self.rng))
+        for grown in self.script.grown:
+            self.loop.at(grown.at_ms, partial(self.grows, grown.partitions))
+        for at_ms in self.script.requested_ms:
+            self.loop.at(at_ms, lambda: self.is_requested("client_requested"))
+        self.loop.run(self.script.until_ms)
+        return Run(tuple(self.rebalances), self.ledger.finish(self.script.until_ms), self.rewrite_count)
+
+    def process_of(self, life: Life) -> Process:
+        static = self.settings.is_static
+        has_instance = life.instance_id is not None if static is None else static
+        has_instance = has_instance or (static is None and life.slot in self.settings.static_slots)
+        return Process(
+            life=life,
+            instance_id=(life.instance_id or life.slot) if has_instance else None,
+            member_id=life.member_id,
+            session_timeout_ms=self.settings.session_timeout_ms or life.session_timeout_ms or FIRST_SESSION_MS,
+            poll_interval_ms=self.settings.max_poll_interval_ms or life.rebalance_timeout_ms or FIRST_POLL_INTERVAL_MS,
+        )
+
+    def plan(self, process: Process, started_ms: float) -> None:
+        self.loop.at(started_ms, lambda: self.starts(process))
+        self.plan_end(process, started_ms)
+
+    def plan_end(self, process: Process, started_ms: float) -> None:
+        life = process.life
+        for stall in life.stalls:
+            since_ms = max(stall.since.draw(self.rng), started_ms)
+            until_ms = float("inf") if stall.until_ms is None else stall.until_ms
+            self.loop.at(since_ms, partial(self.is_busy, process, until_ms))
+        if life.ended is None:
+            return
+        ended_ms = max(life.ended.draw(self.rng), started_ms)
+        action = {End.CLOSED: self.closes, End.CRASHED: self.crashes, End.REMOVED: self.is_removed}[
+            life.end or End.CRASHED
+        ]
+        self.loop.at(ended_ms, lambda: action(process))
+
+    def is_there(self, process: Process) -> None:
+        """It ran before the history begins; where its heartbeats fall is not known."""
+        now_ms = self.loop.now_ms
+        self.ledger.process_starts(process, now_ms)
+        process.is_alive = process.is_in = True
+        process.owned = set(process.life.owned_at_first)
+        process.remembered = process.life.owned_at_first
+        process.generation = process.remembered_generation = 0
+        process.lives_on = 1
+        process.beats_begin(
+            now_ms - self.rng.uniform(0, self.settings.heartbeat_ms), self.settings.heartbeat_ms, self.timing, self.rng
+        )
+        self.seats[self.key(process)] = Seat(
+            process, process.session_timeout_ms, assigned=process.life.owned_at_first, claim=self.claim(process)
+        )
+        self.plan_end(process, now_ms)
+
+    def settle_initial(self) -> None:
+        self.state = State.STABLE
+        for seat in self.seats.values():
+            for partition in seat.assigned:
+                self.ledger.works(partition, seat.process, self.loop.now_ms)
+
+    def starts(self, process: Process) -> None:
+        self.ledger.process_starts(process, self.loop.now_ms)
+        process.is_alive = True
+        self.asks_to_join(process)
+
+    def closes(self, process: Process) -> None:
+        if not process.is_alive:
+            return
+        self.ends(process)
+        stays = process.instance_id is not None or not self.settings.leaves_on_close
+        if not stays and process.is_in:
+            self.loop.after(draw(self.rng, self.timing.leave_ms), lambda: self.leaves(process, "member_left"))
+        else:
+            self.watch_session(process)
+
+    def crashes(self, process: Process) -> None:
+        if process.is_alive:
+            self.ends(process)
+            self.watch_session(process)
+
+    def is_removed(self, process: Process) -> None:
+        self.leaves(process, "member_removed_by_admin")
+        self.ends(process)
+
+    def ends(self, process: Process) -> None:
+        process.is_alive = False
+        self.ledger.process_ends(process, self.loop.now_ms)
+        process.owned.clear()
+
+    def is_busy(self, process: Process, until_ms: float) -> None:
+        if not process.is_alive:
+            return
+        process.busy_until_ms = until_ms
+        limit_ms = self.loop.now_ms + process.poll_interval_ms
+        if until_ms > limit_ms:
+            self.loop.at(limit_ms, lambda: self.is_busy_beyond(process, until_ms))
+
+    def is_busy_beyond(self, process: Process, until_ms: float) -> None:
+        """Its heartbeat thread leaves for it; it works on, but nobody counts that as work."""
+        if not process.is_alive or process.busy_until_ms != until_ms:
+            return
+        for partition in process.owned:
+            self.ledger.stops(partition, process, self.loop.now_ms, Why.OWNER_IDLE)
+        if process.instance_id is None:
+            self.leaves(process, "member_poll_timeout")
+        else:
+            # A static member does not leave: it stops to heartbeat, and its session runs out.
+            self.watch_session(process, is_silent=True)
+        if until_ms != float("inf"):
+            self.loop.at(until_ms, lambda: self.polls_again(process))
+
+    def polls_again(self, process: Process) -> None:
+        if process.is_alive and not self.has_seat(process):
+            process.owned.clear()
+            process.generation = -1
+            self.asks_to_join(process)
+        elif process.is_alive:
+            for partition in process.owned:
+                self.ledger.works(partition, process, self.loop.now_ms)
+            process.beats_begin(self.loop.now_ms, self.settings.heartbeat_ms, self.timing, self.rng)
+            if self.state is State.PREPARING:
+                self.reacts(process)
+
+    def grows(self, partitions: Mapping[str, int]) -> None:
+        for topic, count in partitions.items():
+            for number in range(self.topics.get(topic, 0), count):
+                self.ledger.appears((topic, number))
+        self.topics |= partitions
+        self.is_requested("topic_metadata_changed")
+
+    def is_requested(self, trigger: str) -> None:
+        """A member that can poll re-joins by itself; the leader, if it lives."""
+        seats = [self.seats[self.leader]] if self.leader in self.seats else []
+        for seat in [*seats, *self.seats.values()]:
+            if seat.process.is_alive and self.state is State.STABLE:
+                self.prepare(trigger)
+                self.reacts(seat.process)
+                return
+
+    # ---- the coordinator
+
+    def key(self, process: Process) -> str:
+        return f"static {process.instance_id}" if process.instance_id is not None else process.member_id
+
+    def has_seat(self, process: Process) -> bool:
+        seat = self.seats.get(self.key(process))
+        return seat is not None and seat.process is process
+
+    def claim(self, process: Process) -> Subscriber:
+        is_sticky = self.settings.assignor == "sticky"
+        return Subscriber(
+            member_id=process.member_id,
+            instance_id=process.instance_id,
+            topics=process.life.topics or tuple(self.topics),
+            owned=process.remembered if is_sticky else tuple(sorted(process.owned)),
+            generation=process.remembered_generation if is_sticky else process.generation,
+            joined_generation=process.generation,
+        )
+
+    def asks_to_join(self, process: Process) -> None:
+        """With no place in the group, or with a static one that somebody else left behind."""
+        process.renamed(self.rng)
+        before = self.seats.get(self.key(process))
+        process.is_in = True
+        if before is not None:
+            self.takes_over(before, process)
+            return
+        seat = Seat(process, process.session_timeout_ms, has_joined=True, claim=self.claim(process))
+        self.seats[self.key(process)] = seat
+        if self.state is State.PREPARING:
+            self.has_news = True
+            self.try_complete()
+        elif self.state is State.EMPTY:
+            self.prepare("member_joined", seat)
+        else:
+            self.prepare("member_joined", seat)
+            self.try_complete()
+
+    def takes_over(self, seat: Seat, process: Process) -> None:
+        """A static member came back: it gets what the one before it had, at once if the group is stable."""
+        seat.process = process
+        process.remembered = ()
+        seat.claim = self.claim(process)
+        if self.state is State.STABLE:
+            self.rewrite_count += 1
+            delay_ms = draw(self.rng, self.timing.sync_ms) + draw(self.rng, self.timing.deliver_ms)
+            generation = self.generation
+            process.beats_begin(self.loop.now_ms, self.settings.heartbeat_ms, self.timing, self.rng)
+            self.loop.after(delay_ms, lambda: self.is_given(seat, process, generation))
+        elif self.state is State.PREPARING:
+            seat.has_joined = True
+            self.try_complete()
+        else:
+            seat.has_joined = True
+            self.prepare("static_member_replaced", seat)
+            self.try_complete()
+
+    def prepare(self, trigger: str, joined: Seat | None = None) -> None:
+        was_empty, was_completing = self.state is State.EMPTY, self.state is State.COMPLETING
+        self.rebalances.append(Replayed(self.loop.now_ms, trigger))
+        self.state = State.PREPARING
+        self.round += 1
+        self.has_initial_delay = was_empty and self.settings.initial_delay_ms > 0
+        for seat in self.seats.values():
+            seat.has_joined = seat is joined
+            seat.hears_at_ms = None
+        timeout_ms = max((s.process.poll_interval_ms for s in self.seats.values()), default=0)
+        number = self.round
+        if self.has_initial_delay:
+            delay_ms = min(self.settings.initial_delay_ms, timeout_ms)
+            self.has_news = False
+            self.loop.after(delay_ms, lambda: self.ends_delay(number, timeout_ms - delay_ms))
+            return
+        self.loop.after(timeout_ms, lambda: self.is_overdue(number))
+        for seat in self.seats.values():
+            if seat is not joined and seat.process.is_alive and self.has_seat(seat.process):
+                # Who waits for its assignment hears at once, the others at their next heartbeat.
+                now_ms = self.loop.now_ms
+                hears_ms = now_ms if was_completing else seat.process.next_beat_ms(now_ms)
+                seat.hears_at_ms = hears_ms
+                process = seat.process
+                self.loop.at(hears_ms + draw(self.rng, self.timing.react_ms), partial(self.hears, process, number))
+        if was_empty:
+            self.try_complete()
+
+    def ends_delay(self, number: int, left_ms: float) -> None:
+        if number != self.round or self.state is not State.PREPARING:
+            return
+        if self.has_news and left_ms > 0:
+            self.has_news = False
+            delay_ms = min(self.settings.initial_delay_ms, left_ms)
+            self.loop.after(delay_ms, lambda: self.ends_delay(number, left_ms - delay_ms))
+            return
+        self.has_initial_delay = False
+        self.try_complete()
+
+    def hears(self, process: Process, number: int) -> None:
+        if number == self.round and self.state is State.PREPARING:
+            self.reacts(process)
+
+    def reacts(self, process: Process) -> None:
+        """The polling thread joins: at once, or when what it is busy with is done."""
+        if not process.is_alive or not self.has_seat(process) or process.is_joining:
+            return
+        if process.busy_until_ms > self.loop.now_ms:
+            if process.busy_until_ms != float("inf"):
+                self.loop.at(process.busy_until_ms, lambda: self.reacts(process))
+            return
+        if self.seats[self.key(process)].has_joined:
+            return
+        if self.settings.is_cooperative:
+            self.joins(process)
+            return
+        process.is_joining = True
+        for partition in process.owned:
+            self.ledger.stops(partition, process, self.loop.now_ms)
+        process.owned.clear()
+        self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
+
+    def joins(self, process: Process) -> None:
+        process.is_joining = False
+        if not process.is_alive or not self.has_seat(process):
+            return
+        seat = self.seats[self.key(process)]
+        seat.claim = self.claim(process)
+        if self.state is State.PREPARING:
+            seat.has_joined = True
+            self.try_complete()
+        elif self.settings.is_cooperative:
+            self.prepare("cooperative_follow_up", seat)
+            self.try_complete()
+        else:
+            # The round ended without it (a static member keeps its place): it is told what it has.
+            self.is_given(seat, process, self.generation)
+
+    def try_complete(self) -> None:
+        if self.state is not State.PREPARING or self.has_initial_delay:
+            return
+        if self.seats and all(seat.has_joined for seat in self.seats.values()):
+            self.complete()
+
+    def is_overdue(self, number: int) -> None:
+        """Who did not join within the rebalance timeout is put out; static members keep their place."""
+        if number != self.round or self.state is not State.PREPARING:
+            return
+        for key, seat in list(self.seats.items()):
+            if not seat.has_joined and seat.process.instance_id is None:
+                self.lose_seat(key)
+        if any(seat.has_joined for seat in self.seats.values()):
+            self.complete()
+        elif not self.seats:
+            self.is_emptied()
+
+    def complete(self) -> None:
+        self.generation += 1
+        self.state = State.COMPLETING
+        number = self.round
+        for seat in self.seats.values():
+            if seat.has_joined and seat.process.is_alive:
+                seat.process.beats_begin(self.loop.now_ms, self.settings.heartbeat_ms, self.timing, self.rng)
+        self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
+
+    def assigns(self, number: int) -> None:
+        if number != self.round or self.state is not State.COMPLETING:
+            return
+        self.state = State.STABLE
+        claims = {key: seat.claim for key, seat in self.seats.items() if seat.claim is not None}
+        topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims.values())}
+        assigned = ASSIGN[self.settings.assignor](topics, list(claims.values()))
+        taken = {p for partitions in assigned.values() for p in partitions}
+        generation = self.generation
+        if self.leader not in self.seats:
+            self.leader = next(iter(self.seats), None)
+        for key, seat in self.seats.items():
+            for partition in seat.assigned:
+                if partition not in taken or partition not in assigned[claims[key].member_id]:
+                    self.ledger.is_given_up(partition, self.loop.now_ms)
+            seat.assigned = tuple(assigned[claims[key].member_id])
+            if seat.has_joined and seat.process.is_alive:
+                delay_ms = draw(self.rng, self.timing.deliver_ms)
+                self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
+
+    def is_given(self, seat: Seat, process: Process, generation: int) -> None:
+        """The member learns what it has; a cooperative one that must give up does so and joins again."""
+        if generation != self.generation or seat.process is not process or not process.is_alive:
+            return
+        now_ms = self.loop.now_ms
+        given = set(seat.assigned)
+        revoked = process.owned - given
+        for partition in revoked:
+            self.ledger.stops(partition, process, now_ms)
+        for partition in given:
+            self.ledger.works(partition, process, now_ms)
+        process.owned = given
+        process.generation = process.remembered_generation = generation
+        process.remembered = seat.assigned
+        if revoked and self.settings.is_cooperative:
+            self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
+
+    def leaves(self, process: Process, trigger: str) -> None:
+        if not self.has_seat(process):
+            return
+        self.lose_seat(self.key(process))
+        self.after_loss(trigger)
+
+    def lose_seat(self, key: str) -> None:
+        seat = self.seats.pop(key)
+        seat.process.is_in = False
+        for partition in seat.assigned:
+            self.ledger.is_given_up(partition, self.loop.now_ms)
+
+    def after_loss(self, trigger: str) -> None:
+        if not self.seats:
+            if self.state is not State.PREPARING:
+                self.rebalances.append(Replayed(self.loop.now_ms, trigger))
+            self.is_emptied()
+        elif self.state is State.PREPARING:
+            self.try_complete()
+        else:
+            self.prepare(trigger)
+            self.try_complete()
+
+    def is_emptied(self) -> None:
+        self.state = State.EMPTY
+        self.generation += 1
+        self.round += 1
+        self.leader = None
+        self.ledger.has_no_owner()
+
+    def watch_session(self, process: Process, *, is_silent: bool = False) -> None:
+        """Nobody heartbeats for it any more."""
+        seat = self.seats.get(self.key(process))
+        if seat is None or seat.process is not process:
+            return
+        waits_for_join = self.state is State.PREPARING and seat.has_joined
+        heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
+        self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))
+
+    def expires(self, process: Process, is_silent: bool) -> None:
+        if not self.has_seat(process) or (process.is_alive and not is_silent):
+            return
+        if is_silent and process.busy_until_ms <= self.loop.now_ms:
+            return
+        self.leaves(process, "static_member_expired" if process.instance_id is not None else "member_session_expired")
+
+
+def replay_classic(script: Script, settings: Settings, timing: Timing, rng: Random) -> Run:
+    return ClassicGroup(script, settings, timing, rng).run()

@@ -1,0 +1,264 @@
+"""The script of a group from its reconstructed rebalances: causes apart from what the protocol made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from rebalance_audit.domain.model import Member, Rebalance
+
+from .assignors import Partition
+from .life import End, Grown, Instant, Life, Script, Stall
+from .measured import DELIVERED_MS
+
+CLOSE_BEFORE_LEAVE_MS = (20, 60)
+"""A closing member stops to work so long before its LeaveGroup is seen (observed on 4.3.0 and 3.9.1)."""
+MARK_MS = 30
+"""A commit or a log line marks a stop so closely."""
+EXPIRIES = frozenset({"member_session_expired", "static_member_expired"})
+SILENT_ENDS = EXPIRIES | {"member_dropped_at_rebalance_timeout", "member_sync_timeout"}
+REACTIONS = frozenset({"cooperative_follow_up", "static_member_replaced", "group_emptied"})
+"""What the protocol does by itself: the replay has to find these again."""
+REQUESTS = frozenset({"client_requested", "leader_rejoined", "topic_metadata_changed", "subscription_changed"})
+HEARTBEATS_UNKNOWN_MS = 3_000
+
+
+@dataclass(slots=True)
+class _Slots:
+    """Which process takes over from which: by instance id, else by client id and host, else by client id."""
+
+    free: list[Life] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+
+    def for_member(self, member: Member) -> str:
+        for same in (
+            lambda life: member.group_instance_id is not None and life.instance_id == member.group_instance_id,
+            lambda life: (life.client_id, life.client_host) == (member.client_id, member.client_host),
+            lambda life: life.client_id == member.client_id,
+        ):
+            for life in self.free:
+                if same(life):
+                    self.free.remove(life)
+                    return life.slot
+        wanted = member.group_instance_id or member.client_id or member.member_id
+        name, number = wanted, 1
+        while name in self.taken:
+            number += 1
+            name = f"{wanted}-{number}"
+        self.taken.add(name)
+        return name
+
+
+@dataclass(slots=True)
+class _Reader:
+    from_ms: int
+    lives: list[Life] = field(default_factory=list)
+    open: dict[str, Life] = field(default_factory=dict)
+    stalled: dict[tuple[str | None, str | None], Life] = field(default_factory=dict)
+    slots: _Slots = field(default_factory=_Slots)
+    partitions: dict[str, int] = field(default_factory=dict)
+    grown: list[Grown] = field(default_factory=list)
+    requested: list[int] = field(default_factory=list)
+    unexplained: list[str] = field(default_factory=list)
+    previous_ms: int = 0
+
+    def read(self, row: Rebalance, is_first: bool) -> None:
+        start = _start_of(row, self.previous_ms)
+        for member in row.members:
+            match member.change:
+                case "joined":
+                    self.joins(member, _joined_at(row, member, start))
+                case "replaced":
+                    self.replaces(row, member)
+                case "left":
+                    self.leaves(row, member, start)
+                case _ if member.member_id not in self.open:
+                    self.was_there(member, None if is_first else start)
+        self.sees_partitions(row, start, is_first)
+        if row.kind == "rebalance":
+            self.weighs_cause(row, start)
+        ended_ms = row.ended_at_ms or row.assigned_at_ms or row.joined_at_ms or start.at_ms
+        self.previous_ms = max(self.previous_ms, ended_ms)
+
+    def weighs_cause(self, row: Rebalance, start: Instant) -> None:
+        members = {m.change for m in row.members} & {"joined", "left"}
+        if row.outcome == "missing":
+            self.unexplained.append(f"generation {row.generation_id or row.group_epoch} left no trace of its cause")
+        elif row.trigger in REQUESTS and not (self.grown and self.grown[-1].at_ms == start.at_ms):
+            self.requested.append(start.at_ms)
+        elif row.trigger in ("unknown", "coordinator_failover", "append_failed", "group_converted") and not members:
+            number = row.generation_id if row.generation_id is not None else row.group_epoch
+            self.unexplained.append(f"generation {number}: {row.trigger.replace('_', ' ')}")
+
+    def joins(self, member: Member, at: Instant) -> None:
+        who = (member.client_id, member.client_host)
+        life = self.stalled.pop(who, None)
+        if life is not None and life.stalls and life.stalls[-1].until_ms is None:
+            stall = replace(life.stalls[-1], until_ms=at.at_ms)
+            self.open[member.member_id] = replace(life, stalls=(*life.stalls[:-1], stall))
+            return
+        self.open[member.member_id] = self._life(member, at)
+
+    def was_there(self, member: Member, since: Instant | None) -> None:
+        """A member without a beginning: it ran before the history does, or its arrival left no trace."""
+        life = self._life(member, since)
+        if since is None:
+            life = replace(life, owned_at_first=tuple(map(partition_of, member.owned_before or ())))
+        self.open[member.member_id] = life
+
+    def _life(self, member: Member, started: Instant | None) -> Life:
+        return Life(
+            slot=self.slots.for_member(member),
+            member_id=member.member_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            instance_id=member.group_instance_id,
+            topics=member.subscribed_topics or (),
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            started=started,
+        )
+
+    def replaces(self, row: Rebalance, member: Member) -> None:
+        """A static member came back: the process before it had been closed some time earlier."""
+        back_ms = row.assigned_at_ms or row.ended_at_ms or self.previous_ms
+        before = next(
+            (m for m, life in self.open.items() if life.instance_id == member.group_instance_id is not None), None
+        )
+        if before is not None:
+            stopped = _stop_of(row, before) or Instant.between(self.previous_ms, back_ms)
+            self.ends(before, Instant.between(stopped.lower_ms, min(stopped.upper_ms, back_ms)), End.CLOSED)
+        self.open[member.member_id] = self._life(member, Instant.between(back_ms - 30, back_ms - 10))
+
+    def leaves(self, row: Rebalance, member: Member, start: Instant) -> None:
+        life = self.open.get(member.member_id)
+        if life is None:
+            self.was_there(member, None if not self.lives else start)
+            life = self.open[member.member_id]
+        trigger = _trigger_of(row, member)
+        stopped = _stop_of(row, member.member_id)
+        if trigger == "member_poll_timeout":
+            interval_ms = life.rebalance_timeout_ms or 300_000
+            stall = Stall(since=Instant.known(start.at_ms - interval_ms), until_ms=None)
+            self.open.pop(member.member_id)
+            self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))
+        elif trigger in SILENT_ENDS:
+            self.ends(member.member_id, _died_at(life, trigger, start, stopped), End.CRASHED)
+        elif trigger == "member_removed_by_admin":
+            self.ends(member.member_id, start, End.REMOVED)
+        elif row.triggers and trigger == row.trigger:
+            earliest, latest = CLOSE_BEFORE_LEAVE_MS
+            closed = Instant.between(start.lower_ms - latest, start.upper_ms - earliest)
+            self.ends(member.member_id, closed, End.CLOSED)
+        else:
+            joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
+            self.ends(member.member_id, stopped or Instant.between(start.lower_ms, joined_ms), End.CLOSED)
+
+    def ends(self, member_id: str, at: Instant, how: End) -> None:
+        life = replace(self.open.pop(member_id), ended=at, end=how)
+        if life.started is not None and at.at_ms < life.started.at_ms:
+            life = replace(life, ended=life.started)
+        self.lives.append(life)
+        self.slots.free.append(life)
+
+    def sees_partitions(self, row: Rebalance, start: Instant, is_first: bool) -> None:
+        counts = dict(self.partitions)
+        for member in row.members:
+            for text in (*(member.owned_before or ()), *(member.assigned or ())):
+                topic, number = partition_of(text)
+                counts[topic] = max(counts.get(topic, 0), number + 1)
+        if counts == self.partitions:
+            return
+        is_known = set(counts) <= set(self.partitions)
+        if self.partitions and not is_first and (is_known or row.trigger in REQUESTS):
+            self.grown.append(Grown(at_ms=start.at_ms, partitions=counts))
+        self.partitions = counts
+
+
+def partition_of(text: str) -> Partition:
+    topic, _, number = text.rpartition("-")
+    return topic, int(number)
+
+
+def _start_of(row: Rebalance, previous_ms: int) -> Instant:
+    if row.started_at_ms is not None:
+        return Instant.known(row.started_at_ms)
+    upper_ms = row.joined_at_ms or row.assigned_at_ms or row.ended_at_ms or previous_ms
+    lower_ms = row.started_lower_ms if row.started_lower_ms is not None else previous_ms
+    return Instant.between(min(lower_ms, upper_ms), upper_ms)
+
+
+def _joined_at(row: Rebalance, member: Member, start: Instant) -> Instant:
+    first = row.triggers[0] if row.triggers else None
+    is_cause = first is not None and first.trigger == "member_joined" and member.member_id in first.members
+    joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
+    return start if is_cause else Instant.between(start.lower_ms, joined_ms)
+
+
+def _trigger_of(row: Rebalance, member: Member) -> str:
+    for trigger in row.triggers:
+        if member.member_id in trigger.members:
+            return trigger.trigger
+    return "member_left"
+
+
+def _stop_of(row: Rebalance, member_id: str) -> Instant | None:
+    """When the member let go, as the pauses of what it had tell: closely where a commit or a log line marks it."""
+    lower, upper = [], []
+    for movement in row.movements:
+        if movement.from_member_id != member_id:
+            continue
+        if movement.stopped_at_lower_ms is not None and movement.stopped_at_upper_ms is not None:
+            lower.append(movement.stopped_at_lower_ms)
+            upper.append(movement.stopped_at_upper_ms)
+        is_marked = movement.pause_estimate_ms is not None and "half a heartbeat" not in (movement.pause_detail or "")
+        if is_marked and row.assigned_at_ms is not None:
+            likely_ms = row.assigned_at_ms + DELIVERED_MS - (movement.pause_estimate_ms or 0)
+            return Instant.between(likely_ms - MARK_MS, likely_ms + MARK_MS)
+    return Instant.between(max(lower), min(upper)) if lower else None
+
+
+def _died_at(life: Life, trigger: str, start: Instant, stopped: Instant | None) -> Instant:
+    """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""
+    if trigger in EXPIRIES and life.session_timeout_ms is not None:
+        lower_ms = start.lower_ms - life.session_timeout_ms
+        upper_ms = min(start.upper_ms - life.session_timeout_ms + HEARTBEATS_UNKNOWN_MS, start.upper_ms)
+        if stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
+            lower_ms, upper_ms = max(lower_ms, stopped.lower_ms), max(lower_ms, min(upper_ms, stopped.upper_ms))
+        return Instant.between(lower_ms, upper_ms)
+    return stopped or start
+
+
+def script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
+    """`rows` in the order they happened, measured; those of one group. ValueError if there are none."""
+    told = [r for r in rows if r.outcome != "failed"]
+    if not told:
+        raise ValueError("no rebalances")
+    first = told[0]
+    from_ms = (first.started_at_ms or first.joined_at_ms or first.assigned_at_ms or first.ended_at_ms or 0) - 1
+    reader = _Reader(from_ms, previous_ms=from_ms)
+    initial: dict[str, int] = {}
+    for at, row in enumerate(told):
+        reader.read(row, at == 0)
+        for topic, count in reader.partitions.items():
+            # A topic is there from the beginning unless it was seen to grow.
+            initial.setdefault(topic, count)
+    latest = told[-1]
+    return Script(
+        group_id=first.group_id,
+        group_type=latest.group_type,
+        protocol_type=latest.protocol_type or "consumer",
+        assignor=next((r.assignor for r in reversed(told) if r.assignor), "unknown"),
+        is_cooperative=latest.mode == "cooperative",
+        from_ms=from_ms,
+        until_ms=max(until_ms, reader.previous_ms + 1),
+        lives=tuple(sorted([*reader.lives, *reader.open.values(), *reader.stalled.values()], key=_beginning)),
+        partitions=initial,
+        grown=tuple(reader.grown),
+        requested_ms=tuple(reader.requested),
+        unexplained=tuple(reader.unexplained),
+    )
+
+
+def _beginning(life: Life) -> tuple[int, str]:
+    return (life.started.at_ms if life.started is not None else -1), life.member_id

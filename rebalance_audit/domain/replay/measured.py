@@ -1,0 +1,147 @@
+"""What a group's history really cost, from its measured pauses, in the columns of a replay; and its own timings."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rebalance_audit.domain.model import Movement, Rebalance
+
+from .standstill import Standstill, Why
+from .timing import Timing
+
+DELIVERED_MS = 7
+"""The assigned callback follows the group record by so much in the median."""
+HEARTBEATS_MS = (3_000, 1_000, 2_000, 4_000, 5_000, 6_000, 10_000)
+"""The default first: the others are believed only where it does not fit."""
+FEWEST_MEASURED = 3
+"""From so many values on, a group's own timing replaces the lab's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    cost: Standstill
+    lower_seconds: float
+    upper_seconds: float | None
+    """None: a pause has no upper bound."""
+    unbounded_count: int = 0
+
+
+def measured_cost(rows: Sequence[Rebalance]) -> Measured:
+    cost, lower, upper, unbounded = Standstill(), 0.0, 0.0, 0
+    cold_since: int | None = None
+    is_empty = True
+    for row in rows:
+        if is_empty and row.outcome != "emptied":
+            cold_since = row.started_at_ms or row.joined_at_ms or row.assigned_at_ms
+        is_empty = row.outcome == "emptied"
+        put_out = _put_out(row)
+        for movement in row.movements:
+            if movement.kind == "assigned":
+                if cold_since is not None and row.assigned_at_ms is not None:
+                    wait_ms = row.assigned_at_ms + DELIVERED_MS - cold_since
+                    cost.add(Why.FIRST_WAIT, wait_ms)
+                    lower, upper = lower + wait_ms / 1000, upper + wait_ms / 1000
+                continue
+            bounds = _bounds(movement, put_out, row)
+            if bounds is None:
+                continue
+            least, likely, most = bounds
+            idle_ms = _idle_ms(movement, row, likely)
+            cost.add(Why.OWNER_IDLE, idle_ms)
+            cost.add(Why.BETWEEN_OWNERS, likely - idle_ms)
+            lower += least / 1000
+            if most is None:
+                unbounded += 1
+            else:
+                upper += most / 1000
+        if any(m.kind == "assigned" for m in row.movements):
+            cold_since = None
+    return Measured(cost, lower, None if unbounded else upper, unbounded)
+
+
+def _put_out(row: Rebalance) -> frozenset[str]:
+    return frozenset(m for t in row.triggers if t.trigger == "member_poll_timeout" for m in t.members)
+
+
+def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tuple[float, float, float | None] | None:
+    """(lower, estimate, upper) ms; for a member busy beyond its interval from the moment the group put it out."""
+    if movement.from_member_id in put_out and row.started_at_ms is not None and row.assigned_at_ms is not None:
+        wait_ms = row.assigned_at_ms + DELIVERED_MS - row.started_at_ms
+        return wait_ms, wait_ms, wait_ms
+    if movement.pause_estimate_ms is None:
+        return None
+    most = None if movement.pause_upper_ms is None else max(0, movement.pause_upper_ms)
+    return max(0, movement.pause_lower_ms or 0), max(0, movement.pause_estimate_ms), most
+
+
+def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
+    """The part in which the partition belonged to a process that was gone."""
+    if row.kind == "static_rewrite":
+        return likely_ms
+    silent = {
+        m
+        for t in row.triggers
+        if t.trigger in ("member_session_expired", "static_member_expired", "member_dropped_at_rebalance_timeout")
+        for m in t.members
+    }
+    if movement.from_member_id not in silent or row.started_at_ms is None or row.assigned_at_ms is None:
+        return 0.0
+    return min(likely_ms, max(0.0, likely_ms - (row.assigned_at_ms + DELIVERED_MS - row.started_at_ms)))
+
+
+def timing_of(rows: Sequence[Rebalance]) -> Timing:
+    """This group's own timings where it shows at least three, the lab's elsewhere."""
+    timing, told = Timing(), []
+    sync = [r.assigned_at_ms - r.joined_at_ms for r in rows if r.assigned_at_ms and r.joined_at_ms]
+    sync = [ms for ms in sync if ms >= 0]
+    if len(sync) >= FEWEST_MEASURED:
+        timing, told = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
+    heartbeat_ms, late = _heartbeat(rows)
+    if heartbeat_ms is not None:
+        timing, told = replace(timing, heartbeat_ms=heartbeat_ms), [*told, "heartbeat_ms"]
+        if len(late) >= FEWEST_MEASURED:
+            # The heartbeats' drift is in it, and what comes before and after the revoked callback.
+            late.sort()
+            timing = replace(
+                timing, drift_ms=(0,), react_ms=tuple(ms * 0.3 for ms in late), revoke_ms=tuple(ms * 0.7 for ms in late)
+            )
+            told += ["react_ms", "revoke_ms"]
+    delay_ms = _initial_delay(rows)
+    return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(told))
+
+
+def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:
+    """(since the join phase before, since the start) of join phases that surviving members ended by a heartbeat."""
+    joined_ms: int | None = None
+    for row in rows:
+        stayed = any(m.change == "stayed" for m in row.members)
+        if joined_ms is not None and row.started_at_ms and row.joined_at_ms and stayed:
+            if row.started_at_ms - joined_ms < 20 * max(HEARTBEATS_MS):
+                yield row.joined_at_ms - joined_ms, row.joined_at_ms - row.started_at_ms
+        joined_ms = row.joined_at_ms if row.kind == "rebalance" else joined_ms
+
+
+def _heartbeat(rows: Sequence[Rebalance]) -> tuple[int | None, list[float]]:
+    """The interval that join phases fall on, counted from the join phase before, and by how much each was late."""
+    windows = [(since, window) for since, window in _windows(rows) if window > 100]
+    if len(windows) < 2:
+        return None, []
+    for heartbeat_ms in HEARTBEATS_MS:
+        late = [float(since % heartbeat_ms) for since, _ in windows]
+        fits = max(window for _, window in windows) <= heartbeat_ms + 500
+        if fits and statistics.median(late) < heartbeat_ms * 0.1:
+            return heartbeat_ms, [ms for ms in late if ms < 500]
+    return None, []
+
+
+def _initial_delay(rows: Sequence[Rebalance]) -> int:
+    """From the first member of an empty group to its first generation; below 100 ms there is no delay."""
+    waits, is_empty = [], True
+    for row in rows:
+        if is_empty and row.started_at_ms is not None and row.joined_at_ms is not None and row.outcome == "completed":
+            waits.append(row.joined_at_ms - row.started_at_ms)
+        is_empty = row.outcome == "emptied"
+    shortest = min(waits, default=0)
+    return 0 if shortest < 100 else round(shortest / 100) * 100

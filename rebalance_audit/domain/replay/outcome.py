@@ -1,0 +1,23 @@
+"""What one run of a replay came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .standstill import Standstill
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One rebalance of the replay; `trigger` as in gold.rebalance."""
+
+    at_ms: float
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    rebalances: tuple[Replayed, ...]
+    cost: Standstill
+    rewrite_count: int = 0
+    """Static members that came back without a rebalance."""

@@ -1,0 +1,60 @@
+"""A consumer process in a replay: what it runs on, when it heartbeats, when it polls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from random import Random
+
+from .assignors import Partition
+from .life import Life
+from .timing import Timing, draw
+
+FIRST_SESSION_MS = 45_000
+FIRST_POLL_INTERVAL_MS = 300_000
+"""Defaults of the Java consumer, where the history does not tell."""
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    life: Life
+    instance_id: str | None
+    member_id: str
+    session_timeout_ms: int
+    poll_interval_ms: int
+    is_alive: bool = False
+    busy_until_ms: float = -math.inf
+    owned: set[Partition] = field(default_factory=set)
+    generation: int = -1
+    """Of what it owns; -1 once it lost its place."""
+    remembered: tuple[Partition, ...] = ()
+    """What the sticky assignor's user data says it had; survives a revocation, not a restart."""
+    remembered_generation: int = -1
+    beats_from_ms: float = 0.0
+    beat_ms: float = 3_000.0
+    is_in: bool = False
+    """It believes that it is a member."""
+    is_joining: bool = False
+    """It has let go, and its request to join is on its way."""
+    lives_on: int = 0
+    """Memberships it has had."""
+
+    def next_beat_ms(self, now_ms: float) -> float:
+        """Heartbeats are counted from the last join, which restarts them."""
+        beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms) + 1
+        return self.beats_from_ms + max(beats, 1) * self.beat_ms
+
+    def last_beat_ms(self, now_ms: float) -> float:
+        beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms)
+        return self.beats_from_ms + max(beats, 0) * self.beat_ms
+
+    def beats_begin(self, at_ms: float, heartbeat_ms: float, timing: Timing, rng: Random) -> None:
+        self.beats_from_ms = at_ms
+        self.beat_ms = heartbeat_ms + draw(rng, timing.drift_ms)
+
+    def renamed(self, rng: Random) -> None:
+        """A member that comes back without its place gets a new id."""
+        self.lives_on += 1
+        if self.lives_on > 1:
+            prefix = self.instance_id or self.life.client_id or "consumer"
+            self.member_id = f"{prefix}-{rng.getrandbits(128):032x}"

@@ -1,0 +1,34 @@
+"""The settings of a group and its clients that a replay can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EAGER_ASSIGNORS = ("range", "roundrobin", "sticky")
+ASSIGNORS = (*EAGER_ASSIGNORS, "cooperative-sticky")
+SERVER_ASSIGNORS = ("uniform", "range")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """None: as each member had it."""
+
+    group_protocol: str = "classic"
+    assignor: str = "range"
+    is_static: bool | None = None
+    """group.instance.id: None as it was, True for every member, False for none."""
+    static_slots: frozenset[str] = frozenset()
+    """Only these get one, where `is_static` is None."""
+    leaves_on_close: bool = True
+    session_timeout_ms: int | None = None
+    heartbeat_ms: int = 3_000
+    max_poll_interval_ms: int | None = None
+    initial_delay_ms: int = 0
+    consumer_session_timeout_ms: int = 45_000
+    """group.consumer.session.timeout.ms of the brokers (KIP-848)."""
+    consumer_heartbeat_ms: int = 5_000
+    """group.consumer.heartbeat.interval.ms of the brokers (KIP-848)."""
+
+    @property
+    def is_cooperative(self) -> bool:
+        return self.assignor == "cooperative-sticky"

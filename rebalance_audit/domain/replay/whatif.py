@@ -1,0 +1,255 @@
+"""What other settings would have saved a group, and what they would have cost instead.
+
+The history is replayed under the settings that were in force first. Only where it comes out again is anything said.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from random import Random
+
+from rebalance_audit.domain.model import Rebalance
+
+from .classic import ASSIGN, replay_classic
+from .history import script_of
+from .libraries import properties, refusing
+from .life import End, Script
+from .measured import Measured, measured_cost, timing_of
+from .outcome import Run
+from .requests import requested
+from .settings import Settings
+from .standstill import Standstill
+from .timing import Timing
+
+RUNS = 21
+"""Replays of each set of settings, each with its own draws; the same seeds for all sets."""
+LEAST_FIT = 0.9
+FEWEST_REBALANCES = 3
+COST_SLACK = 1.5
+"""A replay that costs so many times more than measured, or less, is no replay of this history."""
+SMALL_SECONDS = 2.0
+"""Costs that differ by less are not held against a replay: short pauses, measured to some tens of milliseconds."""
+
+
+class TooLittle(Exception):
+    """The history cannot be replayed: one sentence why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How well the replay under the settings in force gives the history again."""
+
+    rebalances: float
+    """Share of the rebalances found again, and none beside them; 1 is all. Median of the runs."""
+    causes: float
+    """Share of those with the same cause in the same order."""
+    cost_seconds: float
+    """What the replay costs, median of the runs."""
+    measured_seconds: float
+    measured_lower_seconds: float
+    measured_upper_seconds: float | None
+    refused: str | None
+    """Why nothing is predicted; None if something is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What one set of settings would have come to. Numbers are None where it is refused."""
+
+    settings: Mapping[str, str]
+    saved_seconds: float | None = None
+    saved_lower_seconds: float | None = None
+    saved_upper_seconds: float | None = None
+    cost_seconds: float | None = None
+    cost_lower_seconds: float | None = None
+    cost_upper_seconds: float | None = None
+    rebalances: int | None = None
+    cost: Standstill | None = None
+    why: str = ""
+    refused: str | None = None
+    properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Situation:
+    """One group's history, ready to be replayed."""
+
+    script: Script
+    timing: Timing
+    measured: Measured
+    causes: tuple[str, ...]
+    in_force: Settings
+    base: list[Run] = field(default_factory=list)
+
+    @property
+    def slots(self) -> list[str]:
+        return list(dict.fromkeys(life.slot for life in self.script.lives))
+
+
+def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
+    """`rows` of one group, measured, in the order they happened. TooLittle where they cannot be replayed."""
+    group = rows[0].group_id if rows else ""
+    counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
+    if len(counted) < FEWEST_REBALANCES:
+        raise TooLittle(
+            f"The history of group {group!r} is too short to learn from: {len(counted)} rebalances, and at least "
+            f"{FEWEST_REBALANCES} are needed; give a longer time or more evidence."
+        )
+    kind = counted[-1].group_type if counted[-1].group_type != "classic" else counted[-1].protocol_type or "consumer"
+    if kind != "consumer" or counted[-1].group_type != "classic":
+        raise TooLittle(f"Group {group!r} is a {kind} group; only classic consumer groups are replayed so far.")
+    script = script_of(rows, until_ms)
+    if script.assignor not in ASSIGN:
+        raise TooLittle(
+            f"Group {group!r} uses the assignor {script.assignor!r}, which is not one of Kafka's own; what it would "
+            f"do is not known."
+        )
+    timing = timing_of(rows)
+    in_force = Settings(
+        assignor=script.assignor, heartbeat_ms=timing.heartbeat_ms, initial_delay_ms=timing.initial_delay_ms
+    )
+    situation = Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
+    situation.base = runs_of(situation, in_force)
+    return situation
+
+
+def runs_of(situation: Situation, settings: Settings) -> list[Run]:
+    return [replay_classic(situation.script, settings, situation.timing, Random(seed)) for seed in range(RUNS)]
+
+
+def fit_of(situation: Situation) -> Fit:
+    found, alike = [], []
+    for run in situation.base:
+        told = [r.trigger for r in run.rebalances]
+        most = max(len(told), len(situation.causes), 1)
+        found.append(min(len(told), len(situation.causes)) / most)
+        blocks = SequenceMatcher(None, situation.causes, told, autojunk=False).get_matching_blocks()
+        alike.append(sum(block.size for block in blocks) / most)
+    measured = situation.measured
+    cost = statistics.median(run.cost.standstill_seconds for run in situation.base)
+    rebalances, causes = statistics.median(found), statistics.median(alike)
+    fit = Fit(
+        rebalances=round(rebalances, 3),
+        causes=round(causes, 3),
+        cost_seconds=round(cost, 3),
+        measured_seconds=round(measured.cost.standstill_seconds, 3),
+        measured_lower_seconds=round(measured.lower_seconds, 3),
+        measured_upper_seconds=None if measured.upper_seconds is None else round(measured.upper_seconds, 3),
+        refused=None,
+    )
+    return replace(fit, refused=_too_bad(situation, fit))
+
+
+def _too_bad(situation: Situation, fit: Fit) -> str | None:
+    share = min(fit.rebalances, fit.causes)
+    if share < LEAST_FIT:
+        cause = "; ".join(situation.script.unexplained[:3]) or "some of its causes are outside the model"
+        return f"replayed under its own settings the history comes out to {share:.0%} only ({cause})"
+    measured = fit.measured_seconds
+    if abs(fit.cost_seconds - measured) > SMALL_SECONDS and not (
+        measured / COST_SLACK <= fit.cost_seconds <= measured * COST_SLACK
+    ):
+        return (
+            f"replayed under its own settings the history costs {fit.cost_seconds:.1f} s where {measured:.1f} s were "
+            f"measured"
+        )
+    return None
+
+
+def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, str], Settings]:
+    """RequestError where the settings cannot be."""
+    sessions = [life.session_timeout_ms for life in situation.script.lives if life.session_timeout_ms]
+    return requested(pairs, situation.in_force, situation.slots, min(sessions, default=None))
+
+
+def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
+    """RequestError where the settings cannot be."""
+    asked, settings = request_of(situation, pairs)
+    refused = refusing(situation.script.lives, asked)
+    if refused is not None:
+        return Option(settings=asked, refused=refused)
+    runs = runs_of(situation, settings)
+    pairs_of_cost = [
+        (before.cost.standstill_seconds, after.cost.standstill_seconds)
+        for before, after in zip(situation.base, runs, strict=True)
+    ]
+    saved = sorted(before - after for before, after in pairs_of_cost)
+    costs = sorted(after for _, after in pairs_of_cost)
+    middle = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
+    option = Option(
+        settings=asked,
+        saved_seconds=round(statistics.median(saved), 3),
+        saved_lower_seconds=round(_quantile(saved, 0.05), 3),
+        saved_upper_seconds=round(_quantile(saved, 0.95), 3),
+        cost_seconds=round(statistics.median(costs), 3),
+        cost_lower_seconds=round(_quantile(costs, 0.05), 3),
+        cost_upper_seconds=round(_quantile(costs, 0.95), 3),
+        rebalances=round(statistics.median(len(run.rebalances) for run in runs)),
+        cost=middle.cost,
+        properties=properties(asked, situation.slots),
+    )
+    return replace(option, why=_why(situation, option))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[round(share * (len(ordered) - 1))]
+
+
+def _why(situation: Situation, option: Option) -> str:
+    base = sorted(situation.base, key=lambda run: run.cost.standstill_seconds)[RUNS // 2]
+    before, after = base.cost, option.cost or Standstill()
+    saved = option.saved_seconds or 0.0
+    lower, upper = option.saved_lower_seconds or 0.0, option.saved_upper_seconds or 0.0
+    total = before.standstill_seconds
+    count = f"{len(base.rebalances)} → {option.rebalances} rebalances"
+    if lower <= 0 <= upper or abs(saved) < 0.05 * total:
+        verdict = f"no saving that stands out of the spread ({lower:.1f} … {upper:.1f} s of {total:.1f} s)"
+    elif saved > 0:
+        verdict = f"saves {saved:.1f} s of {total:.1f} s ({lower:.1f} … {upper:.1f})"
+    else:
+        verdict = f"costs {-saved:.1f} s more than {total:.1f} s ({-upper:.1f} … {-lower:.1f})"
+    parts = []
+    for name, words in (
+        ("owner_idle_seconds", "with an owner that is away"),
+        ("between_owners_seconds", "between two owners"),
+        ("first_wait_seconds", "before the first assignment"),
+    ):
+        old, new = getattr(before, name), getattr(after, name)
+        if abs(new - old) >= max(0.2, 0.02 * total):
+            parts.append(f"{words} {old:.1f} → {new:.1f} s")
+    return f"{verdict}; {count}" + (f"; {', '.join(parts)}" if parts else "")
+
+
+def candidates(situation: Situation) -> list[list[str]]:
+    """What could help this group, each as it would be asked for."""
+    script = situation.script
+    sessions = [life.session_timeout_ms for life in script.lives if life.session_timeout_ms]
+    session_ms = max(sessions, default=45_000)
+    is_static = any(life.instance_id is not None for life in script.lives)
+    found = [["group.instance.id=none"]] if is_static else [["group.instance.id=auto"]]
+    if not is_static:
+        found += [["group.instance.id=auto", f"session.timeout.ms={ms}"] for ms in (45_000, 120_000) if ms > session_ms]
+    if any(life.end is End.CRASHED for life in script.lives):
+        shorter = [ms for ms in (6_000, 10_000, 20_000) if ms < session_ms and ms > situation.in_force.heartbeat_ms]
+        found += [[f"session.timeout.ms={ms}"] for ms in shorter]
+        found += [[f"session.timeout.ms={ms}"] for ms in (45_000,) if ms > session_ms]
+    strategies = ("range", "sticky", "cooperative-sticky")
+    found += [[f"partition.assignment.strategy={name}"] for name in strategies if name != script.assignor]
+    if situation.in_force.heartbeat_ms > 1_000:
+        found.append(["heartbeat.interval.ms=1000"])
+    if any(life.stalls for life in script.lives):
+        interval_ms = max(life.rebalance_timeout_ms or 300_000 for life in script.lives)
+        found += [[f"max.poll.interval.ms={interval_ms * times}"] for times in (2, 4)]
+    found += [
+        [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
+    ]
+    return found
+
+
+def ranked(situation: Situation) -> list[Option]:
+    """What saves most in the median first; what costs more last."""
+    options = [option_of(situation, pairs) for pairs in candidates(situation)]
+    return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

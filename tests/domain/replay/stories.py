@@ -1,0 +1,44 @@
+"""Scripts for replays, and a timing in which everything but the heartbeats takes no time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from rebalance_audit.domain.replay.classic import replay_classic
+from rebalance_audit.domain.replay.life import End, Instant, Life, Script
+from rebalance_audit.domain.replay.outcome import Run
+from rebalance_audit.domain.replay.settings import Settings
+from rebalance_audit.domain.replay.timing import Timing
+
+AT_ONCE = Timing(react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,))
+
+
+def a_life(name: str, started_ms: int | None, ended_ms: int | None = None, end: End | None = None, **more: Any) -> Life:
+    return Life(
+        slot=name, member_id=f"{name}-{started_ms}", client_id=name, topics=("t",), session_timeout_ms=10_000,
+        rebalance_timeout_ms=300_000, started=None if started_ms is None else Instant.known(started_ms),
+        ended=None if ended_ms is None else Instant.known(ended_ms), end=end, **more,
+    )  # fmt: skip
+
+
+def a_script(*lives: Life, until_ms: int = 60_000, partitions: int = 4, assignor: str = "range") -> Script:
+    return Script(
+        group_id="g", group_type="classic", protocol_type="consumer", assignor=assignor,
+        is_cooperative=assignor == "cooperative-sticky", from_ms=-1, until_ms=until_ms, lives=lives,
+        partitions={"t": partitions},
+    )  # fmt: skip
+
+
+def replayed(script: Script, timing: Timing = AT_ONCE, **settings: Any) -> Run:
+    return replay_classic(script, Settings(**settings), timing, Random(1))
+
+
+def triggers(run: Run) -> Sequence[str]:
+    return [rebalance.trigger for rebalance in run.rebalances]
+
+
+RESTART = a_script(a_life("a", 0), a_life("b", 10_000, 20_500, End.CLOSED), a_life("b", 25_500))
+"""b joins, is closed, and is back five seconds later. Heartbeats of a fall on 3 s after each join phase."""
+KILL = a_script(a_life("a", 0), a_life("b", 10_000, 20_500, End.CRASHED))

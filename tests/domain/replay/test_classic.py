@@ -1,0 +1,90 @@
+"""Stories worked by hand: who waits for whose heartbeat, and what that costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalance_audit.domain.replay.life import End, Instant, Stall
+from tests.domain.replay.stories import KILL, RESTART, a_life, a_script, replayed, triggers
+
+
+def test_what_a_closed_member_had_waits_for_the_next_heartbeat_of_the_others() -> None:
+    run = replayed(RESTART)
+    assert triggers(run) == ["member_joined", "member_joined", "member_left", "member_joined"]
+    # Two partitions from 20.5 s to the heartbeat at 21 s; joins cost nothing, as all let go and begin at once.
+    assert run.cost.between_owners_seconds == pytest.approx(1.0)
+    assert run.cost.standstill_seconds == pytest.approx(1.0)
+
+
+def test_static_membership_saves_the_rebalances_and_leaves_the_partitions_with_their_owner() -> None:
+    run = replayed(RESTART, is_static=True)
+    assert triggers(run) == ["member_joined", "member_joined"]
+    assert run.rewrite_count == 1
+    assert run.cost.owner_idle_seconds == pytest.approx(10.0)  # two partitions from 20.5 s to 25.5 s
+    assert run.cost.between_owners_seconds == 0
+
+
+def test_a_cooperative_join_costs_a_heartbeat_for_what_moves() -> None:
+    run = replayed(RESTART, assignor="cooperative-sticky")
+    assert triggers(run) == [
+        "member_joined", "member_joined", "cooperative_follow_up", "member_left", "member_joined",
+        "cooperative_follow_up",
+    ]  # fmt: skip
+    # Two joins of two partitions, 3 s each; the close as in an eager group.
+    assert run.cost.between_owners_seconds == pytest.approx(6.0 + 1.0 + 6.0)
+
+
+def test_a_killed_member_is_noticed_at_the_end_of_its_session() -> None:
+    run = replayed(KILL)
+    assert triggers(run)[-1] == "member_session_expired"
+    # Its last heartbeat was at 18 s; the group puts it out at 28 s, and the other one hears of it at 30 s.
+    assert run.cost.owner_idle_seconds == pytest.approx(2 * 7.5)
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 2.0)
+
+
+def test_a_longer_session_is_paid_for_by_a_member_that_is_really_dead() -> None:
+    run = replayed(KILL, session_timeout_ms=31_000)
+    assert run.cost.owner_idle_seconds == pytest.approx(2 * 28.5)
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 2.0)
+
+
+def test_a_cold_group_waits_for_the_initial_delay() -> None:
+    run = replayed(a_script(a_life("a", 0), a_life("b", 1_000)), initial_delay_ms=3_000)
+    # b came within the delay, which begins once more: four partitions from 0 to 6 s.
+    assert run.cost.first_wait_seconds == pytest.approx(24.0)
+    assert triggers(run) == ["member_joined"]
+
+
+def test_a_member_busy_beyond_its_interval_is_put_out_and_comes_back() -> None:
+    busy = a_life("b", 0, stalls=(Stall(since=Instant.known(10_000), until_ms=30_000),))
+    run = replayed(a_script(a_life("a", 0), busy), max_poll_interval_ms=8_000)
+    assert triggers(run) == ["member_joined", "member_joined", "member_poll_timeout", "member_joined"]
+    longer = replayed(a_script(a_life("a", 0), busy), max_poll_interval_ms=60_000)
+    assert triggers(longer) == ["member_joined", "member_joined"]
+    assert longer.cost.standstill_seconds < run.cost.standstill_seconds
+
+
+def test_everybody_waits_for_a_busy_member_that_has_not_exceeded_its_interval() -> None:
+    busy = a_life("b", 0, stalls=(Stall(since=Instant.known(10_000), until_ms=30_000),))
+    run = replayed(a_script(a_life("a", 0), busy, a_life("c", 20_000)))
+    # a lets go of its two partitions at its heartbeat at 21 s; b joins when it polls again, at 30 s.
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 9.0)
+
+
+def test_a_group_that_nobody_runs_costs_nothing() -> None:
+    run = replayed(a_script(a_life("a", 0, 10_000, End.CLOSED), a_life("a", 50_000)))
+    assert triggers(run) == ["member_joined", "member_left", "member_joined"]
+    assert run.cost.standstill_seconds == 0
+
+
+def test_a_member_that_does_not_leave_on_close_is_missed_for_its_session() -> None:
+    run = replayed(RESTART, leaves_on_close=False)
+    # The old b holds two partitions from 20.5 s to 28 s, ten seconds after its last heartbeat. The new b has joined by
+    # then, and a has let go of its two at 27 s: all wait for the old one.
+    assert triggers(run) == ["member_joined", "member_joined", "member_joined"]
+    assert run.cost.owner_idle_seconds == pytest.approx(2 * 7.5)
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 1.0)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert replayed(KILL).cost == replayed(KILL).cost

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from rebalance_audit.domain.replay.libraries import library_of, properties, refusing
+from rebalance_audit.domain.replay.requests import RequestError, requested
+from rebalance_audit.domain.replay.settings import Settings
+from tests.domain.replay.stories import a_life
+
+CLASSIC = Settings()
+
+
+def test_times_may_be_written_with_their_unit() -> None:
+    _, settings = requested(["session.timeout.ms=45s", "max.poll.interval.ms=10m"], CLASSIC, ["a"])
+    assert (settings.session_timeout_ms, settings.max_poll_interval_ms) == (45_000, 600_000)
+
+
+def test_an_assignor_may_be_written_as_its_class() -> None:
+    name = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    _, settings = requested([f"partition.assignment.strategy={name}"], CLASSIC, ["a"])
+    assert settings.is_cooperative
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        (["session.timeout.ms"], "write NAME=VALUE"),
+        (["session.timeout.ms=soon"], "such as 45s"),
+        (["session.timeout.ms=5s"], "below 6000 ms"),
+        (["session.timeout.ms=2h"], "above 1800000 ms"),
+        (["session.timeout.ms=10s", "heartbeat.interval.ms=10s"], "must be below"),
+        (["session.timeout.ms=10s", "session.timeout.ms=20s"], "at once"),
+        (["group.protocol=consumer", "session.timeout.ms=45s"], "clients refuse it"),
+        (["group.remote.assignor=uniform"], "without group.protocol=consumer"),
+        (["partition.assignment.strategy=best"], "one of range"),
+        (["group.instance.id=z"], "no member z"),
+        (["fetch.min.bytes=1"], "outside the model"),
+        (["max.poll.records=10"], "time per record"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(pairs: list[str], words: str) -> None:
+    with pytest.raises(RequestError, match=words) as told:
+        requested(pairs, CLASSIC, ["a", "b"])
+    assert str(told.value).count(". ") == 0
+
+
+def test_a_heartbeat_above_the_session_that_members_have_is_refused() -> None:
+    with pytest.raises(RequestError, match="must be below"):
+        requested(["heartbeat.interval.ms=20s"], CLASSIC, [], session_ms=10_000)
+
+
+def test_a_library_that_betrays_itself_is_held_to_what_it_has() -> None:
+    life = a_life("kafkajs", 0)
+    assert library_of(life) == "kafkajs"
+    assert "kafkajs" in (refusing([life], {"group.instance.id": "auto"}) or "")
+    assert refusing([a_life("orders", 0)], {"group.instance.id": "auto"}) is None
+
+
+def test_properties_are_for_pasting_and_name_who_lacks_them() -> None:
+    found = properties({"partition.assignment.strategy": "sticky", "session.timeout.ms": "45s"}, ["a"])
+    assert found["java"] == [
+        "partition.assignment.strategy=org.apache.kafka.clients.consumer.StickyAssignor",
+        "session.timeout.ms=45000",
+    ]
+    assert found["librdkafka"][0].startswith("# librdkafka has no")
+    assert properties({"group.initial.rebalance.delay.ms": "3s"}, [])["broker"] == [
+        "group.initial.rebalance.delay.ms=3000"
+    ]
