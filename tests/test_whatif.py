@@ -19,6 +19,12 @@ OPTION = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REBALANCE_AUDIT_WAREHOUSE", "REBALANCE_AUDIT_DEBUG", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def test_json_has_the_promised_form() -> None:
     told = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "--set", "group.instance.id=auto", "-o", "json"])
     assert told.exit_code == 0
@@ -60,6 +66,13 @@ def test_what_cannot_be_answered_is_one_sentence_without_a_number(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1
+
+
+def test_a_history_that_ends_with_its_last_record_comes_out_whole() -> None:
+    told = CliRunner().invoke(
+        cli.app, ["whatif", "orders-app", "--evidence", str(GOLDEN / "eager_join_leave_kill"), "-o", "json"]
+    )
+    assert json.loads(told.stdout)["fit"]["rebalances"] == 1.0
 
 
 def test_a_connect_group_is_outside_the_model_so_far(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from random import Random
+
+from rebalance_audit.domain.causes import Cause
 
 from .assignors import (
     Assigned,
@@ -20,13 +21,10 @@ from .assignors import (
     assign_round_robin,
     assign_stickily,
 )
-from .life import End, Life, Script
-from .loop import Loop
-from .outcome import Replayed, Run
-from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, Process
-from .settings import Settings
-from .standstill import Ledger, Why
-from .timing import Timing, draw
+from .outcome import Replayed
+from .played import PlayedGroup
+from .process import Process
+from .timing import draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
     "range": assign_ranges,
@@ -57,172 +55,33 @@ class Seat:
 
 
 @dataclass(slots=True)
-class ClassicGroup:
+class ClassicGroup(PlayedGroup):
     """One run of one script under one set of settings."""
 
-    script: Script
-    settings: Settings
-    timing: Timing
-    rng: Random
     state: State = State.EMPTY
     generation: int = 0
     seats: dict[str, Seat] = field(default_factory=dict)
-    rebalances: list[Replayed] = field(default_factory=list)
-    rewrite_count: int = 0
     round: int = 0
     """Counts preparations, so that an old deadline does not end a new one."""
     has_initial_delay: bool = False
     has_news: bool = False
     leader: str | None = None
-    loop: Loop = field(init=False)
-    ledger: Ledger = field(init=False)
-    topics: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.loop = Loop(self.script.from_ms)
-        self.topics = dict(self.script.partitions)
-        self.ledger = Ledger((t, n) for t, count in self.topics.items() for n in range(count))
 
     # ---- the script
 
-    def run(self) -> Run:
-        initial = [self.process_of(life) for life in self.script.lives if life.started is None]
-        for process in initial:
-            self.is_there(process)
-        if initial:
-            self.settle_initial()
-        for life in self.script.lives:
-            if life.started is not None:
-                self.plan(self.process_of(life), life.started.draw(self.rng))
-        for grown in self.script.grown:
-            self.loop.at(grown.at_ms, partial(self.grows, grown.partitions))
-        for at_ms in self.script.requested_ms:
-            self.loop.at(at_ms, lambda: self.is_requested("client_requested"))
-        self.loop.run(self.script.until_ms)
-        return Run(tuple(self.rebalances), self.ledger.finish(self.script.until_ms), self.rewrite_count)
-
-    def process_of(self, life: Life) -> Process:
-        static = self.settings.is_static
-        has_instance = life.instance_id is not None if static is None else static
-        has_instance = has_instance or (static is None and life.slot in self.settings.static_slots)
-        return Process(
-            life=life,
-            instance_id=(life.instance_id or life.slot) if has_instance else None,
-            member_id=life.member_id,
-            session_timeout_ms=self.settings.session_timeout_ms or life.session_timeout_ms or FIRST_SESSION_MS,
-            poll_interval_ms=self.settings.max_poll_interval_ms or life.rebalance_timeout_ms or FIRST_POLL_INTERVAL_MS,
-        )
-
-    def plan(self, process: Process, started_ms: float) -> None:
-        self.loop.at(started_ms, lambda: self.starts(process))
-        self.plan_end(process, started_ms)
-
-    def plan_end(self, process: Process, started_ms: float) -> None:
-        life = process.life
-        for stall in life.stalls:
-            since_ms = max(stall.since.draw(self.rng), started_ms)
-            until_ms = float("inf") if stall.until_ms is None else stall.until_ms
-            self.loop.at(since_ms, partial(self.is_busy, process, until_ms))
-        if life.ended is None:
-            return
-        ended_ms = max(life.ended.draw(self.rng), started_ms)
-        action = {End.CLOSED: self.closes, End.CRASHED: self.crashes, End.REMOVED: self.is_removed}[
-            life.end or End.CRASHED
-        ]
-        self.loop.at(ended_ms, lambda: action(process))
-
-    def is_there(self, process: Process) -> None:
-        """It ran before the history begins; where its heartbeats fall is not known."""
-        now_ms = self.loop.now_ms
-        self.ledger.process_starts(process, now_ms)
-        process.is_alive = process.is_in = True
-        process.owned = set(process.life.owned_at_first)
-        process.remembered = process.life.owned_at_first
-        process.generation = process.remembered_generation = 0
-        process.lives_on = 1
-        process.beats_begin(
-            now_ms - self.rng.uniform(0, self.settings.heartbeat_ms), self.settings.heartbeat_ms, self.timing, self.rng
-        )
-        self.seats[self.key(process)] = Seat(
-            process, process.session_timeout_ms, assigned=process.life.owned_at_first, claim=self.claim(process)
-        )
-        self.plan_end(process, now_ms)
-
-    def settle_initial(self) -> None:
+    def seats_initially(self, processes: list[Process]) -> None:
         self.state = State.STABLE
-        for seat in self.seats.values():
-            for partition in seat.assigned:
-                self.ledger.works(partition, seat.process, self.loop.now_ms)
+        for process in processes:
+            self.seats[self.key(process)] = Seat(
+                process, process.session_timeout_ms, assigned=process.life.owned_at_first, claim=self.claim(process)
+            )
 
-    def starts(self, process: Process) -> None:
-        self.ledger.process_starts(process, self.loop.now_ms)
-        process.is_alive = True
-        self.asks_to_join(process)
+    def closes_without_leaving(self, process: Process) -> None:
+        self.watch_session(process)
 
-    def closes(self, process: Process) -> None:
-        if not process.is_alive:
-            return
-        self.ends(process)
-        stays = process.instance_id is not None or not self.settings.leaves_on_close
-        if not stays and process.is_in:
-            self.loop.after(draw(self.rng, self.timing.leave_ms), lambda: self.leaves(process, "member_left"))
-        else:
-            self.watch_session(process)
-
-    def crashes(self, process: Process) -> None:
-        if process.is_alive:
-            self.ends(process)
-            self.watch_session(process)
-
-    def is_removed(self, process: Process) -> None:
-        self.leaves(process, "member_removed_by_admin")
-        self.ends(process)
-
-    def ends(self, process: Process) -> None:
-        process.is_alive = False
-        self.ledger.process_ends(process, self.loop.now_ms)
-        process.owned.clear()
-
-    def is_busy(self, process: Process, until_ms: float) -> None:
-        if not process.is_alive:
-            return
-        process.busy_until_ms = until_ms
-        limit_ms = self.loop.now_ms + process.poll_interval_ms
-        if until_ms > limit_ms:
-            self.loop.at(limit_ms, lambda: self.is_busy_beyond(process, until_ms))
-
-    def is_busy_beyond(self, process: Process, until_ms: float) -> None:
-        """Its heartbeat thread leaves for it; it works on, but nobody counts that as work."""
-        if not process.is_alive or process.busy_until_ms != until_ms:
-            return
-        for partition in process.owned:
-            self.ledger.stops(partition, process, self.loop.now_ms, Why.OWNER_IDLE)
-        if process.instance_id is None:
-            self.leaves(process, "member_poll_timeout")
-        else:
-            # A static member does not leave: it stops to heartbeat, and its session runs out.
-            self.watch_session(process, is_silent=True)
-        if until_ms != float("inf"):
-            self.loop.at(until_ms, lambda: self.polls_again(process))
-
-    def polls_again(self, process: Process) -> None:
-        if process.is_alive and not self.has_seat(process):
-            process.owned.clear()
-            process.generation = -1
-            self.asks_to_join(process)
-        elif process.is_alive:
-            for partition in process.owned:
-                self.ledger.works(partition, process, self.loop.now_ms)
-            process.beats_begin(self.loop.now_ms, self.settings.heartbeat_ms, self.timing, self.rng)
-            if self.state is State.PREPARING:
-                self.reacts(process)
-
-    def grows(self, partitions: Mapping[str, int]) -> None:
-        for topic, count in partitions.items():
-            for number in range(self.topics.get(topic, 0), count):
-                self.ledger.appears((topic, number))
-        self.topics |= partitions
-        self.is_requested("topic_metadata_changed")
+    def catches_up(self, process: Process) -> None:
+        if self.state is State.PREPARING:
+            self.reacts(process)
 
     def is_requested(self, trigger: str) -> None:
         """A member that can poll re-joins by itself; the leader, if it lives."""
@@ -254,7 +113,6 @@ class ClassicGroup:
         )
 
     def asks_to_join(self, process: Process) -> None:
-        """With no place in the group, or with a static one that somebody else left behind."""
         process.renamed(self.rng)
         before = self.seats.get(self.key(process))
         process.is_in = True
@@ -267,9 +125,9 @@ class ClassicGroup:
             self.has_news = True
             self.try_complete()
         elif self.state is State.EMPTY:
-            self.prepare("member_joined", seat)
+            self.prepare(Cause.MEMBER_JOINED, seat)
         else:
-            self.prepare("member_joined", seat)
+            self.prepare(Cause.MEMBER_JOINED, seat)
             self.try_complete()
 
     def takes_over(self, seat: Seat, process: Process) -> None:
@@ -288,7 +146,7 @@ class ClassicGroup:
             self.try_complete()
         else:
             seat.has_joined = True
-            self.prepare("static_member_replaced", seat)
+            self.prepare(Cause.STATIC_MEMBER_REPLACED, seat)
             self.try_complete()
 
     def prepare(self, trigger: str, joined: Seat | None = None) -> None:
@@ -363,7 +221,7 @@ class ClassicGroup:
             seat.has_joined = True
             self.try_complete()
         elif self.settings.is_cooperative:
-            self.prepare("cooperative_follow_up", seat)
+            self.prepare(Cause.COOPERATIVE_FOLLOW_UP, seat)
             self.try_complete()
         else:
             # The round ended without it (a static member keeps its place): it is told what it has.
@@ -464,7 +322,6 @@ class ClassicGroup:
         self.ledger.has_no_owner()
 
     def watch_session(self, process: Process, *, is_silent: bool = False) -> None:
-        """Nobody heartbeats for it any more."""
         seat = self.seats.get(self.key(process))
         if seat is None or seat.process is not process:
             return
@@ -477,8 +334,6 @@ class ClassicGroup:
             return
         if is_silent and process.busy_until_ms <= self.loop.now_ms:
             return
-        self.leaves(process, "static_member_expired" if process.instance_id is not None else "member_session_expired")
-
-
-def replay_classic(script: Script, settings: Settings, timing: Timing, rng: Random) -> Run:
-    return ClassicGroup(script, settings, timing, rng).run()
+        self.leaves(
+            process, Cause.STATIC_MEMBER_EXPIRED if process.instance_id is not None else Cause.MEMBER_SESSION_EXPIRED
+        )

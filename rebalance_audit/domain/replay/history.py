@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
 from .life import End, Grown, Instant, Life, Script, Stall
-from .measured import DELIVERED_MS
 
 CLOSE_BEFORE_LEAVE_MS = (20, 60)
 """A closing member stops to work so long before its LeaveGroup is seen (observed on 4.3.0 and 3.9.1)."""
 MARK_MS = 30
 """A commit or a log line marks a stop so closely."""
-EXPIRIES = frozenset({"member_session_expired", "static_member_expired"})
-SILENT_ENDS = EXPIRIES | {"member_dropped_at_rebalance_timeout", "member_sync_timeout"}
-REACTIONS = frozenset({"cooperative_follow_up", "static_member_replaced", "group_emptied"})
+EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
+SILENT_ENDS = EXPIRIES | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBER_SYNC_TIMEOUT}
+REACTIONS = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STATIC_MEMBER_REPLACED, Cause.GROUP_EMPTIED})
 """What the protocol does by itself: the replay has to find these again."""
-REQUESTS = frozenset({"client_requested", "leader_rejoined", "topic_metadata_changed", "subscription_changed"})
+REQUESTS = frozenset(
+    {Cause.CLIENT_REQUESTED, Cause.LEADER_REJOINED, Cause.TOPIC_METADATA_CHANGED, Cause.SUBSCRIPTION_CHANGED}
+)
 HEARTBEATS_UNKNOWN_MS = 3_000
+"""heartbeat.interval.ms of clients that set nothing: a killed member died so much after its last heartbeat at most."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,8 @@ class _Reader:
     requested: list[int] = field(default_factory=list)
     unexplained: list[str] = field(default_factory=list)
     previous_ms: int = 0
+    session_ms: int | None = None
+    heartbeat_ms: int = HEARTBEATS_UNKNOWN_MS
 
     def read(self, row: Rebalance, is_first: bool) -> None:
         start = _start_of(row, self.previous_ms)
@@ -86,7 +91,10 @@ class _Reader:
             self.unexplained.append(f"generation {row.generation_id or row.group_epoch} left no trace of its cause")
         elif row.trigger in REQUESTS and not (self.grown and self.grown[-1].at_ms == start.at_ms):
             self.requested.append(start.at_ms)
-        elif row.trigger in ("unknown", "coordinator_failover", "append_failed", "group_converted") and not members:
+        elif (
+            row.trigger in (Cause.UNKNOWN, Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED, Cause.GROUP_CONVERTED)
+            and not members
+        ):
             number = row.generation_id if row.generation_id is not None else row.group_epoch
             self.unexplained.append(f"generation {number}: {row.trigger.replace('_', ' ')}")
 
@@ -137,14 +145,14 @@ class _Reader:
             life = self.open[member.member_id]
         trigger = _trigger_of(row, member)
         stopped = _stop_of(row, member.member_id)
-        if trigger == "member_poll_timeout":
+        if trigger == Cause.MEMBER_POLL_TIMEOUT:
             interval_ms = life.rebalance_timeout_ms or 300_000
             stall = Stall(since=Instant.known(start.at_ms - interval_ms), until_ms=None)
             self.open.pop(member.member_id)
             self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))
         elif trigger in SILENT_ENDS:
-            self.ends(member.member_id, _died_at(life, trigger, start, stopped), End.CRASHED)
-        elif trigger == "member_removed_by_admin":
+            self.ends(member.member_id, self.died_at(life, trigger, start, stopped), End.CRASHED)
+        elif trigger == Cause.MEMBER_REMOVED_BY_ADMIN:
             self.ends(member.member_id, start, End.REMOVED)
         elif row.triggers and trigger == row.trigger:
             earliest, latest = CLOSE_BEFORE_LEAVE_MS
@@ -160,6 +168,19 @@ class _Reader:
             life = replace(life, ended=life.started)
         self.lives.append(life)
         self.slots.free.append(life)
+
+    def died_at(self, life: Life, trigger: str, start: Instant, stopped: Instant | None) -> Instant:
+        """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""
+        session_ms = life.session_timeout_ms or self.session_ms
+        if trigger not in EXPIRIES or session_ms is None:
+            return stopped or start
+        lower_ms = start.lower_ms - session_ms
+        upper_ms = min(start.upper_ms - session_ms + self.heartbeat_ms, start.upper_ms)
+        # A commit marks a close, and is some seconds old when a member is killed.
+        is_close = trigger == Cause.STATIC_MEMBER_EXPIRED or life.session_timeout_ms is not None
+        if is_close and stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
+            lower_ms, upper_ms = max(lower_ms, stopped.lower_ms), max(lower_ms, min(upper_ms, stopped.upper_ms))
+        return Instant.between(lower_ms, upper_ms)
 
     def sees_partitions(self, row: Rebalance, start: Instant, is_first: bool) -> None:
         counts = dict(self.partitions)
@@ -190,7 +211,7 @@ def _start_of(row: Rebalance, previous_ms: int) -> Instant:
 
 def _joined_at(row: Rebalance, member: Member, start: Instant) -> Instant:
     first = row.triggers[0] if row.triggers else None
-    is_cause = first is not None and first.trigger == "member_joined" and member.member_id in first.members
+    is_cause = first is not None and first.trigger == Cause.MEMBER_JOINED and member.member_id in first.members
     joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
     return start if is_cause else Instant.between(start.lower_ms, joined_ms)
 
@@ -199,7 +220,7 @@ def _trigger_of(row: Rebalance, member: Member) -> str:
     for trigger in row.triggers:
         if member.member_id in trigger.members:
             return trigger.trigger
-    return "member_left"
+    return Cause.MEMBER_LEFT
 
 
 def _stop_of(row: Rebalance, member_id: str) -> Instant | None:
@@ -212,31 +233,28 @@ def _stop_of(row: Rebalance, member_id: str) -> Instant | None:
             lower.append(movement.stopped_at_lower_ms)
             upper.append(movement.stopped_at_upper_ms)
         is_marked = movement.pause_estimate_ms is not None and "half a heartbeat" not in (movement.pause_detail or "")
-        if is_marked and row.assigned_at_ms is not None:
-            likely_ms = row.assigned_at_ms + DELIVERED_MS - (movement.pause_estimate_ms or 0)
-            return Instant.between(likely_ms - MARK_MS, likely_ms + MARK_MS)
+        if is_marked and movement.stopped_at_lower_ms is not None:
+            return Instant.between(movement.stopped_at_lower_ms + MARK_MS, movement.stopped_at_lower_ms + 2 * MARK_MS)
     return Instant.between(max(lower), min(upper)) if lower else None
 
 
-def _died_at(life: Life, trigger: str, start: Instant, stopped: Instant | None) -> Instant:
-    """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""
-    if trigger in EXPIRIES and life.session_timeout_ms is not None:
-        lower_ms = start.lower_ms - life.session_timeout_ms
-        upper_ms = min(start.upper_ms - life.session_timeout_ms + HEARTBEATS_UNKNOWN_MS, start.upper_ms)
-        if stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
-            lower_ms, upper_ms = max(lower_ms, stopped.lower_ms), max(lower_ms, min(upper_ms, stopped.upper_ms))
-        return Instant.between(lower_ms, upper_ms)
-    return stopped or start
+def script_of(
+    rows: Sequence[Rebalance],
+    until_ms: int,
+    *,
+    session_ms: int | None = None,
+    heartbeat_ms: int = HEARTBEATS_UNKNOWN_MS,
+) -> Script:
+    """`rows` in the order they happened, measured; those of one group. ValueError if there are none.
 
-
-def script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
-    """`rows` in the order they happened, measured; those of one group. ValueError if there are none."""
+    `session_ms`: the brokers' session timeout, where members have none of their own (KIP-848).
+    """
     told = [r for r in rows if r.outcome != "failed"]
     if not told:
         raise ValueError("no rebalances")
     first = told[0]
     from_ms = (first.started_at_ms or first.joined_at_ms or first.assigned_at_ms or first.ended_at_ms or 0) - 1
-    reader = _Reader(from_ms, previous_ms=from_ms)
+    reader = _Reader(from_ms, previous_ms=from_ms, session_ms=session_ms, heartbeat_ms=heartbeat_ms)
     initial: dict[str, int] = {}
     for at, row in enumerate(told):
         reader.read(row, at == 0)

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import Movement, Rebalance
 
 from .standstill import Standstill, Why
@@ -15,6 +16,11 @@ DELIVERED_MS = 7
 """The assigned callback follows the group record by so much in the median."""
 HEARTBEATS_MS = (3_000, 1_000, 2_000, 4_000, 5_000, 6_000, 10_000)
 """The default first: the others are believed only where it does not fit."""
+SERVER_HEARTBEATS_MS = (5_000, 3_000, 2_000, 1_000)
+SESSION_STEP_MS = 5_000
+"""Sessions are taken for multiples of this; a choice."""
+SILENCE_SLACK_MS = 200
+"""A closing member stops so much before it says so, at most; a choice."""
 FEWEST_MEASURED = 3
 """From so many values on, a group's own timing replaces the lab's."""
 
@@ -62,7 +68,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
 
 
 def _put_out(row: Rebalance) -> frozenset[str]:
-    return frozenset(m for t in row.triggers if t.trigger == "member_poll_timeout" for m in t.members)
+    return frozenset(m for t in row.triggers if t.trigger == Cause.MEMBER_POLL_TIMEOUT for m in t.members)
 
 
 def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tuple[float, float, float | None] | None:
@@ -83,7 +89,8 @@ def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
     silent = {
         m
         for t in row.triggers
-        if t.trigger in ("member_session_expired", "static_member_expired", "member_dropped_at_rebalance_timeout")
+        if t.trigger
+        in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT)
         for m in t.members
     }
     if movement.from_member_id not in silent or row.started_at_ms is None or row.assigned_at_ms is None:
@@ -110,6 +117,40 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
             told += ["react_ms", "revoke_ms"]
     delay_ms = _initial_delay(rows)
     return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(told))
+
+
+def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
+    """KIP-848: the brokers' heartbeat interval and session timeout as this group shows them, or their defaults.
+
+    A newcomer gets what others had to give up at one of its own heartbeats; a static member that closed is put out one
+    session after it said so, a killed one a session after its last heartbeat.
+    """
+    waits = [
+        r.assigned_at_ms - r.started_at_ms
+        for r in rows
+        if r.trigger == Cause.MEMBER_JOINED and r.started_at_ms and r.assigned_at_ms
+        and any(m.kind == "moved" for m in r.movements)
+    ]  # fmt: skip
+    heartbeat_ms = next((ms for ms in SERVER_HEARTBEATS_MS if waits and _falls_on(waits, ms)), 5_000)
+    silences = [
+        row.started_at_ms - movement.stopped_at_lower_ms
+        for row in rows
+        if row.trigger in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED) and row.started_at_ms is not None
+        for movement in row.movements
+        if movement.stopped_at_lower_ms is not None and movement.kind == "moved"
+    ]
+    session_ms = 45_000
+    if silences:
+        # What a killed member wrote last came before its last heartbeat: the session is shorter than that silence.
+        shortest_ms = min(silences) + SILENCE_SLACK_MS
+        step_ms = SESSION_STEP_MS if shortest_ms >= SESSION_STEP_MS else 1_000
+        session_ms = shortest_ms // step_ms * step_ms
+    told = (["heartbeat_ms"] if waits else []) + (["session_ms"] if silences else [])
+    return Timing(heartbeat_ms=heartbeat_ms, session_ms=max(session_ms, 1_000), is_measured=tuple(told))
+
+
+def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:
+    return statistics.median(ms % interval_ms for ms in waits) < interval_ms * 0.1
 
 
 def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:

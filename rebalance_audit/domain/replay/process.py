@@ -11,8 +11,9 @@ from .life import Life
 from .timing import Timing, draw
 
 FIRST_SESSION_MS = 45_000
+"""session.timeout.ms of the Java consumer since 3.0 (KIP-735), where the history does not tell."""
 FIRST_POLL_INTERVAL_MS = 300_000
-"""Defaults of the Java consumer, where the history does not tell."""
+"""max.poll.interval.ms of the Java consumer, where the history does not tell."""
 
 
 @dataclass(slots=True, eq=False)

@@ -27,6 +27,8 @@ class Timing:
     """From a closing member's last work to its LeaveGroup at the coordinator."""
     heartbeat_ms: int = 3_000
     """heartbeat.interval.ms that was in force, read off the history where it shows."""
+    session_ms: int = 45_000
+    """group.consumer.session.timeout.ms that was in force (KIP-848), read off expiries where there are any."""
     initial_delay_ms: int = 0
     """group.initial.rebalance.delay.ms that was in force."""
     is_measured: tuple[str, ...] = ()

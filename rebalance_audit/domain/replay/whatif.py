@@ -13,14 +13,14 @@ from random import Random
 
 from rebalance_audit.domain.model import Rebalance
 
-from .classic import ASSIGN, replay_classic
 from .history import script_of
 from .libraries import properties, refusing
 from .life import End, Script
-from .measured import Measured, measured_cost, timing_of
+from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .outcome import Run
+from .replay import replay
 from .requests import requested
-from .settings import Settings
+from .settings import ASSIGNORS, SERVER_ASSIGNORS, Settings
 from .standstill import Standstill
 from .timing import Timing
 
@@ -28,6 +28,12 @@ RUNS = 21
 """Replays of each set of settings, each with its own draws; the same seeds for all sets."""
 LEAST_FIT = 0.9
 FEWEST_REBALANCES = 3
+LAST_STEP_MS = 1_000
+"""A history often ends with a member's last word; its replay may say it some milliseconds later. A choice."""
+SETTLED_MS = 150_000
+"""Replays that are compared go on so long after the history ends, at least; a choice."""
+SETTLED_AFTER_SESSION_MS = 30_000
+"""… and so long after the longest session, in which members hear of an expiry; a choice."""
 COST_SLACK = 1.5
 """A replay that costs so many times more than measured, or less, is no replay of this history."""
 SMALL_SECONDS = 2.0
@@ -82,7 +88,8 @@ class Situation:
     measured: Measured
     causes: tuple[str, ...]
     in_force: Settings
-    base: list[Run] = field(default_factory=list)
+    base: dict[int, list[Run]] = field(default_factory=dict)
+    """Runs under the settings in force, by how long they go on after the history ends."""
 
     @property
     def slots(self) -> list[str]:
@@ -98,38 +105,61 @@ def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
             f"The history of group {group!r} is too short to learn from: {len(counted)} rebalances, and at least "
             f"{FEWEST_REBALANCES} are needed; give a longer time or more evidence."
         )
-    kind = counted[-1].group_type if counted[-1].group_type != "classic" else counted[-1].protocol_type or "consumer"
-    if kind != "consumer" or counted[-1].group_type != "classic":
-        raise TooLittle(f"Group {group!r} is a {kind} group; only classic consumer groups are replayed so far.")
-    script = script_of(rows, until_ms)
-    if script.assignor not in ASSIGN:
+    latest = counted[-1]
+    kind = latest.group_type if latest.group_type != "classic" else latest.protocol_type or "consumer"
+    if kind != "consumer":
+        raise TooLittle(f"Group {group!r} is a {kind} group; only groups of consumers are replayed so far.")
+    is_server = latest.group_type == "consumer"
+    timing = server_timing_of(rows) if is_server else timing_of(rows)
+    session_ms = timing.session_ms if is_server else None
+    script = script_of(rows, until_ms, session_ms=session_ms, heartbeat_ms=timing.heartbeat_ms)
+    if script.assignor not in (SERVER_ASSIGNORS if is_server else ASSIGNORS):
         raise TooLittle(
             f"Group {group!r} uses the assignor {script.assignor!r}, which is not one of Kafka's own; what it would "
             f"do is not known."
         )
-    timing = timing_of(rows)
     in_force = Settings(
-        assignor=script.assignor, heartbeat_ms=timing.heartbeat_ms, initial_delay_ms=timing.initial_delay_ms
+        group_protocol="consumer" if is_server else "classic",
+        assignor=script.assignor,
+        heartbeat_ms=3_000 if is_server else timing.heartbeat_ms,
+        initial_delay_ms=timing.initial_delay_ms,
     )
-    situation = Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
-    situation.base = runs_of(situation, in_force)
-    return situation
+    if is_server:
+        in_force = replace(
+            in_force, consumer_heartbeat_ms=timing.heartbeat_ms, consumer_session_timeout_ms=timing.session_ms
+        )
+    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
 
 
-def runs_of(situation: Situation, settings: Settings) -> list[Run]:
-    return [replay_classic(situation.script, settings, situation.timing, Random(seed)) for seed in range(RUNS)]
+def runs_of(situation: Situation, settings: Settings, after_ms: int) -> list[Run]:
+    """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
+    script = replace(situation.script, until_ms=situation.script.until_ms + after_ms)
+    return [replay(script, settings, situation.timing, Random(seed)) for seed in range(RUNS)]
+
+
+def base_of(situation: Situation, after_ms: int) -> list[Run]:
+    if after_ms not in situation.base:
+        situation.base[after_ms] = runs_of(situation, situation.in_force, after_ms)
+    return situation.base[after_ms]
+
+
+def _after_ms(situation: Situation, settings: Settings) -> int:
+    lives = [life.session_timeout_ms or 0 for life in situation.script.lives]
+    waits = [settings.session_timeout_ms or 0, settings.consumer_session_timeout_ms, *lives]
+    return max(SETTLED_MS, max(waits) + SETTLED_AFTER_SESSION_MS)
 
 
 def fit_of(situation: Situation) -> Fit:
     found, alike = [], []
-    for run in situation.base:
+    base = base_of(situation, LAST_STEP_MS)
+    for run in base:
         told = [r.trigger for r in run.rebalances]
         most = max(len(told), len(situation.causes), 1)
         found.append(min(len(told), len(situation.causes)) / most)
         blocks = SequenceMatcher(None, situation.causes, told, autojunk=False).get_matching_blocks()
         alike.append(sum(block.size for block in blocks) / most)
     measured = situation.measured
-    cost = statistics.median(run.cost.standstill_seconds for run in situation.base)
+    cost = statistics.median(run.cost.standstill_seconds for run in base)
     rebalances, causes = statistics.median(found), statistics.median(alike)
     fit = Fit(
         rebalances=round(rebalances, 3),
@@ -171,10 +201,11 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
     refused = refusing(situation.script.lives, asked)
     if refused is not None:
         return Option(settings=asked, refused=refused)
-    runs = runs_of(situation, settings)
+    after_ms = _after_ms(situation, settings)
+    base, runs = base_of(situation, after_ms), runs_of(situation, settings, after_ms)
     pairs_of_cost = [
         (before.cost.standstill_seconds, after.cost.standstill_seconds)
-        for before, after in zip(situation.base, runs, strict=True)
+        for before, after in zip(base, runs, strict=True)
     ]
     saved = sorted(before - after for before, after in pairs_of_cost)
     costs = sorted(after for _, after in pairs_of_cost)
@@ -191,15 +222,15 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
         cost=middle.cost,
         properties=properties(asked, situation.slots),
     )
-    return replace(option, why=_why(situation, option))
+    return replace(option, why=_why(base, option))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[round(share * (len(ordered) - 1))]
 
 
-def _why(situation: Situation, option: Option) -> str:
-    base = sorted(situation.base, key=lambda run: run.cost.standstill_seconds)[RUNS // 2]
+def _why(runs: Sequence[Run], option: Option) -> str:
+    base = sorted(runs, key=lambda run: run.cost.standstill_seconds)[RUNS // 2]
     before, after = base.cost, option.cost or Standstill()
     saved = option.saved_seconds or 0.0
     lower, upper = option.saved_lower_seconds or 0.0, option.saved_upper_seconds or 0.0
@@ -226,6 +257,8 @@ def _why(situation: Situation, option: Option) -> str:
 def candidates(situation: Situation) -> list[list[str]]:
     """What could help this group, each as it would be asked for."""
     script = situation.script
+    if situation.in_force.group_protocol == "consumer":
+        return _server_candidates(situation)
     sessions = [life.session_timeout_ms for life in script.lives if life.session_timeout_ms]
     session_ms = max(sessions, default=45_000)
     is_static = any(life.instance_id is not None for life in script.lives)
@@ -240,6 +273,7 @@ def candidates(situation: Situation) -> list[list[str]]:
     found += [[f"partition.assignment.strategy={name}"] for name in strategies if name != script.assignor]
     if situation.in_force.heartbeat_ms > 1_000:
         found.append(["heartbeat.interval.ms=1000"])
+    found.append(["group.protocol=consumer"])
     if any(life.stalls for life in script.lives):
         interval_ms = max(life.rebalance_timeout_ms or 300_000 for life in script.lives)
         found += [[f"max.poll.interval.ms={interval_ms * times}"] for times in (2, 4)]
@@ -247,6 +281,19 @@ def candidates(situation: Situation) -> list[list[str]]:
         [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
     ]
     return found
+
+
+def _server_candidates(situation: Situation) -> list[list[str]]:
+    is_static = any(life.instance_id is not None for life in situation.script.lives)
+    found = [["group.instance.id=none"]] if is_static else [["group.instance.id=auto"]]
+    beats = (1_000, 2_000, 5_000)
+    found += [
+        [f"group.consumer.heartbeat.interval.ms={ms}"] for ms in beats if ms < situation.in_force.consumer_heartbeat_ms
+    ]
+    session_ms = situation.in_force.consumer_session_timeout_ms
+    found += [[f"group.consumer.session.timeout.ms={ms}"] for ms in (10_000, 20_000, 45_000) if ms != session_ms]
+    found += [[f"group.remote.assignor={name}"] for name in SERVER_ASSIGNORS if name != situation.in_force.assignor]
+    return [*found, ["group.protocol=classic"]]
 
 
 def ranked(situation: Situation) -> list[Option]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from rebalance_audit.domain.replay.classic import replay_classic
 from rebalance_audit.domain.replay.life import End, Instant, Life, Script
 from rebalance_audit.domain.replay.outcome import Run
+from rebalance_audit.domain.replay.replay import replay
 from rebalance_audit.domain.replay.settings import Settings
 from rebalance_audit.domain.replay.timing import Timing
 
@@ -32,7 +32,7 @@ def a_script(*lives: Life, until_ms: int = 60_000, partitions: int = 4, assignor
 
 
 def replayed(script: Script, timing: Timing = AT_ONCE, **settings: Any) -> Run:
-    return replay_classic(script, Settings(**settings), timing, Random(1))
+    return replay(script, Settings(**settings), timing, Random(1))
 
 
 def triggers(run: Run) -> Sequence[str]:

@@ -1,0 +1,17 @@
+"""A script played once, by the protocol that the settings choose."""
+
+from __future__ import annotations
+
+from random import Random
+
+from .classic import ClassicGroup
+from .life import Script
+from .outcome import Run
+from .server import ServerGroup
+from .settings import Settings
+from .timing import Timing
+
+
+def replay(script: Script, settings: Settings, timing: Timing, rng: Random) -> Run:
+    group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
+    return group(script, settings, timing, rng).run()
