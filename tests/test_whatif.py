@@ -75,6 +75,14 @@ def test_a_history_that_ends_with_its_last_record_comes_out_whole() -> None:
     assert json.loads(told.stdout)["fit"]["rebalances"] == 1.0
 
 
-def test_a_connect_group_is_outside_the_model_so_far(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["whatif", "connect-lab", "--evidence", str(GOLDEN / "connect_eager"), "-q"]) == 1
-    assert "connect" in capsys.readouterr().err
+def test_a_share_group_is_outside_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["whatif", "share-app", "--evidence", str(GOLDEN / "share_group"), "-q"]) == 1
+    assert "share group" in capsys.readouterr().err
+
+
+def test_a_connect_cluster_is_asked_about_its_delay(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = ["whatif", "connect-lab", "--evidence", str(GOLDEN / "connect_worker_lost"), "-q"]
+    assert cli.run([*lost, "--set", "scheduled.rebalance.max.delay.ms=0"]) == 0
+    assert "saves" in capsys.readouterr().out
+    assert cli.run([*lost, "--set", "group.instance.id=auto"]) == 2
+    assert "workers have no such setting" in capsys.readouterr().err

@@ -66,6 +66,8 @@ class ClassicGroup(PlayedGroup):
     has_initial_delay: bool = False
     has_news: bool = False
     leader: str | None = None
+    follow_up: Cause = Cause.COOPERATIVE_FOLLOW_UP
+    """Why a member joins again that had to give something up."""
 
     # ---- the script
 
@@ -221,7 +223,7 @@ class ClassicGroup(PlayedGroup):
             seat.has_joined = True
             self.try_complete()
         elif self.settings.is_cooperative:
-            self.prepare(Cause.COOPERATIVE_FOLLOW_UP, seat)
+            self.prepare(self.follow_up, seat)
             self.try_complete()
         else:
             # The round ended without it (a static member keeps its place): it is told what it has.
@@ -258,21 +260,24 @@ class ClassicGroup(PlayedGroup):
         if number != self.round or self.state is not State.COMPLETING:
             return
         self.state = State.STABLE
-        claims = {key: seat.claim for key, seat in self.seats.items() if seat.claim is not None}
-        topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims.values())}
-        assigned = ASSIGN[self.settings.assignor](topics, list(claims.values()))
-        taken = {p for partitions in assigned.values() for p in partitions}
-        generation = self.generation
         if self.leader not in self.seats:
             self.leader = next(iter(self.seats), None)
-        for key, seat in self.seats.items():
-            for partition in seat.assigned:
-                if partition not in taken or partition not in assigned[claims[key].member_id]:
-                    self.ledger.is_given_up(partition, self.loop.now_ms)
-            seat.assigned = tuple(assigned[claims[key].member_id])
+        claims = [seat.claim for seat in self.seats.values() if seat.claim is not None]
+        assigned = self.shares_out(claims)
+        generation = self.generation
+        for seat in self.seats.values():
+            given = assigned.get(seat.claim.member_id, []) if seat.claim is not None else []
+            for partition in set(seat.assigned).difference(given):
+                self.ledger.is_given_up(partition, self.loop.now_ms)
+            seat.assigned = tuple(given)
             if seat.has_joined and seat.process.is_alive:
                 delay_ms = draw(self.rng, self.timing.deliver_ms)
                 self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
+
+    def shares_out(self, claims: list[Subscriber]) -> Assigned:
+        """What the leader computes."""
+        topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims)}
+        return ASSIGN[self.settings.assignor](topics, claims)
 
     def is_given(self, seat: Seat, process: Process, generation: int) -> None:
         """The member learns what it has; a cooperative one that must give up does so and joins again."""

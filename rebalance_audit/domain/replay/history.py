@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
@@ -19,6 +19,7 @@ EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED}
 SILENT_ENDS = EXPIRIES | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBER_SYNC_TIMEOUT}
 REACTIONS = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STATIC_MEMBER_REPLACED, Cause.GROUP_EMPTIED})
 """What the protocol does by itself: the replay has to find these again."""
+ARRIVALS = frozenset({Cause.MEMBER_JOINED, Cause.CONNECT_WORKER_JOINED})
 REQUESTS = frozenset(
     {Cause.CLIENT_REQUESTED, Cause.LEADER_REJOINED, Cause.TOPIC_METADATA_CHANGED, Cause.SUBSCRIPTION_CHANGED}
 )
@@ -53,7 +54,7 @@ class _Slots:
 
 
 @dataclass(slots=True)
-class _Reader:
+class Reader:
     from_ms: int
     lives: list[Life] = field(default_factory=list)
     open: dict[str, Life] = field(default_factory=dict)
@@ -66,6 +67,8 @@ class _Reader:
     previous_ms: int = 0
     session_ms: int | None = None
     heartbeat_ms: int = HEARTBEATS_UNKNOWN_MS
+    is_there_from_the_beginning: bool = True
+    """A topic is, unless it was seen to grow."""
 
     def read(self, row: Rebalance, is_first: bool) -> None:
         start = _start_of(row, self.previous_ms)
@@ -105,16 +108,19 @@ class _Reader:
             stall = replace(life.stalls[-1], until_ms=at.at_ms)
             self.open[member.member_id] = replace(life, stalls=(*life.stalls[:-1], stall))
             return
-        self.open[member.member_id] = self._life(member, at)
+        self.open[member.member_id] = self.life_of(member, at)
 
     def was_there(self, member: Member, since: Instant | None) -> None:
         """A member without a beginning: it ran before the history does, or its arrival left no trace."""
-        life = self._life(member, since)
+        life = self.life_of(member, since)
         if since is None:
-            life = replace(life, owned_at_first=tuple(map(partition_of, member.owned_before or ())))
+            life = self.with_owned(life, member)
         self.open[member.member_id] = life
 
-    def _life(self, member: Member, started: Instant | None) -> Life:
+    def with_owned(self, life: Life, member: Member) -> Life:
+        return replace(life, owned_at_first=tuple(map(partition_of, member.owned_before or ())))
+
+    def life_of(self, member: Member, started: Instant | None) -> Life:
         return Life(
             slot=self.slots.for_member(member),
             member_id=member.member_id,
@@ -136,7 +142,7 @@ class _Reader:
         if before is not None:
             stopped = _stop_of(row, before) or Instant.between(self.previous_ms, back_ms)
             self.ends(before, Instant.between(stopped.lower_ms, min(stopped.upper_ms, back_ms)), End.CLOSED)
-        self.open[member.member_id] = self._life(member, Instant.between(back_ms - 30, back_ms - 10))
+        self.open[member.member_id] = self.life_of(member, Instant.between(back_ms - 30, back_ms - 10))
 
     def leaves(self, row: Rebalance, member: Member, start: Instant) -> None:
         life = self.open.get(member.member_id)
@@ -211,7 +217,7 @@ def _start_of(row: Rebalance, previous_ms: int) -> Instant:
 
 def _joined_at(row: Rebalance, member: Member, start: Instant) -> Instant:
     first = row.triggers[0] if row.triggers else None
-    is_cause = first is not None and first.trigger == Cause.MEMBER_JOINED and member.member_id in first.members
+    is_cause = first is not None and first.trigger in ARRIVALS and member.member_id in first.members
     joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
     return start if is_cause else Instant.between(start.lower_ms, joined_ms)
 
@@ -249,18 +255,24 @@ def script_of(
 
     `session_ms`: the brokers' session timeout, where members have none of their own (KIP-848).
     """
+    return script_from(
+        rows, until_ms, lambda **given: Reader(**given, session_ms=session_ms, heartbeat_ms=heartbeat_ms)
+    )
+
+
+def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[..., Reader]) -> Script:
     told = [r for r in rows if r.outcome != "failed"]
     if not told:
         raise ValueError("no rebalances")
     first = told[0]
     from_ms = (first.started_at_ms or first.joined_at_ms or first.assigned_at_ms or first.ended_at_ms or 0) - 1
-    reader = _Reader(from_ms, previous_ms=from_ms, session_ms=session_ms, heartbeat_ms=heartbeat_ms)
+    reader = reading(from_ms=from_ms, previous_ms=from_ms)
     initial: dict[str, int] = {}
     for at, row in enumerate(told):
         reader.read(row, at == 0)
-        for topic, count in reader.partitions.items():
-            # A topic is there from the beginning unless it was seen to grow.
-            initial.setdefault(topic, count)
+        if at == 0 or reader.is_there_from_the_beginning:
+            for topic, count in reader.partitions.items():
+                initial.setdefault(topic, count)
     latest = told[-1]
     return Script(
         group_id=first.group_id,

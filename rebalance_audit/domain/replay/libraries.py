@@ -63,13 +63,16 @@ def refusing(lives: Iterable[Life], asked: Mapping[str, str]) -> str | None:
     return None
 
 
-def properties(asked: Mapping[str, str], slots: Sequence[str]) -> dict[str, list[str]]:
+def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bool = False) -> dict[str, list[str]]:
     """Lines to paste, by client or `broker`; what a client lacks is a comment."""
     found: dict[str, list[str]] = {}
     for name, given in asked.items():
         value = in_milliseconds(given)
         if name in BROKER_SETTINGS:
             found.setdefault("broker", []).append(f"{name}={value}")
+            continue
+        if is_connect:
+            found.setdefault("connect worker", []).append(f"{name}={value}")
             continue
         for client in ("java", "librdkafka"):
             if client in lacking(name, value):

@@ -45,7 +45,8 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
         put_out = _put_out(row)
         for movement in row.movements:
             if movement.kind == "assigned":
-                if cold_since is not None and row.assigned_at_ms is not None:
+                # A connector's first wait begins with its configuration, which a replay does not count either.
+                if movement.resource_type == "partition" and cold_since is not None and row.assigned_at_ms is not None:
                     wait_ms = row.assigned_at_ms + DELIVERED_MS - cold_since
                     cost.add(Why.FIRST_WAIT, wait_ms)
                     lower, upper = lower + wait_ms / 1000, upper + wait_ms / 1000

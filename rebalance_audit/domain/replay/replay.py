@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from .classic import ClassicGroup
+from .connect import ConnectGroup
 from .life import Script
 from .outcome import Run
 from .server import ServerGroup
@@ -13,5 +14,7 @@ from .timing import Timing
 
 
 def replay(script: Script, settings: Settings, timing: Timing, rng: Random) -> Run:
+    if script.protocol_type == "connect":
+        return ConnectGroup(script, settings, timing, rng).run()
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
     return group(script, settings, timing, rng).run()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .settings import ASSIGNORS, SERVER_ASSIGNORS, Settings
+from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, Settings
 
 NAMES = (
     "group.instance.id",
@@ -20,7 +20,11 @@ NAMES = (
     "group.initial.rebalance.delay.ms",
     "group.consumer.session.timeout.ms",
     "group.consumer.heartbeat.interval.ms",
+    "connect.protocol",
+    "scheduled.rebalance.max.delay.ms",
 )
+OF_CONNECT_ALONE = ("connect.protocol", "scheduled.rebalance.max.delay.ms")
+OF_CONNECT = (*OF_CONNECT_ALONE, "session.timeout.ms", "heartbeat.interval.ms", "group.initial.rebalance.delay.ms")
 NOT_WITH_CONSUMER_PROTOCOL = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 ONLY_WITH_CONSUMER_PROTOCOL = (
     "group.remote.assignor",
@@ -29,6 +33,8 @@ ONLY_WITH_CONSUMER_PROTOCOL = (
 )
 SESSION_LIMITS_MS = (6_000, 1_800_000)
 """group.min.session.timeout.ms and group.max.session.timeout.ms of brokers that set nothing."""
+MOST_DELAY_MS = 2_147_483_647
+"""A Java int."""
 _TIME = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h|)")
 _UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _CLASSES = {"RangeAssignor": "range", "RoundRobinAssignor": "roundrobin", "StickyAssignor": "sticky"}
@@ -71,6 +77,14 @@ def requested(
 
 
 def _refuse_contradictions(asked: Mapping[str, str], in_force: Settings) -> None:
+    is_connect = in_force.assignor in CONNECT_PROTOCOLS
+    for name in asked:
+        if is_connect and name not in OF_CONNECT:
+            raise RequestError(
+                f"--set {name}: Connect's workers have no such setting; they have {', '.join(OF_CONNECT)}."
+            )
+        if not is_connect and name in OF_CONNECT_ALONE:
+            raise RequestError(f"--set {name}: only Connect's workers have it; give a Connect cluster's group.")
     is_consumer = asked.get("group.protocol", in_force.group_protocol).lower() == "consumer"
     for name in asked:
         if is_consumer and name in NOT_WITH_CONSUMER_PROTOCOL:
@@ -102,6 +116,10 @@ def _with(settings: Settings, name: str, value: str, slots: Sequence[str]) -> Se
             return replace(settings, assignor=_one_of(name, value, SERVER_ASSIGNORS))
         case "group.initial.rebalance.delay.ms":
             return replace(settings, initial_delay_ms=_ms(name, value, 0))
+        case "connect.protocol":
+            return replace(settings, assignor=_one_of(name, value.lower(), CONNECT_PROTOCOLS))
+        case "scheduled.rebalance.max.delay.ms":
+            return replace(settings, connect_delay_ms=_ms(name, value, 0, MOST_DELAY_MS))
         case "group.consumer.session.timeout.ms":
             return replace(settings, consumer_session_timeout_ms=_ms(name, value, 1_000))
         case _:

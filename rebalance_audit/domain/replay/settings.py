@@ -7,6 +7,8 @@ from dataclasses import dataclass
 EAGER_ASSIGNORS = ("range", "roundrobin", "sticky")
 ASSIGNORS = (*EAGER_ASSIGNORS, "cooperative-sticky")
 SERVER_ASSIGNORS = ("uniform", "range")
+CONNECT_PROTOCOLS = ("eager", "compatible", "sessioned")
+"""connect.protocol; in `assignor` of a Connect group. A group record calls the eager one `default`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class Settings:
     heartbeat_ms: int = 3_000
     max_poll_interval_ms: int | None = None
     initial_delay_ms: int = 0
+    connect_delay_ms: int = 300_000
+    """scheduled.rebalance.max.delay.ms of the workers."""
     consumer_session_timeout_ms: int = 45_000
     """group.consumer.session.timeout.ms of the brokers (KIP-848)."""
     consumer_heartbeat_ms: int = 5_000
@@ -31,4 +35,4 @@ class Settings:
 
     @property
     def is_cooperative(self) -> bool:
-        return self.assignor == "cooperative-sticky"
+        return self.assignor in ("cooperative-sticky", "compatible", "sessioned")

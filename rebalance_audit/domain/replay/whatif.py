@@ -13,14 +13,15 @@ from random import Random
 
 from rebalance_audit.domain.model import Rebalance
 
+from .connect_history import connect_delay_of, connect_script_of
 from .history import script_of
 from .libraries import properties, refusing
 from .life import End, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .outcome import Run
 from .replay import replay
-from .requests import requested
-from .settings import ASSIGNORS, SERVER_ASSIGNORS, Settings
+from .requests import SESSION_LIMITS_MS, requested
+from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, Settings
 from .standstill import Standstill
 from .timing import Timing
 
@@ -107,8 +108,10 @@ def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
         )
     latest = counted[-1]
     kind = latest.group_type if latest.group_type != "classic" else latest.protocol_type or "consumer"
+    if kind == "connect":
+        return _connect_situation(rows, counted, until_ms)
     if kind != "consumer":
-        raise TooLittle(f"Group {group!r} is a {kind} group; only groups of consumers are replayed so far.")
+        raise TooLittle(f"Group {group!r} is a {kind} group; consumers and Connect workers are replayed, no others.")
     is_server = latest.group_type == "consumer"
     timing = server_timing_of(rows) if is_server else timing_of(rows)
     session_ms = timing.session_ms if is_server else None
@@ -131,6 +134,21 @@ def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
     return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
 
 
+def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], until_ms: int) -> Situation:
+    script = connect_script_of(rows, until_ms)
+    protocol = "eager" if script.assignor == "default" else script.assignor
+    if protocol not in CONNECT_PROTOCOLS:
+        raise TooLittle(f"Group {script.group_id!r} uses Connect's protocol {protocol!r}, which is not known.")
+    timing = timing_of(rows)
+    in_force = Settings(
+        assignor=protocol,
+        heartbeat_ms=timing.heartbeat_ms,
+        initial_delay_ms=timing.initial_delay_ms,
+        connect_delay_ms=connect_delay_of(rows),
+    )
+    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
+
+
 def runs_of(situation: Situation, settings: Settings, after_ms: int) -> list[Run]:
     """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
     script = replace(situation.script, until_ms=situation.script.until_ms + after_ms)
@@ -146,6 +164,8 @@ def base_of(situation: Situation, after_ms: int) -> list[Run]:
 def _after_ms(situation: Situation, settings: Settings) -> int:
     lives = [life.session_timeout_ms or 0 for life in situation.script.lives]
     waits = [settings.session_timeout_ms or 0, settings.consumer_session_timeout_ms, *lives]
+    if situation.script.protocol_type == "connect":
+        waits.append(2 * settings.connect_delay_ms)
     return max(SETTLED_MS, max(waits) + SETTLED_AFTER_SESSION_MS)
 
 
@@ -220,7 +240,7 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
         cost_upper_seconds=round(_quantile(costs, 0.95), 3),
         rebalances=round(statistics.median(len(run.rebalances) for run in runs)),
         cost=middle.cost,
-        properties=properties(asked, situation.slots),
+        properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
     )
     return replace(option, why=_why(base, option))
 
@@ -257,6 +277,8 @@ def _why(runs: Sequence[Run], option: Option) -> str:
 def candidates(situation: Situation) -> list[list[str]]:
     """What could help this group, each as it would be asked for."""
     script = situation.script
+    if script.protocol_type == "connect":
+        return _connect_candidates(situation)
     if situation.in_force.group_protocol == "consumer":
         return _server_candidates(situation)
     sessions = [life.session_timeout_ms for life in script.lives if life.session_timeout_ms]
@@ -280,6 +302,20 @@ def candidates(situation: Situation) -> list[list[str]]:
     found += [
         [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
     ]
+    return found
+
+
+def _connect_candidates(situation: Situation) -> list[list[str]]:
+    in_force = situation.in_force
+    delays = (0, 10_000, 60_000, 300_000) if in_force.is_cooperative else ()
+    found = [[f"scheduled.rebalance.max.delay.ms={ms}"] for ms in delays if ms != in_force.connect_delay_ms]
+    found.append([f"connect.protocol={'eager' if in_force.is_cooperative else 'sessioned'}"])
+    if in_force.heartbeat_ms > 1_000:
+        found.append(["heartbeat.interval.ms=1000"])
+    lives = situation.script.lives
+    sessions = [life.session_timeout_ms for life in lives if life.session_timeout_ms]
+    if any(life.end is End.CRASHED for life in lives) and max(sessions, default=0) > SESSION_LIMITS_MS[0]:
+        found.append([f"session.timeout.ms={SESSION_LIMITS_MS[0]}"])
     return found
 
 

