@@ -23,7 +23,7 @@ from .assignors import (
 )
 from .outcome import Replayed
 from .played import PlayedGroup
-from .process import Process
+from .process import PlayedProcess
 from .timing import draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
@@ -45,7 +45,7 @@ class State(Enum):
 class Seat:
     """A member as the coordinator has it."""
 
-    process: Process
+    process: PlayedProcess
     session_timeout_ms: int
     has_joined: bool = False
     assigned: tuple[Partition, ...] = ()
@@ -71,17 +71,17 @@ class ClassicGroup(PlayedGroup):
 
     # ---- the script
 
-    def seats_initially(self, processes: list[Process]) -> None:
+    def seats_initially(self, processes: list[PlayedProcess]) -> None:
         self.state = State.STABLE
         for process in processes:
             self.seats[self.key(process)] = Seat(
                 process, process.session_timeout_ms, assigned=process.life.owned_at_first, claim=self.claim(process)
             )
 
-    def closes_without_leaving(self, process: Process) -> None:
+    def closes_without_leaving(self, process: PlayedProcess) -> None:
         self.watch_session(process)
 
-    def catches_up(self, process: Process) -> None:
+    def catches_up(self, process: PlayedProcess) -> None:
         if self.state is State.PREPARING:
             self.reacts(process)
 
@@ -96,14 +96,14 @@ class ClassicGroup(PlayedGroup):
 
     # ---- the coordinator
 
-    def key(self, process: Process) -> str:
+    def key(self, process: PlayedProcess) -> str:
         return f"static {process.instance_id}" if process.instance_id is not None else process.member_id
 
-    def has_seat(self, process: Process) -> bool:
+    def has_seat(self, process: PlayedProcess) -> bool:
         seat = self.seats.get(self.key(process))
         return seat is not None and seat.process is process
 
-    def claim(self, process: Process) -> Subscriber:
+    def claim(self, process: PlayedProcess) -> Subscriber:
         is_sticky = self.settings.assignor == "sticky"
         return Subscriber(
             member_id=process.member_id,
@@ -114,7 +114,7 @@ class ClassicGroup(PlayedGroup):
             joined_generation=process.generation,
         )
 
-    def asks_to_join(self, process: Process) -> None:
+    def asks_to_join(self, process: PlayedProcess) -> None:
         process.renamed(self.rng)
         before = self.seats.get(self.key(process))
         process.is_in = True
@@ -132,7 +132,7 @@ class ClassicGroup(PlayedGroup):
             self.prepare(Cause.MEMBER_JOINED, seat)
             self.try_complete()
 
-    def takes_over(self, seat: Seat, process: Process) -> None:
+    def takes_over(self, seat: Seat, process: PlayedProcess) -> None:
         """A static member came back: it gets what the one before it had, at once if the group is stable."""
         seat.process = process
         process.remembered = ()
@@ -190,11 +190,11 @@ class ClassicGroup(PlayedGroup):
         self.has_initial_delay = False
         self.try_complete()
 
-    def hears(self, process: Process, number: int) -> None:
+    def hears(self, process: PlayedProcess, number: int) -> None:
         if number == self.round and self.state is State.PREPARING:
             self.reacts(process)
 
-    def reacts(self, process: Process) -> None:
+    def reacts(self, process: PlayedProcess) -> None:
         """The polling thread joins: at once, or when what it is busy with is done."""
         if not process.is_alive or not self.has_seat(process) or process.is_joining:
             return
@@ -213,7 +213,7 @@ class ClassicGroup(PlayedGroup):
         process.owned.clear()
         self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
 
-    def joins(self, process: Process) -> None:
+    def joins(self, process: PlayedProcess) -> None:
         process.is_joining = False
         if not process.is_alive or not self.has_seat(process):
             return
@@ -279,7 +279,7 @@ class ClassicGroup(PlayedGroup):
         topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims)}
         return ASSIGN[self.settings.assignor](topics, claims)
 
-    def is_given(self, seat: Seat, process: Process, generation: int) -> None:
+    def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
         """The member learns what it has; a cooperative one that must give up does so and joins again."""
         if generation != self.generation or seat.process is not process or not process.is_alive:
             return
@@ -296,7 +296,7 @@ class ClassicGroup(PlayedGroup):
         if revoked and self.settings.is_cooperative:
             self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
 
-    def leaves(self, process: Process, trigger: str) -> None:
+    def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):
             return
         self.lose_seat(self.key(process))
@@ -326,7 +326,7 @@ class ClassicGroup(PlayedGroup):
         self.leader = None
         self.ledger.has_no_owner()
 
-    def watch_session(self, process: Process, *, is_silent: bool = False) -> None:
+    def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
         seat = self.seats.get(self.key(process))
         if seat is None or seat.process is not process:
             return
@@ -334,7 +334,7 @@ class ClassicGroup(PlayedGroup):
         heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
         self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))
 
-    def expires(self, process: Process, is_silent: bool) -> None:
+    def expires(self, process: PlayedProcess, is_silent: bool) -> None:
         if not self.has_seat(process) or (process.is_alive and not is_silent):
             return
         if is_silent and process.busy_until_ms <= self.loop.now_ms:

@@ -15,7 +15,7 @@ from rebalance_audit.domain.causes import Cause
 from .assignors import Assigned, IncrementalAssignor, Subscriber, Work, assign_connect_eagerly
 from .assignors.consumers import Partition
 from .classic import ClassicGroup, Seat, State
-from .process import Process
+from .process import PlayedProcess
 from .timing import draw
 
 CONNECTOR_ITSELF = -1
@@ -38,9 +38,9 @@ def resources_of(work: Work) -> list[Partition]:
 class ConnectGroup(ClassicGroup):
     follow_up: Cause = Cause.CONNECT_REVOCATION_FOLLOW_UP
     memory: IncrementalAssignor | None = None
-    memory_of: Process | None = None
+    memory_of: PlayedProcess | None = None
     """The worker whose memory that is: a new leader begins without."""
-    synced: dict[Process, int] = field(default_factory=dict)
+    synced: dict[PlayedProcess, int] = field(default_factory=dict)
     """The last generation of which each worker heard the assignment."""
 
     def prepare(self, trigger: str, joined: Seat | None = None) -> None:

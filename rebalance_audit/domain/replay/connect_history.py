@@ -10,19 +10,19 @@ from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
 from .connect import CONNECTOR_ITSELF
-from .history import Reader, script_from
-from .life import Grown, Instant, Life, Script
+from .history import ScriptReader, script_from
+from .life import Grown, Life, Moment, Script
 
 CONFIGURED = frozenset({Cause.CONNECT_CONFIG_CHANGED})
 
 
 @dataclass(slots=True)
-class ConnectReader(Reader):
+class ConnectReader(ScriptReader):
     resources: dict[str, Partition] = field(default_factory=dict)
     """What each resource's text means; a connector may be called as another one's task is written."""
     is_there_from_the_beginning: bool = False
 
-    def sees_partitions(self, row: Rebalance, start: Instant, is_first: bool) -> None:
+    def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
         """Only a change of configuration changes what there is: what waits for its worker is not gone."""
         for movement in row.movements:
             if movement.connector is not None:
@@ -39,12 +39,12 @@ class ConnectReader(Reader):
         elif is_first or not self.partitions:
             self.partitions = counts
 
-    def weighs_cause(self, row: Rebalance, start: Instant) -> None:
+    def weighs_cause(self, row: Rebalance, start: Moment) -> None:
         if row.outcome == "missing" or (row.trigger == Cause.UNKNOWN):
             self.unexplained.append(f"generation {row.generation_id}: {row.trigger}")
 
-    def life_of(self, member: Member, started: Instant | None) -> Life:
-        return Reader.life_of(self, replace(member, client_id=member.worker_url or member.client_id), started)
+    def life_of(self, member: Member, started: Moment | None) -> Life:
+        return ScriptReader.life_of(self, replace(member, client_id=member.worker_url or member.client_id), started)
 
     def with_owned(self, life: Life, member: Member) -> Life:
         owned = tuple(self.resources[text] for text in member.owned_before or () if text in self.resources)

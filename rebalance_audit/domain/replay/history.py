@@ -9,7 +9,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
-from .life import End, Grown, Instant, Life, Script, Stall
+from .life import End, Grown, Life, Moment, Script, Stall
 
 CLOSE_BEFORE_LEAVE_MS = (20, 60)
 """A closing member stops to work so long before its LeaveGroup is seen (observed on 4.3.0 and 3.9.1)."""
@@ -54,7 +54,7 @@ class _Slots:
 
 
 @dataclass(slots=True)
-class Reader:
+class ScriptReader:
     from_ms: int
     lives: list[Life] = field(default_factory=list)
     open: dict[str, Life] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Reader:
         ended_ms = row.ended_at_ms or row.assigned_at_ms or row.joined_at_ms or start.at_ms
         self.previous_ms = max(self.previous_ms, ended_ms)
 
-    def weighs_cause(self, row: Rebalance, start: Instant) -> None:
+    def weighs_cause(self, row: Rebalance, start: Moment) -> None:
         members = {m.change for m in row.members} & {"joined", "left"}
         if row.outcome == "missing":
             self.unexplained.append(f"generation {row.generation_id or row.group_epoch} left no trace of its cause")
@@ -101,7 +101,7 @@ class Reader:
             number = row.generation_id if row.generation_id is not None else row.group_epoch
             self.unexplained.append(f"generation {number}: {row.trigger.replace('_', ' ')}")
 
-    def joins(self, member: Member, at: Instant) -> None:
+    def joins(self, member: Member, at: Moment) -> None:
         who = (member.client_id, member.client_host)
         life = self.stalled.pop(who, None)
         if life is not None and life.stalls and life.stalls[-1].until_ms is None:
@@ -110,7 +110,7 @@ class Reader:
             return
         self.open[member.member_id] = self.life_of(member, at)
 
-    def was_there(self, member: Member, since: Instant | None) -> None:
+    def was_there(self, member: Member, since: Moment | None) -> None:
         """A member without a beginning: it ran before the history does, or its arrival left no trace."""
         life = self.life_of(member, since)
         if since is None:
@@ -120,7 +120,7 @@ class Reader:
     def with_owned(self, life: Life, member: Member) -> Life:
         return replace(life, owned_at_first=tuple(map(partition_of, member.owned_before or ())))
 
-    def life_of(self, member: Member, started: Instant | None) -> Life:
+    def life_of(self, member: Member, started: Moment | None) -> Life:
         return Life(
             slot=self.slots.for_member(member),
             member_id=member.member_id,
@@ -140,11 +140,11 @@ class Reader:
             (m for m, life in self.open.items() if life.instance_id == member.group_instance_id is not None), None
         )
         if before is not None:
-            stopped = _stop_of(row, before) or Instant.between(self.previous_ms, back_ms)
-            self.ends(before, Instant.between(stopped.lower_ms, min(stopped.upper_ms, back_ms)), End.CLOSED)
-        self.open[member.member_id] = self.life_of(member, Instant.between(back_ms - 30, back_ms - 10))
+            stopped = _stop_of(row, before) or Moment.between(self.previous_ms, back_ms)
+            self.ends(before, Moment.between(stopped.lower_ms, min(stopped.upper_ms, back_ms)), End.CLOSED)
+        self.open[member.member_id] = self.life_of(member, Moment.between(back_ms - 30, back_ms - 10))
 
-    def leaves(self, row: Rebalance, member: Member, start: Instant) -> None:
+    def leaves(self, row: Rebalance, member: Member, start: Moment) -> None:
         life = self.open.get(member.member_id)
         if life is None:
             self.was_there(member, None if not self.lives else start)
@@ -153,7 +153,7 @@ class Reader:
         stopped = _stop_of(row, member.member_id)
         if trigger == Cause.MEMBER_POLL_TIMEOUT:
             interval_ms = life.rebalance_timeout_ms or 300_000
-            stall = Stall(since=Instant.known(start.at_ms - interval_ms), until_ms=None)
+            stall = Stall(since=Moment.known(start.at_ms - interval_ms), until_ms=None)
             self.open.pop(member.member_id)
             self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))
         elif trigger in SILENT_ENDS:
@@ -162,20 +162,20 @@ class Reader:
             self.ends(member.member_id, start, End.REMOVED)
         elif row.triggers and trigger == row.trigger:
             earliest, latest = CLOSE_BEFORE_LEAVE_MS
-            closed = Instant.between(start.lower_ms - latest, start.upper_ms - earliest)
+            closed = Moment.between(start.lower_ms - latest, start.upper_ms - earliest)
             self.ends(member.member_id, closed, End.CLOSED)
         else:
             joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
-            self.ends(member.member_id, stopped or Instant.between(start.lower_ms, joined_ms), End.CLOSED)
+            self.ends(member.member_id, stopped or Moment.between(start.lower_ms, joined_ms), End.CLOSED)
 
-    def ends(self, member_id: str, at: Instant, how: End) -> None:
+    def ends(self, member_id: str, at: Moment, how: End) -> None:
         life = replace(self.open.pop(member_id), ended=at, end=how)
         if life.started is not None and at.at_ms < life.started.at_ms:
             life = replace(life, ended=life.started)
         self.lives.append(life)
         self.slots.free.append(life)
 
-    def died_at(self, life: Life, trigger: str, start: Instant, stopped: Instant | None) -> Instant:
+    def died_at(self, life: Life, trigger: str, start: Moment, stopped: Moment | None) -> Moment:
         """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""
         session_ms = life.session_timeout_ms or self.session_ms
         if trigger not in EXPIRIES or session_ms is None:
@@ -186,9 +186,9 @@ class Reader:
         is_close = trigger == Cause.STATIC_MEMBER_EXPIRED or life.session_timeout_ms is not None
         if is_close and stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
             lower_ms, upper_ms = max(lower_ms, stopped.lower_ms), max(lower_ms, min(upper_ms, stopped.upper_ms))
-        return Instant.between(lower_ms, upper_ms)
+        return Moment.between(lower_ms, upper_ms)
 
-    def sees_partitions(self, row: Rebalance, start: Instant, is_first: bool) -> None:
+    def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
         counts = dict(self.partitions)
         for member in row.members:
             for text in (*(member.owned_before or ()), *(member.assigned or ())):
@@ -207,19 +207,19 @@ def partition_of(text: str) -> Partition:
     return topic, int(number)
 
 
-def _start_of(row: Rebalance, previous_ms: int) -> Instant:
+def _start_of(row: Rebalance, previous_ms: int) -> Moment:
     if row.started_at_ms is not None:
-        return Instant.known(row.started_at_ms)
+        return Moment.known(row.started_at_ms)
     upper_ms = row.joined_at_ms or row.assigned_at_ms or row.ended_at_ms or previous_ms
     lower_ms = row.started_lower_ms if row.started_lower_ms is not None else previous_ms
-    return Instant.between(min(lower_ms, upper_ms), upper_ms)
+    return Moment.between(min(lower_ms, upper_ms), upper_ms)
 
 
-def _joined_at(row: Rebalance, member: Member, start: Instant) -> Instant:
+def _joined_at(row: Rebalance, member: Member, start: Moment) -> Moment:
     first = row.triggers[0] if row.triggers else None
     is_cause = first is not None and first.trigger in ARRIVALS and member.member_id in first.members
     joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
-    return start if is_cause else Instant.between(start.lower_ms, joined_ms)
+    return start if is_cause else Moment.between(start.lower_ms, joined_ms)
 
 
 def _trigger_of(row: Rebalance, member: Member) -> str:
@@ -229,7 +229,7 @@ def _trigger_of(row: Rebalance, member: Member) -> str:
     return Cause.MEMBER_LEFT
 
 
-def _stop_of(row: Rebalance, member_id: str) -> Instant | None:
+def _stop_of(row: Rebalance, member_id: str) -> Moment | None:
     """When the member let go, as the pauses of what it had tell: closely where a commit or a log line marks it."""
     lower, upper = [], []
     for movement in row.movements:
@@ -240,8 +240,8 @@ def _stop_of(row: Rebalance, member_id: str) -> Instant | None:
             upper.append(movement.stopped_at_upper_ms)
         is_marked = movement.pause_estimate_ms is not None and "half a heartbeat" not in (movement.pause_detail or "")
         if is_marked and movement.stopped_at_lower_ms is not None:
-            return Instant.between(movement.stopped_at_lower_ms + MARK_MS, movement.stopped_at_lower_ms + 2 * MARK_MS)
-    return Instant.between(max(lower), min(upper)) if lower else None
+            return Moment.between(movement.stopped_at_lower_ms + MARK_MS, movement.stopped_at_lower_ms + 2 * MARK_MS)
+    return Moment.between(max(lower), min(upper)) if lower else None
 
 
 def script_of(
@@ -256,11 +256,11 @@ def script_of(
     `session_ms`: the brokers' session timeout, where members have none of their own (KIP-848).
     """
     return script_from(
-        rows, until_ms, lambda **given: Reader(**given, session_ms=session_ms, heartbeat_ms=heartbeat_ms)
+        rows, until_ms, lambda **given: ScriptReader(**given, session_ms=session_ms, heartbeat_ms=heartbeat_ms)
     )
 
 
-def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[..., Reader]) -> Script:
+def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[..., ScriptReader]) -> Script:
     told = [r for r in rows if r.outcome != "failed"]
     if not told:
         raise ValueError("no rebalances")

@@ -26,17 +26,17 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instant:
+class Moment:
     at_ms: int
     lower_ms: int
     upper_ms: int
 
     @classmethod
-    def known(cls, at_ms: int) -> Instant:
+    def known(cls, at_ms: int) -> Moment:
         return cls(at_ms=at_ms, lower_ms=at_ms, upper_ms=at_ms)
 
     @classmethod
-    def between(cls, lower_ms: int, upper_ms: int) -> Instant:
+    def between(cls, lower_ms: int, upper_ms: int) -> Moment:
         upper_ms = max(lower_ms, upper_ms)
         return cls(at_ms=(lower_ms + upper_ms) // 2, lower_ms=lower_ms, upper_ms=upper_ms)
 
@@ -48,7 +48,7 @@ class Instant:
 class Stall:
     """The process was busy with what it had polled, and did not poll."""
 
-    since: Instant
+    since: Moment
     until_ms: int | None
     """Its next poll; None if it never polled again."""
 
@@ -67,11 +67,11 @@ class Life:
     topics: tuple[str, ...] = ()
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    started: Instant | None = None
+    started: Moment | None = None
     """None: it ran before the history begins."""
     owned_at_first: tuple[Partition, ...] = ()
     """What it had when the history began."""
-    ended: Instant | None = None
+    ended: Moment | None = None
     """None: it runs on after the history ends."""
     end: End | None = None
     stalls: tuple[Stall, ...] = ()

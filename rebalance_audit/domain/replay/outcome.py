@@ -16,7 +16,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ReplayRun:
     rebalances: tuple[Replayed, ...]
     cost: Standstill
     rewrite_count: int = 0

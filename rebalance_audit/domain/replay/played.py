@@ -13,9 +13,9 @@ from rebalance_audit.domain.causes import Cause
 
 from .life import End, Life, Script
 from .loop import Loop
-from .outcome import Replayed, Run
-from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, Process
-from .settings import Settings
+from .outcome import Replayed, ReplayRun
+from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, PlayedProcess
+from .settings import GroupSettings
 from .standstill import Ledger, Why
 from .timing import Timing, draw
 
@@ -25,7 +25,7 @@ class PlayedGroup(ABC):
     """What happens to the processes. What the group does about it is said by each protocol."""
 
     script: Script
-    settings: Settings
+    settings: GroupSettings
     timing: Timing
     rng: Random
     rebalances: list[Replayed] = field(default_factory=list)
@@ -42,28 +42,28 @@ class PlayedGroup(ABC):
     # ---- what each protocol does
 
     @abstractmethod
-    def seats_initially(self, processes: list[Process]) -> None:
+    def seats_initially(self, processes: list[PlayedProcess]) -> None:
         """The group is stable; these are its members, with what they owned."""
 
     @abstractmethod
-    def asks_to_join(self, process: Process) -> None:
+    def asks_to_join(self, process: PlayedProcess) -> None:
         """With no place in the group, or with a static one that somebody else left behind."""
 
     @abstractmethod
-    def has_seat(self, process: Process) -> bool: ...
+    def has_seat(self, process: PlayedProcess) -> bool: ...
 
     @abstractmethod
-    def leaves(self, process: Process, trigger: str) -> None: ...
+    def leaves(self, process: PlayedProcess, trigger: str) -> None: ...
 
     @abstractmethod
-    def closes_without_leaving(self, process: Process) -> None: ...
+    def closes_without_leaving(self, process: PlayedProcess) -> None: ...
 
     @abstractmethod
-    def watch_session(self, process: Process, *, is_silent: bool = False) -> None:
+    def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
         """Nobody heartbeats for it any more."""
 
     @abstractmethod
-    def catches_up(self, process: Process) -> None:
+    def catches_up(self, process: PlayedProcess) -> None:
         """It polls again, and still has its place."""
 
     @abstractmethod
@@ -72,7 +72,7 @@ class PlayedGroup(ABC):
 
     # ---- the script
 
-    def run(self) -> Run:
+    def run(self) -> ReplayRun:
         initial = [self.process_of(life) for life in self.script.lives if life.started is None]
         for process in initial:
             self.is_there(process)
@@ -88,13 +88,13 @@ class PlayedGroup(ABC):
         for at_ms in self.script.requested_ms:
             self.loop.at(at_ms, lambda: self.is_requested(Cause.CLIENT_REQUESTED))
         self.loop.run(self.script.until_ms)
-        return Run(tuple(self.rebalances), self.ledger.finish(self.script.until_ms), self.rewrite_count)
+        return ReplayRun(tuple(self.rebalances), self.ledger.finish(self.script.until_ms), self.rewrite_count)
 
-    def process_of(self, life: Life) -> Process:
+    def process_of(self, life: Life) -> PlayedProcess:
         static = self.settings.is_static
         has_instance = life.instance_id is not None if static is None else static
         has_instance = has_instance or (static is None and life.slot in self.settings.static_slots)
-        return Process(
+        return PlayedProcess(
             life=life,
             instance_id=(life.instance_id or life.slot) if has_instance else None,
             member_id=life.member_id,
@@ -102,11 +102,11 @@ class PlayedGroup(ABC):
             poll_interval_ms=self.settings.max_poll_interval_ms or life.rebalance_timeout_ms or FIRST_POLL_INTERVAL_MS,
         )
 
-    def plan(self, process: Process, started_ms: float) -> None:
+    def plan(self, process: PlayedProcess, started_ms: float) -> None:
         self.loop.at(started_ms, lambda: self.starts(process))
         self.plan_end(process, started_ms)
 
-    def plan_end(self, process: Process, started_ms: float) -> None:
+    def plan_end(self, process: PlayedProcess, started_ms: float) -> None:
         life = process.life
         for stall in life.stalls:
             since_ms = max(stall.since.draw(self.rng), started_ms)
@@ -118,7 +118,7 @@ class PlayedGroup(ABC):
         by_end = {End.CLOSED: self.closes, End.CRASHED: self.crashes, End.REMOVED: self.is_removed}
         self.loop.at(ended_ms, partial(by_end[life.end or End.CRASHED], process))
 
-    def is_there(self, process: Process) -> None:
+    def is_there(self, process: PlayedProcess) -> None:
         """It ran before the history begins; where its heartbeats fall is not known."""
         now_ms, interval_ms = self.loop.now_ms, self.heartbeat_ms
         self.ledger.process_starts(process, now_ms)
@@ -136,12 +136,12 @@ class PlayedGroup(ABC):
         is_classic = self.settings.group_protocol == "classic"
         return self.settings.heartbeat_ms if is_classic else self.settings.consumer_heartbeat_ms
 
-    def starts(self, process: Process) -> None:
+    def starts(self, process: PlayedProcess) -> None:
         self.ledger.process_starts(process, self.loop.now_ms)
         process.is_alive = True
         self.asks_to_join(process)
 
-    def closes(self, process: Process) -> None:
+    def closes(self, process: PlayedProcess) -> None:
         if not process.is_alive:
             return
         self.ends(process)
@@ -151,21 +151,21 @@ class PlayedGroup(ABC):
         else:
             self.closes_without_leaving(process)
 
-    def crashes(self, process: Process) -> None:
+    def crashes(self, process: PlayedProcess) -> None:
         if process.is_alive:
             self.ends(process)
             self.watch_session(process)
 
-    def is_removed(self, process: Process) -> None:
+    def is_removed(self, process: PlayedProcess) -> None:
         self.leaves(process, Cause.MEMBER_REMOVED_BY_ADMIN)
         self.ends(process)
 
-    def ends(self, process: Process) -> None:
+    def ends(self, process: PlayedProcess) -> None:
         process.is_alive = False
         self.ledger.process_ends(process, self.loop.now_ms)
         process.owned.clear()
 
-    def is_busy(self, process: Process, until_ms: float) -> None:
+    def is_busy(self, process: PlayedProcess, until_ms: float) -> None:
         if not process.is_alive:
             return
         process.busy_until_ms = until_ms
@@ -173,7 +173,7 @@ class PlayedGroup(ABC):
         if until_ms > limit_ms:
             self.loop.at(limit_ms, lambda: self.is_busy_beyond(process, until_ms))
 
-    def is_busy_beyond(self, process: Process, until_ms: float) -> None:
+    def is_busy_beyond(self, process: PlayedProcess, until_ms: float) -> None:
         """Its heartbeat thread leaves for it; it works on, but nobody counts that as work."""
         if not process.is_alive or process.busy_until_ms != until_ms:
             return
@@ -187,7 +187,7 @@ class PlayedGroup(ABC):
         if until_ms != inf:
             self.loop.at(until_ms, lambda: self.polls_again(process))
 
-    def polls_again(self, process: Process) -> None:
+    def polls_again(self, process: PlayedProcess) -> None:
         if not process.is_alive:
             return
         if not self.has_seat(process):

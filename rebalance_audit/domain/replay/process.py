@@ -17,7 +17,7 @@ FIRST_POLL_INTERVAL_MS = 300_000
 
 
 @dataclass(slots=True, eq=False)
-class Process:
+class PlayedProcess:
     life: Life
     instance_id: str | None
     member_id: str

@@ -7,13 +7,13 @@ from random import Random
 from .classic import ClassicGroup
 from .connect import ConnectGroup
 from .life import Script
-from .outcome import Run
+from .outcome import ReplayRun
 from .server import ServerGroup
-from .settings import Settings
+from .settings import GroupSettings
 from .timing import Timing
 
 
-def replay(script: Script, settings: Settings, timing: Timing, rng: Random) -> Run:
+def replay(script: Script, settings: GroupSettings, timing: Timing, rng: Random) -> ReplayRun:
     if script.protocol_type == "connect":
         return ConnectGroup(script, settings, timing, rng).run()
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, Settings
+from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 
 NAMES = (
     "group.instance.id",
@@ -50,8 +50,8 @@ class RequestError(Exception):
 
 
 def requested(
-    pairs: Sequence[str], in_force: Settings, slots: Sequence[str], session_ms: int | None = None
-) -> tuple[dict[str, str], Settings]:
+    pairs: Sequence[str], in_force: GroupSettings, slots: Sequence[str], session_ms: int | None = None
+) -> tuple[dict[str, str], GroupSettings]:
     """(the settings as asked, what the group would then have).
 
     `slots` are the places in the group, for names; `session_ms` is the shortest session timeout its members have.
@@ -76,7 +76,7 @@ def requested(
     return asked, settings
 
 
-def _refuse_contradictions(asked: Mapping[str, str], in_force: Settings) -> None:
+def _refuse_contradictions(asked: Mapping[str, str], in_force: GroupSettings) -> None:
     is_connect = in_force.assignor in CONNECT_PROTOCOLS
     for name in asked:
         if is_connect and name not in OF_CONNECT:
@@ -95,7 +95,7 @@ def _refuse_contradictions(asked: Mapping[str, str], in_force: Settings) -> None
             raise RequestError(f"--set {name}: it has no effect without group.protocol=consumer; add that.")
 
 
-def _with(settings: Settings, name: str, value: str, slots: Sequence[str]) -> Settings:
+def _with(settings: GroupSettings, name: str, value: str, slots: Sequence[str]) -> GroupSettings:
     match name:
         case "group.instance.id":
             return _with_instances(settings, value, slots)
@@ -126,7 +126,7 @@ def _with(settings: Settings, name: str, value: str, slots: Sequence[str]) -> Se
             return replace(settings, consumer_heartbeat_ms=_ms(name, value, 100))
 
 
-def _with_instances(settings: Settings, value: str, slots: Sequence[str]) -> Settings:
+def _with_instances(settings: GroupSettings, value: str, slots: Sequence[str]) -> GroupSettings:
     if value in ("auto", "none"):
         return replace(settings, is_static=value == "auto", static_slots=frozenset())
     wanted = [name.strip() for name in value.split(",") if name.strip()]
@@ -137,14 +137,14 @@ def _with_instances(settings: Settings, value: str, slots: Sequence[str]) -> Set
     return replace(settings, is_static=None, static_slots=frozenset(wanted))
 
 
-def _with_protocol(settings: Settings, protocol: str) -> Settings:
+def _with_protocol(settings: GroupSettings, protocol: str) -> GroupSettings:
     if protocol == settings.group_protocol:
         return settings
     assignor = "uniform" if protocol == "consumer" else "range"
     return replace(settings, group_protocol=protocol, assignor=assignor)
 
 
-def _check_classic(settings: Settings, session_ms: int | None) -> None:
+def _check_classic(settings: GroupSettings, session_ms: int | None) -> None:
     session_ms = settings.session_timeout_ms or session_ms
     if session_ms is not None and settings.heartbeat_ms >= session_ms:
         raise RequestError(

@@ -16,7 +16,7 @@ from rebalance_audit.domain.causes import Cause
 from .assignors import Partition, ServerMember, assign_server_ranges, assign_uniformly
 from .outcome import Replayed
 from .played import PlayedGroup
-from .process import Process
+from .process import PlayedProcess
 from .standstill import Why
 from .timing import draw
 
@@ -40,7 +40,7 @@ def topic_id(topic: str) -> int:
 class ServerSeat:
     """A member as the coordinator has it."""
 
-    process: Process
+    process: PlayedProcess
     epoch: int = 0
     target: frozenset[Partition] = frozenset()
     assigned: set[Partition] = field(default_factory=set)
@@ -59,21 +59,21 @@ class ServerGroup(PlayedGroup):
 
     # ---- members come and go
 
-    def seats_initially(self, processes: list[Process]) -> None:
+    def seats_initially(self, processes: list[PlayedProcess]) -> None:
         for process in processes:
             seat = ServerSeat(process, target=frozenset(process.owned), assigned=set(process.owned))
             self.seats[self.key(process)] = seat
             self.owners |= dict.fromkeys(seat.assigned, seat)
             self.plan_beat(seat, process.next_beat_ms(self.loop.now_ms))
 
-    def key(self, process: Process) -> str:
+    def key(self, process: PlayedProcess) -> str:
         return f"static {process.instance_id}" if process.instance_id is not None else process.member_id
 
-    def has_seat(self, process: Process) -> bool:
+    def has_seat(self, process: PlayedProcess) -> bool:
         seat = self.seats.get(self.key(process))
         return seat is not None and seat.process is process
 
-    def asks_to_join(self, process: Process) -> None:
+    def asks_to_join(self, process: PlayedProcess) -> None:
         process.is_in = True
         process.beats_begin(self.loop.now_ms, self.heartbeat_ms, self.timing, self.rng)
         before = self.seats.get(self.key(process))
@@ -93,7 +93,7 @@ class ServerGroup(PlayedGroup):
         self.rebalances.append(Replayed(self.loop.now_ms, trigger))
         self.computes_target()
 
-    def leaves(self, process: Process, trigger: str) -> None:
+    def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):
             return
         seat = self.seats.pop(self.key(process))
@@ -111,20 +111,20 @@ class ServerGroup(PlayedGroup):
         seat.assigned.clear()
         seat.to_revoke.clear()
 
-    def closes_without_leaving(self, process: Process) -> None:
+    def closes_without_leaving(self, process: PlayedProcess) -> None:
         """A static member says so (epoch -2), and its session begins once more."""
         self.loop.after(self.settings.consumer_session_timeout_ms, lambda: self.expires(process))
 
-    def watch_session(self, process: Process, *, is_silent: bool = False) -> None:
+    def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
         heard_ms = process.last_beat_ms(self.loop.now_ms)
         self.loop.at(heard_ms + self.settings.consumer_session_timeout_ms, lambda: self.expires(process))
 
-    def expires(self, process: Process) -> None:
+    def expires(self, process: PlayedProcess) -> None:
         is_back = process.is_alive and process.busy_until_ms <= self.loop.now_ms
         if self.has_seat(process) and not is_back:
             self.leaves(process, Cause.STATIC_MEMBER_EXPIRED if process.instance_id else Cause.MEMBER_SESSION_EXPIRED)
 
-    def catches_up(self, process: Process) -> None:
+    def catches_up(self, process: PlayedProcess) -> None:
         self.plan_beat(self.seats[self.key(process)], self.loop.now_ms)
 
     def is_requested(self, trigger: str) -> None:
@@ -189,7 +189,7 @@ class ServerGroup(PlayedGroup):
             if at_ms != inf:
                 self.loop.at(at_ms, lambda: self.takes(seat, process, free))
 
-    def takes(self, seat: ServerSeat, process: Process, partitions: set[Partition]) -> None:
+    def takes(self, seat: ServerSeat, process: PlayedProcess, partitions: set[Partition]) -> None:
         if process.is_alive and seat.process is process:
             for partition in partitions & seat.assigned:
                 self.ledger.works(partition, process, self.loop.now_ms)
@@ -202,7 +202,7 @@ class ServerGroup(PlayedGroup):
         if at_ms != inf:
             self.loop.at(at_ms, lambda: self.revokes(seat, process, partitions))
 
-    def revokes(self, seat: ServerSeat, process: Process, partitions: frozenset[Partition]) -> None:
+    def revokes(self, seat: ServerSeat, process: PlayedProcess, partitions: frozenset[Partition]) -> None:
         if not process.is_alive or seat.process is not process:
             return
         for partition in partitions:
@@ -210,7 +210,7 @@ class ServerGroup(PlayedGroup):
             process.owned.discard(partition)
         self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.has_revoked(seat, process, partitions))
 
-    def has_revoked(self, seat: ServerSeat, process: Process, partitions: frozenset[Partition]) -> None:
+    def has_revoked(self, seat: ServerSeat, process: PlayedProcess, partitions: frozenset[Partition]) -> None:
         if not process.is_alive or seat.process is not process:
             return
         for partition in partitions & seat.to_revoke:

@@ -12,7 +12,7 @@ CONNECT_PROTOCOLS = ("eager", "compatible", "sessioned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class GroupSettings:
     """None: as each member had it."""
 
     group_protocol: str = "classic"

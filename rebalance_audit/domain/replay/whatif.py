@@ -18,10 +18,10 @@ from .history import script_of
 from .libraries import properties, refusing
 from .life import End, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
-from .outcome import Run
+from .outcome import ReplayRun
 from .replay import replay
 from .requests import SESSION_LIMITS_MS, requested
-from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, Settings
+from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 from .standstill import Standstill
 from .timing import Timing
 
@@ -88,8 +88,8 @@ class Situation:
     timing: Timing
     measured: Measured
     causes: tuple[str, ...]
-    in_force: Settings
-    base: dict[int, list[Run]] = field(default_factory=dict)
+    in_force: GroupSettings
+    base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
 
     @property
@@ -121,7 +121,7 @@ def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
             f"Group {group!r} uses the assignor {script.assignor!r}, which is not one of Kafka's own; what it would "
             f"do is not known."
         )
-    in_force = Settings(
+    in_force = GroupSettings(
         group_protocol="consumer" if is_server else "classic",
         assignor=script.assignor,
         heartbeat_ms=3_000 if is_server else timing.heartbeat_ms,
@@ -140,7 +140,7 @@ def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], 
     if protocol not in CONNECT_PROTOCOLS:
         raise TooLittle(f"Group {script.group_id!r} uses Connect's protocol {protocol!r}, which is not known.")
     timing = timing_of(rows)
-    in_force = Settings(
+    in_force = GroupSettings(
         assignor=protocol,
         heartbeat_ms=timing.heartbeat_ms,
         initial_delay_ms=timing.initial_delay_ms,
@@ -149,19 +149,19 @@ def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], 
     return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
 
 
-def runs_of(situation: Situation, settings: Settings, after_ms: int) -> list[Run]:
+def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> list[ReplayRun]:
     """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
     script = replace(situation.script, until_ms=situation.script.until_ms + after_ms)
     return [replay(script, settings, situation.timing, Random(seed)) for seed in range(RUNS)]
 
 
-def base_of(situation: Situation, after_ms: int) -> list[Run]:
+def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:
     if after_ms not in situation.base:
         situation.base[after_ms] = runs_of(situation, situation.in_force, after_ms)
     return situation.base[after_ms]
 
 
-def _after_ms(situation: Situation, settings: Settings) -> int:
+def _after_ms(situation: Situation, settings: GroupSettings) -> int:
     lives = [life.session_timeout_ms or 0 for life in situation.script.lives]
     waits = [settings.session_timeout_ms or 0, settings.consumer_session_timeout_ms, *lives]
     if situation.script.protocol_type == "connect":
@@ -209,7 +209,7 @@ def _too_bad(situation: Situation, fit: Fit) -> str | None:
     return None
 
 
-def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, str], Settings]:
+def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, str], GroupSettings]:
     """RequestError where the settings cannot be."""
     sessions = [life.session_timeout_ms for life in situation.script.lives if life.session_timeout_ms]
     return requested(pairs, situation.in_force, situation.slots, min(sessions, default=None))
@@ -249,7 +249,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[round(share * (len(ordered) - 1))]
 
 
-def _why(runs: Sequence[Run], option: Option) -> str:
+def _why(runs: Sequence[ReplayRun], option: Option) -> str:
     base = sorted(runs, key=lambda run: run.cost.standstill_seconds)[RUNS // 2]
     before, after = base.cost, option.cost or Standstill()
     saved = option.saved_seconds or 0.0

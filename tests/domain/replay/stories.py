@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from rebalance_audit.domain.replay.life import End, Instant, Life, Script
-from rebalance_audit.domain.replay.outcome import Run
+from rebalance_audit.domain.replay.life import End, Life, Moment, Script
+from rebalance_audit.domain.replay.outcome import ReplayRun
 from rebalance_audit.domain.replay.replay import replay
-from rebalance_audit.domain.replay.settings import Settings
+from rebalance_audit.domain.replay.settings import GroupSettings
 from rebalance_audit.domain.replay.timing import Timing
 
 AT_ONCE = Timing(react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,))
@@ -18,8 +18,8 @@ AT_ONCE = Timing(react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), d
 def a_life(name: str, started_ms: int | None, ended_ms: int | None = None, end: End | None = None, **more: Any) -> Life:
     return Life(
         slot=name, member_id=f"{name}-{started_ms}", client_id=name, topics=("t",), session_timeout_ms=10_000,
-        rebalance_timeout_ms=300_000, started=None if started_ms is None else Instant.known(started_ms),
-        ended=None if ended_ms is None else Instant.known(ended_ms), end=end, **more,
+        rebalance_timeout_ms=300_000, started=None if started_ms is None else Moment.known(started_ms),
+        ended=None if ended_ms is None else Moment.known(ended_ms), end=end, **more,
     )  # fmt: skip
 
 
@@ -31,11 +31,11 @@ def a_script(*lives: Life, until_ms: int = 60_000, partitions: int = 4, assignor
     )  # fmt: skip
 
 
-def replayed(script: Script, timing: Timing = AT_ONCE, **settings: Any) -> Run:
-    return replay(script, Settings(**settings), timing, Random(1))
+def replayed(script: Script, timing: Timing = AT_ONCE, **settings: Any) -> ReplayRun:
+    return replay(script, GroupSettings(**settings), timing, Random(1))
 
 
-def triggers(run: Run) -> Sequence[str]:
+def triggers(run: ReplayRun) -> Sequence[str]:
     return [rebalance.trigger for rebalance in run.rebalances]
 
 

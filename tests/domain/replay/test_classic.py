@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_audit.domain.replay.life import End, Instant, Stall
+from rebalance_audit.domain.replay.life import End, Moment, Stall
 from tests.domain.replay.stories import KILL, RESTART, a_life, a_script, replayed, triggers
 
 
@@ -56,7 +56,7 @@ def test_a_cold_group_waits_for_the_initial_delay() -> None:
 
 
 def test_a_member_busy_beyond_its_interval_is_put_out_and_comes_back() -> None:
-    busy = a_life("b", 0, stalls=(Stall(since=Instant.known(10_000), until_ms=30_000),))
+    busy = a_life("b", 0, stalls=(Stall(since=Moment.known(10_000), until_ms=30_000),))
     run = replayed(a_script(a_life("a", 0), busy), max_poll_interval_ms=8_000)
     assert triggers(run) == ["member_joined", "member_joined", "member_poll_timeout", "member_joined"]
     longer = replayed(a_script(a_life("a", 0), busy), max_poll_interval_ms=60_000)
@@ -65,7 +65,7 @@ def test_a_member_busy_beyond_its_interval_is_put_out_and_comes_back() -> None:
 
 
 def test_everybody_waits_for_a_busy_member_that_has_not_exceeded_its_interval() -> None:
-    busy = a_life("b", 0, stalls=(Stall(since=Instant.known(10_000), until_ms=30_000),))
+    busy = a_life("b", 0, stalls=(Stall(since=Moment.known(10_000), until_ms=30_000),))
     run = replayed(a_script(a_life("a", 0), busy, a_life("c", 20_000)))
     # a lets go of its two partitions at its heartbeat at 21 s; b joins when it polls again, at 30 s.
     assert run.cost.between_owners_seconds == pytest.approx(2 * 9.0)

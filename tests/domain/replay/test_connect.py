@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain.replay.life import End, Grown
-from rebalance_audit.domain.replay.outcome import Run
+from rebalance_audit.domain.replay.outcome import ReplayRun
 from tests.domain.replay.stories import a_life, a_script, replayed, triggers
 
 # The connector comes at 4 s; w2 runs two of the tasks and is killed at 11 s, a second after its last heartbeat.
@@ -22,7 +22,7 @@ JOINING = replace(
 )  # fmt: skip
 
 
-def workers(script: Any, **settings: Any) -> Run:
+def workers(script: Any, **settings: Any) -> ReplayRun:
     return replayed(script, **({"assignor": "sessioned", "connect_delay_ms": 20_000} | settings))
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from rebalance_audit.domain.replay.libraries import library_of, properties, refusing
 from rebalance_audit.domain.replay.requests import RequestError, requested
-from rebalance_audit.domain.replay.settings import Settings
+from rebalance_audit.domain.replay.settings import GroupSettings
 from tests.domain.replay.stories import a_life
 
-CLASSIC = Settings()
+CLASSIC = GroupSettings()
 
 
 def test_times_may_be_written_with_their_unit() -> None:

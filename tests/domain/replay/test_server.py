@@ -9,7 +9,7 @@ import pytest
 
 from rebalance_audit.domain.replay import server
 from rebalance_audit.domain.replay.life import End
-from rebalance_audit.domain.replay.outcome import Run
+from rebalance_audit.domain.replay.outcome import ReplayRun
 from tests.domain.replay.stories import KILL, RESTART, replayed, triggers
 
 
@@ -18,7 +18,7 @@ def _callbacks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "CALLBACK_MS", (0,))
 
 
-def consumer(script: Any, **settings: Any) -> Run:
+def consumer(script: Any, **settings: Any) -> ReplayRun:
     given = {"consumer_heartbeat_ms": 2_000, "consumer_session_timeout_ms": 10_000} | settings
     return replayed(replace(script, group_type="consumer", assignor="uniform"), group_protocol="consumer",
                     assignor="uniform", **given)  # fmt: skip
