@@ -14,6 +14,7 @@ from rebalance_audit.domain.detect.assignments import (
     unbalanced,
     worker_imbalance,
 )
+from rebalance_audit.domain.detect.clients import broken_subscription, handler_exits
 from rebalance_audit.domain.detect.connect import failing_rounds, revocation_rounds, tasks_waiting
 from rebalance_audit.domain.detect.connect_tasks import task_failed, zombie_status
 from rebalance_audit.domain.detect.departures import dropped_member, poll_timeout, session_expiry, static_membership
@@ -64,6 +65,8 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "RB014": coordinator_trouble,
     "RB015": subscriptions_differ,
     "RB016": vanished_generations,
+    "RB017": broken_subscription,
+    "RB018": handler_exits,
     "CN001": tasks_waiting,
     "CN002": revocation_rounds,
     "CN003": zombie_status,

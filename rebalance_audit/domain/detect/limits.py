@@ -74,6 +74,9 @@ class Limits:
     stuck_slack_ms: int = 10_000
     """Beyond its own timeout: the broker's timer, the last heartbeat, and the writing of the record."""
 
+    handler_exits: int = 3
+    """Within the short window. A handler may return once, when its application stops; three times are a habit."""
+
     vanished_min_count: int = 5
     """Generations nobody was assigned, within the short window, before it is a pattern; joiners make one or two."""
 
