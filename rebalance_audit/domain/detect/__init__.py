@@ -16,6 +16,7 @@ from rebalance_audit.domain.detect.assignments import (
 )
 from rebalance_audit.domain.detect.clients import broken_subscription, handler_exits
 from rebalance_audit.domain.detect.connect import failing_rounds, revocation_rounds, tasks_waiting
+from rebalance_audit.domain.detect.connect_rewrites import rewritten_configs
 from rebalance_audit.domain.detect.connect_tasks import task_failed, zombie_status
 from rebalance_audit.domain.detect.departures import dropped_member, poll_timeout, session_expiry, static_membership
 from rebalance_audit.domain.detect.flapping import flapping
@@ -74,6 +75,7 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "CN005": failing_rounds,
     "CN006": eager_connect,
     "CN007": task_failed,
+    "CN008": rewritten_configs,
 }
 TABLE_RULES: Mapping[str, Callable[..., list[Finding]]] = {
     "TR001": coverage_findings,

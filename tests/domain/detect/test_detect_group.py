@@ -109,6 +109,14 @@ _KAFKA_GO = {
 }
 
 
+def _rewrites(times: int, apart_s: int, connectors: tuple[str, ...] | None = ("MirrorSourceConnector",)) -> GroupStory:
+    story = a_connect_cluster().joins("w1", "w2", at_s=0)
+    for turn in range(times):
+        at_s = 60 + apart_s * turn
+        story.meets_again(at_s=at_s, because="connect_config_changed", changed_connectors=connectors)
+    return story
+
+
 def _exits(times: int, apart_s: int, reason: str = HANDLER_EXITED) -> GroupStory:
     story = a_group().joins("c1", "c2", at_s=0)
     for turn in range(times):
@@ -530,6 +538,14 @@ CASES = [
     Case(129, "four times, more than ten minutes apart", lambda: _exits(4, 601), {}),
     Case(130, "the same with another reason", lambda: _exits(4, 60, "group is rebalancing"), {}),
     Case(131, "one handler that returned, as its application stopped", lambda: _exits(1, 60), {}),
+    # CN008
+    Case(132, "MirrorMaker 2 that mirrors its own heartbeats, every 5 s", lambda: _rewrites(16, 5),
+         {"CN008": ["warning open"]}),
+    Case(133, "it was mended", lambda: _rewrites(14, 20).seen_until(HOUR), {"CN008": ["warning resolved"]}),
+    Case(134, "somebody tries settings by hand", lambda: _rewrites(8, 7), {}),
+    Case(135, "once in six minutes", lambda: _rewrites(14, 360), {}),
+    Case(136, "nobody knows whose configuration changed", lambda: _rewrites(16, 5, None), {}),
+    Case(137, "other connectors each time", lambda: _connectors_deployed(16), {}),
 ]  # fmt: skip
 
 
