@@ -22,8 +22,8 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 from .stretch import Stretch
 
 
-def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
-    """The owner went: in good order, put out while it worked on, or dead."""
+def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms: float | None = None) -> list[Mark]:
+    """The owner went: in good order, put out while it worked on, or dead. `interval_ms`: how far apart it committed."""
     departure = stretch.departure
     if departure is None or departure.at_ms is None:
         return _untold(stretch, commit, departure.trigger if departure is not None else stretch.inferred)
@@ -34,7 +34,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged("lower", lower_ms, detail, departure.ref)
                 return [lower, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
-            return _expired(stretch, departure.at_ms, departure.ref, commit)
+            return _expired(stretch, departure.at_ms, departure.ref, commit, interval_ms)
         case Cause.MEMBER_POLL_TIMEOUT:
             return _idle(departure, departure.at_ms)
         case Cause.MEMBER_REMOVED_BY_ADMIN:
@@ -134,20 +134,30 @@ def _may_live_on(
     return [*marks, inferred("estimate", alive_at_ms, detail, commit[1] if commit is not None else joined_ref, rank=5)]
 
 
-def _expired(stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None) -> list[Mark]:
+def _expired(
+    stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None, interval_ms: float | None
+) -> list[Mark]:
     session_ms = stretch.owner.session_timeout
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
     marks = [
         logged("lower", at_ms - session_ms - EXPIRY_SLACK_MS, detail, ref),
         logged("upper", at_ms + LINE_SLACK_MS, "its session expired", ref),
     ]
-    died_ms = at_ms - session_ms + HEARTBEAT_MS // 2
+    # It died before its next heartbeat, and before its next commit where those come sooner: half way, on average.
+    since_ms = until_ms = at_ms - session_ms
+    until_ms += HEARTBEAT_MS
     if commit is not None:
-        died_ms = max(died_ms, commit[0])
+        since_ms = max(since_ms, commit[0])
+        next_ms = None if interval_ms is None else commit[0] + round(interval_ms)
+        if next_ms is not None and since_ms < next_ms < until_ms:
+            until_ms = next_ms
+    died_ms = (since_ms + max(since_ms, until_ms)) // 2
     if commit is not None and stretch.closes_silently and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
         detail = "its last commit, and no heartbeat after it: closed without leaving"
         marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
     detail = f"expiry - session timeout ({session_ms} ms) + half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
+    if until_ms != at_ms - session_ms + HEARTBEAT_MS:
+        detail = f"expiry - session timeout ({session_ms} ms) + half way to the commit that did not come"
     return [*marks, logged("estimate", died_ms, detail, ref, rank=4)]
 
 

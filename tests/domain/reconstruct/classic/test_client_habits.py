@@ -196,3 +196,23 @@ def test_a_subscription_that_cannot_be_read_at_all_is_said_and_stops_nothing() -
     assert (member.subscribed_topics, member.client_libraries) == (None, None)
     assert member.undecoded is not None
     assert member.undecoded.startswith("short_buffer at byte 2")
+
+
+@pytest.mark.parametrize(
+    ("last_commit_ms", "died_at_ms"),
+    [(10_100, 10_600), (9_000, 11_500), (12_900, 12_950)],
+    ids=["half way to its next commit", "it had committed no more for long", "half way to its next heartbeat"],
+)
+def test_a_killed_member_died_before_its_next_heartbeat_and_its_next_commit(
+    last_commit_ms: int, died_at_ms: int
+) -> None:
+    """Expired at 20 s after a session of 10 s, so its last heartbeat was at 10 s; it committed every second."""
+    story = two(a_group(), 1, 1_000, JAVA_3_7)
+    for at_ms in range(last_commit_ms - 5_000, last_commit_ms + 1, 1_000):
+        story.commit(1, at_ms=at_ms)
+    story.says(LogKind.MEMBER_FAILED, at_ms=20_000, member_id=member_id("c2"))
+    story.preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=20_001)
+    story.generation(2, {"c1": "0 1"}, at_ms=21_000, subscriptions={"c1": JAVA_3_7})
+    story.stabilized(2, at_ms=20_990).received(2, at_ms=20_999)
+    pause = given_on(second(story))
+    assert pause.pause_estimate_ms == 21_008 - died_at_ms
