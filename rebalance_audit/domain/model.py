@@ -399,6 +399,8 @@ class Member:
     added: tuple[str, ...] | None = None
     standby_tasks: tuple[str, ...] | None = None
     warmup_tasks: tuple[str, ...] | None = None
+    client_libraries: tuple[str, ...] | None = None
+    undecoded: str | None = None
     evidence: tuple[str, ...] = ()
 
 

@@ -335,6 +335,12 @@ GOLD_REBALANCE_MEMBER = Table(
         _c("added", "array<string>", "after - before."),
         _c("standby_tasks", "array<string>", "Streams: copies it keeps. Classic protocol: warm-up copies among them."),
         _c("warmup_tasks", "array<string>", "Streams protocol: copies that catch up. Null where bytes do not say."),
+        _c(
+            "client_libraries",
+            "array<string>",
+            "Classic groups of consumers: those that its bytes and reasons fit, one where they show it; null for any.",
+        ),
+        _c("undecoded", "string", "What of its subscription or assignment could not be read, and where."),
         _EVIDENCE,
     ),
 )

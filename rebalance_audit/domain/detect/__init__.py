@@ -14,7 +14,9 @@ from rebalance_audit.domain.detect.assignments import (
     unbalanced,
     worker_imbalance,
 )
+from rebalance_audit.domain.detect.clients import broken_subscription, handler_exits
 from rebalance_audit.domain.detect.connect import failing_rounds, revocation_rounds, tasks_waiting
+from rebalance_audit.domain.detect.connect_rewrites import rewritten_configs
 from rebalance_audit.domain.detect.connect_tasks import task_failed, zombie_status
 from rebalance_audit.domain.detect.departures import dropped_member, poll_timeout, session_expiry, static_membership
 from rebalance_audit.domain.detect.flapping import flapping
@@ -64,6 +66,8 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "RB014": coordinator_trouble,
     "RB015": subscriptions_differ,
     "RB016": vanished_generations,
+    "RB017": broken_subscription,
+    "RB018": handler_exits,
     "CN001": tasks_waiting,
     "CN002": revocation_rounds,
     "CN003": zombie_status,
@@ -71,6 +75,7 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "CN005": failing_rounds,
     "CN006": eager_connect,
     "CN007": task_failed,
+    "CN008": rewritten_configs,
 }
 TABLE_RULES: Mapping[str, Callable[..., list[Finding]]] = {
     "TR001": coverage_findings,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rebalance_audit.domain.causes import FOLLOW_UPS
+from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed
 from rebalance_audit.domain.model import Finding, Member, Rebalance
@@ -34,11 +35,25 @@ def avoidable_movement(history: History) -> list[Finding]:
             "and a balanced assignment could have left them there",
             detail=f"Concerned: {folded(resources)}" if resources else None,
             numbers={"avoidable_moved_count": total, "moved_count": of, "rebalance_count": len(part)},
-            advice="Use a sticky assignor (cooperative-sticky, or group.protocol=consumer): range and roundrobin deal "
-            "anew each time.",
+            advice=_sticky_advice([m for s in part for m in s.rebalance.members]),
             evidence=refs_of(part),
         )
     return found
+
+
+def _sticky_advice(members: Sequence[Member]) -> str:
+    sticky = client_advice.sticky(client_advice.families(members))
+    use = f"Use a sticky assignor ({sticky}): range" if sticky else "Range"
+    return f"{use} and roundrobin deal anew each time."
+
+
+def _even_advice(members: Sequence[Member]) -> str:
+    found = "range deals each topic by itself, from the first member on"
+    sticky = client_advice.sticky(client_advice.families(members))
+    if sticky is None:
+        return f"{found}: with many small topics roundrobin deals more evenly."
+    server = " or the server's uniform assignor" if "group.protocol" in sticky else ""
+    return f"{found}: with many small topics take cooperative-sticky{server}."
 
 
 def unbalanced(history: History) -> list[Finding]:
@@ -64,8 +79,7 @@ def unbalanced(history: History) -> list[Finding]:
             title=f"{history.group} is unbalanced: {fullest} held {counted(most, 'partition')} and others {fewest}"
             + (f"; {counted(idle, 'member')} held none" if idle else ""),
             numbers={"most_count": most, "fewest_count": fewest, "idle_member_count": idle, "member_count": len(loads)},
-            advice="range deals each topic by itself, from the first member on: with many small topics take "
-            "cooperative-sticky or the server's uniform assignor.",
+            advice=_even_advice(spell.last.rebalance.members),
             evidence=refs_of((spell.first, spell.last)),
         )
     return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
@@ -159,28 +160,28 @@ def session_expiry(history: History) -> list[Finding]:
             incident,
             did=f"vanished without leaving (no heartbeat for {silent_for})",
             severity="info" if is_streams else "warning",
-            advice=_expiry_advice(incident[0].step.rebalance.protocol_type, is_streams=is_streams),
+            advice=_expiry_advice(history, incident, is_streams=is_streams),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
     return found
 
 
-def _expiry_advice(protocol_type: str | None, *, is_streams: bool) -> str:
+def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_streams: bool) -> str:
     if is_streams:
         return (
             "Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
             "Else look for kills, memory limits and long pauses of the process."
         )
-    look = "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network."
-    if protocol_type == "connect":
+    if incident[0].step.rebalance.protocol_type == "connect":
         return (
-            f"{look} Workers know no static membership: one that is back within scheduled.rebalance.max.delay.ms gets "
-            "its tasks again, else they go to the others when the delay ends."
+            f"{client_advice.LOOK_AT_HOST} Workers know no static membership: one that is back within "
+            "scheduled.rebalance.max.delay.ms gets its tasks again, else they go to the others when the delay ends."
         )
-    return (
-        f"{look} If it restarts by itself, a group.instance.id spares the others; a shorter session.timeout.ms "
-        "shortens the wait."
-    )
+    gone = [m for d in incident for m in d.members]
+    until_ms = incident[-1].step.at_ms + history.limits.quiet_ms
+    back = {w for s in history.attempts if incident[0].step.at_ms <= s.at_ms <= until_ms for w in s.joined}
+    came_back = bool(gone) and all(identity(m) in back for m in gone)
+    return client_advice.expiry(client_advice.families(gone), came_back=came_back)
 
 
 def poll_timeout(history: History) -> list[Finding]:
@@ -199,15 +200,16 @@ def poll_timeout(history: History) -> list[Finding]:
             if overlaps
             else ""
         )
+        of = client_advice.families(m for d in incident for m in d.members)
+        name = client_advice.poll_interval(of)
         found += _departure_finding(
             history,
             "RB006",
             Cause.MEMBER_POLL_TIMEOUT,
             incident,
-            did=f"took longer between two polls than its max.poll.interval.ms{interval}",
+            did=f"took longer between two polls than its {name}{interval}",
             severity="warning",
-            advice="Process fewer records per poll (max.poll.records), faster, or allow more time "
-            f"(max.poll.interval.ms).{twice}",
+            advice=f"{client_advice.poll_timeout(of)}{twice}",
             more_numbers={
                 "max_poll_interval_ms": max(intervals, default=None) if first_type == "consumer" else None,
                 "overlap_ms": max(overlaps, default=None),
@@ -240,9 +242,7 @@ def dropped_member(history: History) -> list[Finding]:
                 incident,
                 did=f"{did}{limit}{waited}",
                 severity="warning",
-                advice="That member's poll loop was stuck or its process frozen (its heartbeats may go on from another "
-                "thread): look at what it processed then. A lower max.poll.interval.ms shortens the wait of the "
-                "others.",
+                advice=client_advice.dropped(client_advice.families(m for d in incident for m in d.members)),
                 more_numbers={
                     "rebalance_timeout_ms": max(timeouts, default=None),
                     "broker_window_ms": max(windows, default=None),
@@ -267,8 +267,7 @@ def static_membership(history: History) -> list[Finding]:
             incident,
             did=f"(static) did not come back within its session timeout{limit}",
             severity="warning",
-            advice="Its slot holds its partitions until the session timeout: make that a little longer than a restart "
-            "takes. When scaling down for good, remove the member (Admin.removeMembersFromConsumerGroup).",
+            advice=client_advice.static_slot(client_advice.families(m for d in incident for m in d.members)),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
     return found + _instance_fights(history)

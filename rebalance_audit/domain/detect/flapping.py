@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from statistics import median
 
-from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, refs_of
+from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, identity, refs_of
 from rebalance_audit.domain.detect.wording import duration
-from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.model import Finding, Member
 
 
 def flapping(history: History) -> list[Finding]:
@@ -52,18 +54,19 @@ def flapping(history: History) -> list[Finding]:
                 title=f"{history.who(who)} left {history.group} and came back {len(part)} times, "
                 f"once in {duration(apart_ms)}",
                 numbers={"return_count": len(part), "apart_ms": round(apart_ms), "others_median_count": usual},
-                advice=_flapping_advice(is_static=who[0] == "instance", by_poll_timeout=put_out * 2 >= len(part)),
+                advice=_flapping_advice(
+                    [m for s in part for m in s.rebalance.members if identity(m) == who],
+                    is_static=who[0] == "instance",
+                    by_poll_timeout=put_out * 2 >= len(part),
+                ),
                 evidence=refs_of(part),
             )
     return found
 
 
-def _flapping_advice(*, is_static: bool, by_poll_timeout: bool) -> str:
+def _flapping_advice(members: Sequence[Member], *, is_static: bool, by_poll_timeout: bool) -> str:
     if by_poll_timeout:
         return "Its poll interval puts it out each time (RB006): let it do less per poll, or allow more time."
     if is_static:
         return "Find out what restarts it (its log before each leaving)."
-    return (
-        "Find out what restarts it (its log before each leaving). A group.instance.id would spare the group a "
-        "rebalance per restart."
-    )
+    return client_advice.restarts(client_advice.families(members))

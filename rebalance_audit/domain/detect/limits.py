@@ -74,9 +74,17 @@ class Limits:
     stuck_slack_ms: int = 10_000
     """Beyond its own timeout: the broker's timer, the last heartbeat, and the writing of the record."""
 
+    handler_exits: int = 3
+    """Within the short window. A handler may return once, when its application stops; three times are a habit."""
+
     vanished_min_count: int = 5
     """Generations nobody was assigned, within the short window, before it is a pattern; joiners make one or two."""
 
+    config_rewrite_window_ms: int = 300_000
+    """5 min: the loop of MirrorMaker 2 turns every 5 s; a deploy of one connector is over in seconds."""
+    config_rewrites: int = 12
+    """Configurations of one connector in that window. A deploy makes two (its own, its tasks'); somebody who tries
+    settings by hand made six in a minute."""
     delay_slack_ms: int = 15_000
     """After Connect's announced delay: workers re-join at its end and the round takes its time (2 to 12 s seen)."""
     revoking_rounds: int = 3

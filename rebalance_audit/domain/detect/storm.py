@@ -7,20 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, phrase_of
+from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import counted, duration
 from rebalance_audit.domain.model import Finding
 
 _ADVICE = {
-    Cause.MEMBER_POLL_TIMEOUT: "Process less per poll (max.poll.records) or allow more time (max.poll.interval.ms).",
     Cause.MEMBER_SESSION_EXPIRED: "Find out why the named members die or freeze: restarts, memory limits, network.",
-    Cause.MEMBER_JOINED: "Find out what restarts the named members, and give members that restart a group.instance.id.",
-    Cause.MEMBER_LEFT: "Find out what stops the named members, and give members that restart a group.instance.id.",
     Cause.LEADER_REJOINED: "Members and partitions did not change: look at the leader client's log and version.",
     Cause.SUBSCRIPTION_CHANGED: "A client keeps sending other subscription data: look at its log and version.",
     Cause.TOPIC_METADATA_CHANGED: "Something keeps creating topics or partitions that this group subscribes to.",
-    Cause.CLIENT_REQUESTED: "The application calls enforceRebalance: its reason stands in the cause.",
+    Cause.CLIENT_REQUESTED: "The application asks for it (enforceRebalance, ForceRebalance): its reason is quoted.",
     Cause.CONNECT_CONFIG_CHANGED: "Something keeps writing connector configurations: find the deploy job or operator.",
     Cause.APPEND_FAILED: "The offsets topic cannot be written: look at the in-sync replicas of __consumer_offsets.",
     Cause.COORDINATOR_FAILOVER: "The coordinator keeps moving: look at the brokers that lead __consumer_offsets.",
@@ -190,6 +188,19 @@ def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm
         yield current
 
 
+def _advice(history: History, steps: Sequence[HistoryStep], cause: Cause) -> str:
+    named = (m for s in steps for t in s.rebalance.triggers if t.trigger == cause for m in t.members)
+    of = client_advice.families(history.member(m) for m in dict.fromkeys(named))
+    match cause:
+        case Cause.MEMBER_POLL_TIMEOUT:
+            return client_advice.poll_timeout(of)
+        case Cause.MEMBER_JOINED:
+            return client_advice.restart_storm(of, "restarts")
+        case Cause.MEMBER_LEFT:
+            return client_advice.restart_storm(of, "stops")
+    return _ADVICE.get(cause, _ADVICE_OTHERWISE)
+
+
 def _finding(history: History, storm_: _Storm) -> list[Finding]:
     limits, steps = history.limits, storm_.steps
     first, last = steps[0], steps[-1]
@@ -237,6 +248,6 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
             "causes": dict(causes),
             "resource_seconds_estimate": round(sum(lost), 3) if lost else None,
         },
-        advice=_ADVICE.get(cause, _ADVICE_OTHERWISE),
+        advice=_advice(history, steps, cause),
         evidence=refs_of(steps, cause),
     )

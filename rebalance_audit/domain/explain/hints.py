@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rebalance_audit.domain.causes import PUT_OUT, SPARED_BY_STATIC, Cause
+from rebalance_audit.domain.client_families import INSTANCE
+from rebalance_audit.domain.detect.client_advice import families, setting, sticky
 from rebalance_audit.domain.detect.history import Identity, identity, label
 from rebalance_audit.domain.detect.wording import counted, duration, listed
 from rebalance_audit.domain.explain.rebalance import noun_of
@@ -73,6 +75,8 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
             who = identity(member)
             if member.group_instance_id is not None or member.member_id in put_out:
                 continue
+            if setting(INSTANCE, families((member,))) is None:
+                continue  # its library knows no static members
             names[who] = label(member)
             if member.change == "left":
                 gone_at[who], left_in[who] = at_ms, r.rebalance_id
@@ -99,6 +103,15 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
+def _cooperative_of(last: Rebalance) -> str | None:
+    remedy = sticky(families(last.members))
+    if remedy is None:
+        return None
+    return (
+        "A cooperative assignor or group.protocol=consumer" if "group.protocol" in remedy else "A cooperative assignor"
+    )
+
+
 def _cooperative(rebalances: Sequence[Rebalance]) -> list[str]:
     """What only stopped to go back to its owner need not have stopped."""
     returned = [
@@ -112,11 +125,9 @@ def _cooperative(rebalances: Sequence[Rebalance]) -> list[str]:
     if seconds < _WORTH_SAYING_SECONDS:
         return []
     last = rebalances[-1]
-    remedy = (
-        "connect.protocol=sessioned"
-        if last.protocol_type == "connect"
-        else "A cooperative assignor or group.protocol=consumer"
-    )
+    remedy = "connect.protocol=sessioned" if last.protocol_type == "connect" else _cooperative_of(last)
+    if remedy is None:
+        return []
     noun = noun_of(last)
     return [
         f"{remedy} would have spared {seconds:,.1f} {noun}-seconds: {counted(len(returned), noun)} stopped only to go "

@@ -38,8 +38,9 @@ class SplitReason(NamedTuple):
     """None: the client sent none."""
 
 
-# Client reasons of joins, by how they begin. What is not here says nothing about the cause.
-_JOIN_REASONS: tuple[tuple[str, Cause], ...] = (
+# Client reasons of joins, by how they begin; None: they do not say why. Each library has words of its own: Java's since
+# 3.2 (KIP-800), franz-go's (consumer_group.go), sarama's (consumer_group_session.go). The others send none.
+_JAVA_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("need to revoke partitions", Cause.COOPERATIVE_FOLLOW_UP),
     ("cached metadata has changed", Cause.TOPIC_METADATA_CHANGED),
     ("subscription has changed", Cause.SUBSCRIPTION_CHANGED),
@@ -47,29 +48,58 @@ _JOIN_REASONS: tuple[tuple[str, Cause], ...] = (
     ("rebalance enforced by user", Cause.CLIENT_REQUESTED),
     ("Shutdown requested", Cause.CLIENT_REQUESTED),
     ("Active tasks corrupted", Cause.CLIENT_REQUESTED),
+    # A JoinGroup or SyncGroup went to a broker that was the coordinator no more, or not yet again.
+    ("rebalance failed due to NotCoordinatorException", Cause.COORDINATOR_FAILOVER),
+    ("rebalance failed due to CoordinatorLoadInProgressException", Cause.COORDINATOR_FAILOVER),
+    ("rebalance failed due to ", None),
+    ("group is already rebalancing", None),
+    ("need to re-join with the given member-id", None),
+    ("encountered ", None),
+    ("consumer pro-actively leaving the group", None),
+    ("offset commit failed since group is already rebalancing", None),
+    ("authentication error in heartbeat thread", None),
+    ("connect worker requested rejoin", None),
 )
+_FRANZ_GO_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
+    ("after revoking what we lost from a rebalance", Cause.COOPERATIVE_FOLLOW_UP),
+    ("rejoining because we are the leader and noticed some topics have new partitions", Cause.TOPIC_METADATA_CHANGED),
+    ("leader detected that partitions on topics another member is consuming", Cause.TOPIC_METADATA_CHANGED),
+    ("rejoining because there are more topics to consume", Cause.SUBSCRIPTION_CHANGED),
+    ("instance group leader restarted and was reassigned old plan", Cause.SUBSCRIPTION_CHANGED),
+    ("from ForceRebalance", Cause.CLIENT_REQUESTED),
+    ("beginning to manage the group lifecycle", None),
+    ("rejoining from normal rebalance", None),
+    ("rejoining after we previously errored and backed off", None),
+    ("offset commit error: ", None),
+)
+_SARAMA_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
+    ("partitions were added to a subscribed topic", Cause.TOPIC_METADATA_CHANGED),
+    ("group is rebalancing", None),
+    ("member id is not known by the group coordinator", None),
+    ("generation id is not current", None),
+    ("group instance id has been fenced", None),
+    ("a ConsumeClaim handler has exited", None),
+    ("the heartbeat goroutine has stopped", None),
+)
+_JOIN_REASONS = _JAVA_JOIN_REASONS + _FRANZ_GO_JOIN_REASONS + _SARAMA_JOIN_REASONS
 _FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for ([0-9]{1,19})")
-# A JoinGroup or SyncGroup went to a broker that was the coordinator no more, or not yet again.
-_COORDINATOR_MOVED = (
-    "rebalance failed due to NotCoordinatorException",
-    "rebalance failed due to CoordinatorLoadInProgressException",
-)
-# What Java clients send on their own account: not the user's words of enforceRebalance("…").
-_OWN_JOIN_REASONS = (
-    "rebalance failed due to ",
-    "group is already rebalancing",
-    "need to re-join with the given member-id",
-    "encountered ",
-    "consumer pro-actively leaving the group",
-    "offset commit failed since group is already rebalancing",
-    "authentication error in heartbeat thread",
-    "connect worker requested rejoin",
-)
 _LEAVE_REASONS: tuple[tuple[str, Cause], ...] = (
     ("consumer poll timeout has expired", Cause.MEMBER_POLL_TIMEOUT),
     ("worker poll timeout has expired", Cause.MEMBER_POLL_TIMEOUT),
     ("member was removed by an admin", Cause.MEMBER_REMOVED_BY_ADMIN),
 )
+
+JAVA_REASONS = (
+    *(words for words, _ in _JAVA_JOIN_REASONS),
+    "triggered followup rebalance scheduled for ",
+    "consumer poll timeout has expired",
+    "the consumer unsubscribed from all topics",
+)
+"""How reasons begin that Java's clients alone send. `the consumer is being closed` is sarama's, too."""
+FRANZ_GO_REASONS = (*(words for words, _ in _FRANZ_GO_JOIN_REASONS), "client leaving group per normal operation")
+SARAMA_REASONS = tuple(words for words, _ in _SARAMA_JOIN_REASONS)
+HANDLER_EXITED = "a ConsumeClaim handler has exited"
+"""Sarama's reason where the application's handler returned before its session had ended."""
 
 
 def split_reason(text: str) -> SplitReason:
@@ -142,6 +172,13 @@ def _classified(reason: str | None, client_reason: str | None) -> ClassifiedReas
     return classify(fields, reason, tidy_client_reason(client_reason))
 
 
+def is_in_free_words(client_reason: str) -> bool:
+    """Whether no library here has these words of its own: enforceRebalance("…") of Java, or an error of sarama's."""
+    return not client_reason.startswith(tuple(words for words, _ in _JOIN_REASONS)) and not _FOLLOW_UP.match(
+        client_reason
+    )
+
+
 def classify_leave(client_reason: str | None, member_ids: tuple[str, ...] = ()) -> ClassifiedReason:
     """The cause behind an explicit LeaveGroup with this client reason."""
     client_reason = tidy_client_reason(client_reason)
@@ -203,14 +240,10 @@ def _rejoined(otherwise: Cause) -> _Classify:
         if follow_up := _FOLLOW_UP.match(client_reason):
             trigger = Cause.STREAMS_FOLLOW_UP if int(follow_up[1]) == 0 else Cause.STREAMS_PROBING
             return ClassifiedReason(trigger, members, client_reason)
-        for beginning, trigger in _JOIN_REASONS:
+        for beginning, told in _JOIN_REASONS:
             if client_reason.startswith(beginning):
-                return ClassifiedReason(trigger, members, client_reason)
-        if client_reason.startswith(_COORDINATOR_MOVED):
-            return ClassifiedReason(Cause.COORDINATOR_FAILOVER, members, client_reason)
-        if client_reason.startswith(_OWN_JOIN_REASONS):
-            return ClassifiedReason(otherwise, members, client_reason)
-        # A Java client sends its own reasons or the user's: these words are the user's.
+                return ClassifiedReason(told or otherwise, members, client_reason)
+        # A Java client sends its own reasons or the user's; sarama's may be any error's: see is_in_free_words.
         return ClassifiedReason(Cause.CLIENT_REQUESTED, members, client_reason)
 
     return classify

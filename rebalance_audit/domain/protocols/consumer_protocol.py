@@ -44,6 +44,25 @@ class ConsumerAssignment:
     """Fields of a later version."""
 
 
+@quick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionHead:
+    """What every version begins with."""
+
+    version: int
+    topics: tuple[str, ...]
+    is_all: bool
+    """Nothing follows: of a version above 0 the rest is missing."""
+
+
+def decode_subscription_head(data: bytes) -> SubscriptionHead:
+    """For a subscription that decode_subscription refuses: segmentio/kafka-go says version 1 and writes version 0."""
+    reader = Reader(data, part="subscription")
+    version, topics = _read_version(reader), reader.strings("topics")
+    reader.nullable_bytes("userData")
+    return SubscriptionHead(version=version, topics=topics, is_all=not reader.rest())
+
+
 def decode_subscription(data: bytes) -> ConsumerSubscription:
     reader = Reader(data, part="subscription")
     version = _read_version(reader)

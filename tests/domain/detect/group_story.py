@@ -67,6 +67,12 @@ class GroupStory:
         """A rebalance in which nobody came or went."""
         return self._round(at_s, because, **more)
 
+    def saying(self, reason: str) -> GroupStory:
+        """Whoever caused the last rebalance gave this reason."""
+        last = self.rebalances[-1]
+        self.rebalances[-1] = replace(last, triggers=tuple(replace(t, detail=reason) for t in last.triggers))
+        return self
+
     def comes_back_under_its_instance_id(self, client: str, *, at_s: float) -> GroupStory:
         """The rewrite of the same generation."""
         return self._round(at_s, "static_member_replaced", replaced=(client,), kind="static_rewrite")

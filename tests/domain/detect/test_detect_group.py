@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 import pytest
 
 from rebalance_audit.domain.detect import GROUP_RULES, Limits, detect_group
+from rebalance_audit.domain.log_lines.reasons import HANDLER_EXITED
 from tests.domain.detect.group_story import GroupStory, a_connect_cluster, a_group
 
 HOUR = 3_600
@@ -99,6 +100,27 @@ def _worker_lost(returns_s: float | None, *, ends_s: float | None = 360, delay_m
 def _twice(story: GroupStory, *, tasks: int) -> GroupStory:
     for task in range(tasks):
         story.task("t", task, "RUNNING", "w1:8083", 0, 120).task("t", task, "RUNNING", "w2:8083", 60, None)
+    return story
+
+
+_KAFKA_GO = {
+    "client_libraries": ("kafka-go",),
+    "undecoded": "short_buffer at byte 18 of the subscription, field ownedPartitions",
+}
+
+
+def _rewrites(times: int, apart_s: int, connectors: tuple[str, ...] | None = ("MirrorSourceConnector",)) -> GroupStory:
+    story = a_connect_cluster().joins("w1", "w2", at_s=0)
+    for turn in range(times):
+        at_s = 60 + apart_s * turn
+        story.meets_again(at_s=at_s, because="connect_config_changed", changed_connectors=connectors)
+    return story
+
+
+def _exits(times: int, apart_s: int, reason: str = HANDLER_EXITED) -> GroupStory:
+    story = a_group().joins("c1", "c2", at_s=0)
+    for turn in range(times):
+        story.meets_again(at_s=60 + apart_s * turn, because="leader_rejoined", moves=False).saying(reason)
     return story
 
 
@@ -496,6 +518,34 @@ CASES = [
          lambda: a_connect_cluster().joins("w1", "w2", at_s=0)
          .meets_again(at_s=60, because="connect_config_changed", connect_error=1)
          .meets_again(at_s=61, because="connect_assignment_failed"), {"CN005": ["warning open"]}),
+    # RB017
+    Case(121, "kafka-go beside Java",
+         lambda: a_group().member("g1", **_KAFKA_GO).joins("j1", at_s=0).joins("g1", at_s=60),
+         {"RB017": ["warning open"]}),
+    Case(122, "it goes again",
+         lambda: a_group().member("g1", **_KAFKA_GO).joins("j1", at_s=0).joins("g1", at_s=60).leaves("g1", at_s=90),
+         {"RB017": ["warning resolved"]}),
+    Case(123, "kafka-go alone gets on with itself",
+         lambda: a_group().member("g1", **_KAFKA_GO).joins("g1", at_s=0), {"RB017": ["info open"]}),
+    Case(124, "an assignment that cannot be read is the leader's, not the member's",
+         lambda: a_group().member("j1", undecoded="short_buffer at byte 2 of the assignment").joins("j1", at_s=0), {}),
+    Case(125, "bytes of another protocol than the consumers'",
+         lambda: a_group(protocol_type="sr").member("g1", **_KAFKA_GO).joins("g1", at_s=0), {}),
+    # RB018
+    Case(126, "a handler that returns three times in ten minutes", lambda: _exits(3, 290), {"RB018": ["warning open"]}),
+    Case(127, "it was mended", lambda: _exits(4, 60).seen_until(HOUR), {"RB018": ["warning resolved"]}),
+    Case(128, "twice", lambda: _exits(2, 60), {}),
+    Case(129, "four times, more than ten minutes apart", lambda: _exits(4, 601), {}),
+    Case(130, "the same with another reason", lambda: _exits(4, 60, "group is rebalancing"), {}),
+    Case(131, "one handler that returned, as its application stopped", lambda: _exits(1, 60), {}),
+    # CN008
+    Case(132, "MirrorMaker 2 that mirrors its own heartbeats, every 5 s", lambda: _rewrites(16, 5),
+         {"CN008": ["warning open"]}),
+    Case(133, "it was mended", lambda: _rewrites(14, 20).seen_until(HOUR), {"CN008": ["warning resolved"]}),
+    Case(134, "somebody tries settings by hand", lambda: _rewrites(8, 7), {}),
+    Case(135, "once in six minutes", lambda: _rewrites(14, 360), {}),
+    Case(136, "nobody knows whose configuration changed", lambda: _rewrites(16, 5, None), {}),
+    Case(137, "other connectors each time", lambda: _connectors_deployed(16), {}),
 ]  # fmt: skip
 
 

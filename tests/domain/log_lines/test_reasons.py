@@ -90,6 +90,56 @@ CASES: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         (M1,),
     ),
     (f"Leader {M1} re-joining group during Stable", "Shutdown requested", "client_requested", (M1,)),
+    # franz-go
+    (
+        f"Updating metadata for member {M1} during Stable",
+        "after revoking what we lost from a rebalance",
+        "cooperative_follow_up",
+        (M1,),
+    ),
+    (
+        f"Leader {M1} re-joining group during Stable",
+        "rejoining because we are the leader and noticed some topics have new partitions",
+        "topic_metadata_changed",
+        (M1,),
+    ),
+    (
+        f"Leader {M1} re-joining group during Stable",
+        "leader detected that partitions on topics another member is consuming have changed, rejoining to trigger "
+        "rebalance",
+        "topic_metadata_changed",
+        (M1,),
+    ),
+    (
+        f"Updating metadata for member {M1} during Stable",
+        "rejoining because there are more topics to consume, our interests have changed",
+        "subscription_changed",
+        (M1,),
+    ),
+    (f"Leader {M1} re-joining group during Stable", "from ForceRebalance", "client_requested", (M1,)),
+    (f"Leader {M1} re-joining group during Stable", "rejoining from normal rebalance", "leader_rejoined", (M1,)),
+    (
+        f"Leader {M1} re-joining group during Stable",
+        "offset commit error: UNKNOWN_MEMBER_ID",
+        "leader_rejoined",
+        (M1,),
+    ),
+    (f"Removing member {M1} on LeaveGroup", "client leaving group per normal operation", "member_left", (M1,)),
+    # sarama
+    (
+        f"Leader {M1} re-joining group during Stable",
+        "partitions were added to a subscribed topic",
+        "topic_metadata_changed",
+        (M1,),
+    ),
+    (f"Leader {M1} re-joining group during Stable", "a ConsumeClaim handler has exited", "leader_rejoined", (M1,)),
+    (f"Leader {M1} re-joining group during Stable", "group is rebalancing", "leader_rejoined", (M1,)),
+    (
+        f"Leader {M1} re-joining group during Stable",
+        "member id is not known by the group coordinator",
+        "leader_rejoined",
+        (M1,),
+    ),
     (f"Member {M1} joining group during Stable", None, "unknown", (M1,)),
     (f"Member {M1} is joining group during Stable", "rebalance enforced by user", "client_requested", (M1,)),
     (f"Updating metadata for static member {M1} with instance id i", None, "static_member_replaced", (M1,)),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.client_families import ALL, Families, families_of, families_of_reason, narrowed
 from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.log_lines.reasons import classify_reason
 from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
@@ -13,6 +15,9 @@ from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resourc
 from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
 from .conversions import Downgrade, downgrades
+
+UUID_LENGTH = 37
+"""Of the random end of a member id, its dash included."""
 
 
 @quick
@@ -41,10 +46,17 @@ class Course:
     """Lines of coordinators that took the group over."""
     fences: Sequence[LogEvent]
     """Lines by which members heard that another has their place."""
+    families_told: Mapping[str, Families]
+    """By client id: the libraries that send the reasons which lines quote."""
     instance_ids: frozenset[str]
     """Of static members, as lines name them; records say so themselves."""
     downgrades: Mapping[int, Downgrade]
     """By the offset of the classic record that a consumer group was converted to."""
+
+    def families(self, assignor: str | None, member: MemberMetadata) -> Families:
+        """The client libraries that the member may be of, by its bytes and by what lines quote of its client id."""
+        found = families_of(assignor, member.subscription, member.client_id)
+        return narrowed(found, self.families_told.get(member.client_id, ALL))
 
 
 @quick
@@ -86,6 +98,11 @@ class Before:
         delivered = self.delivered
         return None if delivered is None else delivered.value
 
+    def families(self, member: MemberMetadata) -> Families:
+        """The client libraries that a member of the last record may be of."""
+        value = self.delivered_value
+        return self.course.families(None if value is None else value.protocol, member)
+
     def member(self, member: MemberMetadata) -> MemberMetadata | None:
         """The member, or its static predecessor, as it was before."""
         if self.members is None:
@@ -104,9 +121,41 @@ def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
         clients=ClientLines(evidence.lines),
         loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
         fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
+        families_told=_families_told(evidence.lines),
         instance_ids=frozenset(i for i in instance_ids if i is not None),
         downgrades=downgrades(evidence),
     )
+
+
+def _families_told(lines: Iterable[LogEvent]) -> dict[str, Families]:
+    found: dict[str, Families] = {}
+    for line in lines:
+        told = _REASON_OF.get(line.kind)
+        if told is None or not line.fields.get("client_reason"):
+            continue
+        families = families_of_reason(str(line.fields["client_reason"]))
+        if families == ALL:
+            continue
+        for member_id in told(line):
+            client_id = member_id[:-UUID_LENGTH]
+            # Two libraries under one client id: nothing is known of either.
+            found[client_id] = families if found.get(client_id, families) == families else ALL
+    return found
+
+
+def _member_of(line: LogEvent) -> tuple[str, ...]:
+    ids = (*line.fields.get("member_ids", ()), line.fields.get("member_id"))
+    return tuple(i for i in ids if i is not None)
+
+
+def _member_of_reason(line: LogEvent) -> tuple[str, ...]:
+    return classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason")).member_ids
+
+
+_REASON_OF: Mapping[LogKind, Callable[[LogEvent], tuple[str, ...]]] = {
+    LogKind.PREPARING: _member_of_reason,
+    LogKind.MEMBER_LEFT: _member_of,
+}
 
 
 def before_all(course: Course) -> Before:

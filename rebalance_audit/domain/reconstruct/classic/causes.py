@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from rebalance_audit.domain import client_families
 from rebalance_audit.domain.causes import DEPARTURES, REJOINS_WITHOUT_REASON, Cause
+from rebalance_audit.domain.client_families import ClientFamily
+from rebalance_audit.domain.log_lines.reasons import is_in_free_words
 from rebalance_audit.domain.model import EvidenceTier, Rebalance, Trigger, changed
+from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
 from rebalance_audit.domain.reconstruct.attempts.triggers import (
     is_static,
@@ -20,12 +24,11 @@ from rebalance_audit.domain.reconstruct.evidence.marks import RECENT_COMMIT_MS
 from rebalance_audit.domain.records import MemberMetadata
 
 from . import silence
-from .before import Before
+from .before import UUID_LENGTH, Before
 from .between import loaded_between
 from .conversions import Downgrade
 from .members import parse
 
-UUID_LENGTH = 36
 WITHOUT_REASON = frozenset({"", "left the group"})
 """Details of a leave whose client gave no reason."""
 TRIED_BEFORE = "rebalance failed due to "
@@ -49,7 +52,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
             first, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
         )
     triggers = [_reasonless(before, t) for t in triggers]
-    triggers[:1] = [_interrupted(before, t) for t in triggers[:1]]
+    triggers[:1] = [_requested(before, _interrupted(before, t), after) for t in triggers[:1]]
     if before.converted is not None and after is not None and not attempt.rewrite_seq:
         triggers = _departed_before_conversion(before, before.converted, after, triggers) + triggers
     if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is not None:
@@ -82,6 +85,27 @@ def _interrupted(before: Before, trigger: Trigger) -> Trigger:
     if load is None:
         return trigger
     return changed(trigger, trigger=Cause.COORDINATOR_FAILOVER, evidence=(*trigger.evidence, load.ref))
+
+
+def _requested(before: Before, trigger: Trigger, after: Mapping[str, MemberMetadata] | None) -> Trigger:
+    """Words that no library has of its own are the user's of enforceRebalance("…") where the client is Java's. Where it
+    may be sarama's, they may be those of any error: then they are quoted, and say nothing."""
+    if trigger.trigger != Cause.CLIENT_REQUESTED or not is_in_free_words(trigger.detail):
+        return trigger
+    known = {**(before.members or {}), **(after or {})}
+    members = [known[m] for m in trigger.members if m in known]
+    families = {f for m in members for f in before.families(m)}
+    if not members:
+        told = [before.course.families_told.get(m[:-UUID_LENGTH], client_families.ALL) for m in trigger.members]
+        families = {f for each in told for f in each}
+    if families and ClientFamily.SARAMA not in families:
+        return trigger
+    return changed(
+        trigger,
+        trigger=Cause.UNKNOWN,
+        tier=EvidenceTier.UNKNOWN,
+        detail=f"re-joined; the client says: {trigger.detail}",
+    )
 
 
 def _elected_another(before: Before) -> bool:
@@ -127,7 +151,8 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
         planned = planned_rejoin(before.members.values(), rebalance.joined_at_ms)
         if planned:
             return planned
-    if any(h.revoked_in is not None for h in before.holdings.values()):
+    # An eager leader that had no metadata yet hands nothing out, and joins again when it has: no follow-up.
+    if rebalance.assignor not in EAGER_ASSIGNORS and any(h.revoked_in is not None for h in before.holdings.values()):
         return [
             Trigger(
                 trigger=Cause.COOPERATIVE_FOLLOW_UP,
@@ -158,6 +183,9 @@ def _reasonless(before: Before, trigger: Trigger) -> Trigger:
     if is_static(trigger.members, before.members, before.course.instance_ids):
         detail = "a static member does not leave when it is closed: it was removed, or unsubscribed"
         return changed(trigger, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail)
+    member = (before.members or {}).get(member_id)
+    if member is not None and not client_families.may_poll_out(before.families(member)):
+        return trigger  # its library leaves when it is closed, or when its handler has failed
     silent = silence.fell_silent(before, member_id, at_ms or 0)
     if silent:
         detail = "it left, and had not committed for its max.poll.interval.ms"
@@ -173,7 +201,7 @@ def _reasonless(before: Before, trigger: Trigger) -> Trigger:
 
 def _comes_back(before: Before, member_id: str) -> bool:
     """Whether the same client joins again in one of the next attempts."""
-    prefix = member_id[:-UUID_LENGTH]
+    prefix = f"{member_id[:-UUID_LENGTH]}-"
     return any(
         joined.startswith(prefix)
         for attempt in before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import HABITS, may_poll_out
 from rebalance_audit.domain.model import Mark
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS, Departure
@@ -21,14 +22,19 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 from .stretch import Stretch
 
 
-def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
-    """The owner went: in good order, put out while it worked on, or dead."""
+def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms: float | None = None) -> list[Mark]:
+    """The owner went: in good order, put out while it worked on, or dead. `interval_ms`: how far apart it committed."""
     departure = stretch.departure
     if departure is None or departure.at_ms is None:
         return _untold(stretch, commit, departure.trigger if departure is not None else stretch.inferred)
     match departure.trigger:
         case Cause.MEMBER_SESSION_EXPIRED:
-            return _expired(stretch, departure.at_ms, departure.ref, commit)
+            if departure.rejoined_at_ms is not None and any(HABITS[f].lives_while_silent for f in stretch.families):
+                lower_ms = departure.at_ms - stretch.owner.session_timeout - EXPIRY_SLACK_MS
+                detail = "its heartbeats wait for the application: it may have worked on"
+                lower = logged("lower", lower_ms, detail, departure.ref)
+                return [lower, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
+            return _expired(stretch, departure.at_ms, departure.ref, commit, interval_ms)
         case Cause.MEMBER_POLL_TIMEOUT:
             return _idle(departure, departure.at_ms)
         case Cause.MEMBER_REMOVED_BY_ADMIN:
@@ -38,16 +44,12 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
             at_ms, ref = commit if commit is not None else joined_before
             return [*marks, logged("estimate", at_ms, "its last sign of life before it joined", ref, rank=3)]
         case Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT:
-            upper_ms = departure.at_ms + LINE_SLACK_MS
-            estimate_ms, estimate_ref = commit if commit is not None else (departure.at_ms, departure.ref)
-            return [
-                logged("upper", upper_ms, "it was dropped at the end of the join phase", departure.ref),
-                logged("estimate", estimate_ms, "its last sign of life", estimate_ref, rank=4),
-            ]
+            return _dropped(stretch, departure, departure.at_ms, commit)
         case _:
             until_ms, until_ref = departure.at_ms, departure.ref
             is_last_sign = commit is not None and commit[0] >= departure.at_ms - AS_IT_LEFT_MS
-            if not departure.has_reason and not is_last_sign and departure.rejoined_at_ms is not None:
+            may_work_on = not departure.has_reason and not is_last_sign and may_poll_out(stretch.families)
+            if may_work_on and departure.rejoined_at_ms is not None:
                 # It may have been removed, and worked on until it heard of that.
                 until_ms, until_ref = departure.rejoined_at_ms, departure.rejoined_ref
             marks = [logged("upper", until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
@@ -55,6 +57,24 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mar
                 detail = "its last commit, made when it gave up"
                 marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
             return [*marks, logged("estimate", departure.at_ms, "it left the group", departure.ref, rank=4)]
+
+
+def _dropped(stretch: Stretch, departure: Departure, at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
+    """The others waited for it in vain: its application was busy, or its process frozen.
+
+    A process that stands still for its session timeout is put out for that. One that outlived it worked, and goes on
+    until it hears that it is out.
+    """
+    told_at_ms, rejoined_at_ms = stretch.between.told_at_ms, departure.rejoined_at_ms
+    if rejoined_at_ms is not None:
+        if told_at_ms is not None and at_ms - told_at_ms >= stretch.owner.session_timeout:
+            return _rejoined(rejoined_at_ms, departure.rejoined_ref, rank=4)
+        marks = _rejoined(rejoined_at_ms, departure.rejoined_ref, rank=5)
+    else:
+        detail = "it was dropped at the end of the join phase"
+        marks = [logged("upper", at_ms + LINE_SLACK_MS, detail, departure.ref)]
+    estimate_ms, estimate_ref = commit if commit is not None else (at_ms, departure.ref)
+    return [*marks, logged("estimate", estimate_ms, "its last sign of life", estimate_ref, rank=4)]
 
 
 def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
@@ -75,12 +95,14 @@ def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | N
     if joined_at_ms is None:
         return []
     alive_at_ms = commit[0] if commit is not None else stretch.between.given.known_at_ms
-    if alive_at_ms is not None and trigger != Cause.MEMBER_LEFT:
-        if joined_at_ms - alive_at_ms >= stretch.owner.rebalance_timeout:
-            # Put out for not polling, it works on; nothing tells how long.
-            ref = commit[1] if commit is not None else joined_ref
-            detail = "its last sign of life; it may have been put out and worked on"
-            return [inferred("estimate", alive_at_ms, detail, ref, rank=5)]
+    may_live = any(HABITS[f].lives_while_silent for f in stretch.families)
+    silence_ms = None if alive_at_ms is None else joined_at_ms - alive_at_ms
+    if trigger != Cause.MEMBER_LEFT and silence_ms is not None:
+        is_polled_out = may_poll_out(stretch.families) and silence_ms >= stretch.owner.rebalance_timeout
+        is_expired = may_live and stretch.returned is not None and silence_ms >= stretch.owner.session_timeout
+        is_dropped = trigger in (None, Cause.UNKNOWN) and stretch.may_be_dropped
+        if is_polled_out or is_expired or is_dropped:
+            return _may_live_on(stretch, commit, alive_at_ms or joined_at_ms, joined_at_ms, joined_ref)
     if trigger == Cause.MEMBER_POLL_TIMEOUT:
         return []
     gave_up = commit is not None and joined_at_ms - commit[0] < RECENT_COMMIT_MS
@@ -89,26 +111,53 @@ def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | N
     slack_ms = LINE_SLACK_MS + (0 if is_sure else HEARTBEAT_MS)
     detail = "it was not in the group any more"
     marks = [recorded("upper", joined_at_ms + slack_ms, detail, joined_ref)]
-    if commit is None:
+    if commit is None or stretch.was_idle:
         return [*marks, inferred("estimate", joined_at_ms, detail, joined_ref, rank=5)]
     rank = 2 if trigger == Cause.MEMBER_LEFT else 4
     return [*marks, recorded("estimate", commit[0], "its last commit", commit[1], rank=rank)]
 
 
-def _expired(stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None) -> list[Mark]:
+def _may_live_on(
+    stretch: Stretch, commit: tuple[int, str] | None, alive_at_ms: int, joined_at_ms: int, joined_ref: str | None
+) -> list[Mark]:
+    """Put out while its application was busy, it works on until it is back, if it comes back."""
+    marks = []
+    if stretch.returned is not None:
+        back_at_ms, back_ref = joined([stretch.returned])
+        if back_at_ms is not None:
+            detail = "the same client was there again: it had heard that it was put out"
+            marks.append(recorded("upper", back_at_ms + LINE_SLACK_MS, detail, back_ref))
+    if stretch.was_idle:
+        detail = "it was not in the group any more; it may have had nothing to commit before"
+        return [*marks, inferred("estimate", joined_at_ms, detail, joined_ref, rank=5)]
+    detail = "its last sign of life; it may have been put out and worked on"
+    return [*marks, inferred("estimate", alive_at_ms, detail, commit[1] if commit is not None else joined_ref, rank=5)]
+
+
+def _expired(
+    stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None, interval_ms: float | None
+) -> list[Mark]:
     session_ms = stretch.owner.session_timeout
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
     marks = [
         logged("lower", at_ms - session_ms - EXPIRY_SLACK_MS, detail, ref),
         logged("upper", at_ms + LINE_SLACK_MS, "its session expired", ref),
     ]
-    died_ms = at_ms - session_ms + HEARTBEAT_MS // 2
+    # It died before its next heartbeat, and before its next commit where those come sooner: half way, on average.
+    since_ms = until_ms = at_ms - session_ms
+    until_ms += HEARTBEAT_MS
     if commit is not None:
-        died_ms = max(died_ms, commit[0])
+        since_ms = max(since_ms, commit[0])
+        next_ms = None if interval_ms is None else commit[0] + round(interval_ms)
+        if next_ms is not None and since_ms < next_ms < until_ms:
+            until_ms = next_ms
+    died_ms = (since_ms + max(since_ms, until_ms)) // 2
     if commit is not None and stretch.closes_silently and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
         detail = "its last commit, and no heartbeat after it: closed without leaving"
         marks.append(recorded("estimate", commit[0], detail, commit[1], rank=2))
     detail = f"expiry - session timeout ({session_ms} ms) + half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
+    if until_ms != at_ms - session_ms + HEARTBEAT_MS:
+        detail = f"expiry - session timeout ({session_ms} ms) + half way to the commit that did not come"
     return [*marks, logged("estimate", died_ms, detail, ref, rank=4)]
 
 

@@ -146,6 +146,10 @@ class HandOvers:
             gone=gone,
             departure=departure,
             inferred=silence.inferred(before, owner.member_id) if is_untold else None,
+            families=before.families(owner),
+            was_idle=is_untold and silence.was_idle(before, owner.member_id),
+            may_be_dropped=is_untold and silence.may_be_dropped(before, owner),
+            returned=None if gone is None else _returned(before, owner),
             revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
         )
@@ -159,6 +163,18 @@ class HandOvers:
             if holding.given is None:
                 self._betweens[since] = known
         return known
+
+
+def _returned(before: Before, owner: MemberMetadata) -> Attempt | None:
+    """None also where several members share a client id: a new one may be anybody."""
+    known = before.members or {}
+    if any(m.client_id == owner.client_id and m.member_id != owner.member_id for m in known.values()):
+        return None
+    for attempt in before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]:
+        for member in attempt.value.members if attempt.value is not None else ():
+            if member.client_id == owner.client_id and member.member_id not in known:
+                return attempt
+    return None
 
 
 def _following(before: Before) -> Attempt | None:

@@ -30,6 +30,8 @@ class Parsed:
     topics: tuple[str, ...] | None
     owned: frozenset[Resource]
     assigned: frozenset[Resource] | None
+    refused: str | None = None
+    """What of its bytes could not be read, and where."""
 
 
 _make_parsed = maker(Parsed)
@@ -51,28 +53,34 @@ def _names(resources: frozenset[Resource]) -> tuple[str, ...]:
 def parse(member: MemberMetadata) -> Parsed:
     """The member's embedded bytes; what cannot be read is None, never empty."""
     read = _subscribed if len(member.subscription) <= _CACHED_BYTES else _subscribed.__wrapped__
-    topics, owned = read(member.subscription)
+    topics, owned, refused = read(member.subscription)
     given = _given if len(member.assignment) <= _CACHED_BYTES else _given.__wrapped__
-    return _make_parsed(member, topics, owned, given(member.assignment))
+    assigned, refused_too = given(member.assignment)
+    return _make_parsed(member, topics, owned, assigned, refused or refused_too)
 
 
 @lru_cache(maxsize=_CACHED)
-def _subscribed(subscription: bytes) -> tuple[tuple[str, ...] | None, frozenset[Resource]]:
+def _subscribed(subscription: bytes) -> tuple[tuple[str, ...] | None, frozenset[Resource], str | None]:
+    """Its topics, what it owned, and what could not be read."""
     try:
         read = consumer_protocol.decode_subscription(subscription)
-    except DecodeError:
-        return None, frozenset()
-    return read.topics, frozenset(read.owned_partitions)
+    except DecodeError as refused:
+        try:
+            return consumer_protocol.decode_subscription_head(subscription).topics, frozenset(), str(refused)
+        except DecodeError:
+            return None, frozenset(), str(refused)
+    return read.topics, frozenset(read.owned_partitions), None
 
 
 @lru_cache(maxsize=_CACHED)
-def _given(assignment: bytes) -> frozenset[Resource] | None:
+def _given(assignment: bytes) -> tuple[frozenset[Resource] | None, str | None]:
+    """What it was given, and what could not be read."""
     if not assignment:
-        return frozenset()  # the leader's SyncGroup did not name this member
+        return frozenset(), None  # the leader's SyncGroup did not name this member
     try:
-        return frozenset(consumer_protocol.decode_assignment(assignment).partitions)
-    except DecodeError:
-        return None
+        return frozenset(consumer_protocol.decode_assignment(assignment).partitions), None
+    except DecodeError as refused:
+        return None, str(refused)
 
 
 def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[str, MemberMetadata] | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import shown
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.model import (
     EvidenceTier,
@@ -158,7 +159,7 @@ def _rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
             old = by_instance.get(p.member.group_instance_id)
         held = frozenset(before.held.get(old.member_id if old else p.member.member_id, frozenset()))
         assigned = p.assigned if p.assigned is not None else frozenset()
-        members.append(_member(p, rebalance, "replaced" if old else "stayed", held))
+        members.append(_member(before, p, rebalance, "replaced" if old else "stayed", held))
         if old is None:
             continue
         holding, fenced = Holding(old, before.delivered_index), _fenced(before, old)
@@ -195,11 +196,11 @@ def _handed_over(
         held_of[one.member.member_id].add(resource)
     for member_id, p in parsed.items():
         change = "stayed" if member_id in held_of else "joined"
-        members.append(_member(p, rebalance, change, frozenset(held_of.get(member_id, ()))))
+        members.append(_member(before, p, rebalance, change, frozenset(held_of.get(member_id, ()))))
     for member_id, member in downgrade.members.items():
         if member_id not in parsed:
             gone = Parsed(member, None, frozenset(), frozenset())
-            members.append(_member(gone, rebalance, "left", frozenset(held_of[member_id])))
+            members.append(_member(before, gone, rebalance, "left", frozenset(held_of[member_id])))
     rebalance = _from_consumer_group(rebalance, EvidenceTier.RECORDED, rebalance.evidence[0])
     rebalance = changed(
         rebalance,
@@ -228,13 +229,13 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
         elif mode == "cooperative":
             held = p.owned
         is_known = bool(held) if before.members is None else old is not None
-        members.append(_member(p, rebalance, "stayed" if is_known else "joined", held))
+        members.append(_member(before, p, rebalance, "stayed" if is_known else "joined", held))
     returned = {p.member.group_instance_id for p in parsed.values()} - {None}
     for member_id, member in (before.members or {}).items():
         if member_id not in parsed and member.group_instance_id not in returned:
             held = before.held.get(member_id, frozenset())
             gone = Parsed(member, None, frozenset(), frozenset())
-            members.append(_member(gone, rebalance, "left", held))
+            members.append(_member(before, gone, rebalance, "left", held))
     for resource in sorted(assigned_to):
         p, holding = assigned_to[resource], before.holdings.get(resource)
         if holding is None:
@@ -295,8 +296,10 @@ def _closed(
     return changed(rebalance, resource_count=len(held), unassigned_count=len(without_owner)), after
 
 
-def _member(p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
-    assigned = p.assigned
+def _member(before: Before, p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
+    assigned, member = p.assigned, p.member
+    is_gone = change == "left"
+    families = before.families(member) if is_gone else before.course.families(rebalance.assignor, member)
     return _make_member(
         member_id=p.member.member_id,
         group_instance_id=p.member.group_instance_id,
@@ -311,6 +314,8 @@ def _member(p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resour
         assigned=None if assigned is None else names(assigned),
         revoked=None if held is None or assigned is None else names(held - assigned),
         added=None if held is None or assigned is None else names(assigned - held),
+        client_libraries=shown(families),
+        undecoded=p.refused,
         evidence=rebalance.evidence[:1],
     )
 

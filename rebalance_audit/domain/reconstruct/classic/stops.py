@@ -43,7 +43,8 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
-        return marks + departed_marks(stretch, commit)
+        interval_ms = commits.interval_between(stretch.held, since, until)
+        return marks + departed_marks(stretch, commit, interval_ms)
     if stretch.revoked is not None:
         return marks + _taken_away(stretch, commits, until)
     return marks + _survived(stretch, commit)

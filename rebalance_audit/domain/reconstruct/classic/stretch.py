@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import Families
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.model import LogEvent
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -32,6 +33,14 @@ class Stretch:
     departure: Departure | None
     inferred: Cause | None
     """How it went by its silence, where no line tells."""
+    families: Families
+    """The client libraries that the owner may be of."""
+    was_idle: bool
+    """It may have had nothing to commit: the age of its last commit says nothing."""
+    may_be_dropped: bool
+    """No line tells how it went, and others may have waited for it in vain."""
+    returned: Attempt | None
+    """The record in which the same client is there again under a new member id, if that came soon."""
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""
     fenced: LogEvent | None = None

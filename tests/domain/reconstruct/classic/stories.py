@@ -68,6 +68,7 @@ class Story:
         member_ids: dict[str, str] | None = None,
         leader: str | None = None,
         topics: tuple[str, ...] = (TOPIC,),
+        subscriptions: dict[str, bytes] | None = None,
     ) -> Story:
         """A delivered generation: client -> the partitions of `orders` it is given, as in "0 1 2"."""
         ids = {c: (member_ids or {}).get(c, member_id(c)) for c in holdings}
@@ -78,7 +79,8 @@ class Story:
                 group_instance_id=(instances or {}).get(client),
                 session_timeout_ms=self.session_timeout_ms,
                 rebalance_timeout_ms=self.rebalance_timeout_ms,
-                subscription=encoders.consumer_subscription(
+                subscription=(subscriptions or {}).get(client)
+                or encoders.consumer_subscription(
                     topics, owned={TOPIC: _numbers((owned or {}).get(client, ""))} if owned else ()
                 ),
                 assignment=encoders.consumer_assignment({TOPIC: _numbers(partitions)}) if partitions else b"",

@@ -1,0 +1,89 @@
+"""Rules about client libraries, and advice in their words: no setting that a library lacks is ever named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_audit.domain.client_families import ALL, HABITS, ClientFamily, Families
+from rebalance_audit.domain.detect import client_advice, detect_group
+from rebalance_audit.domain.model import Finding
+from tests.domain.detect.group_story import GroupStory, a_group
+
+BROKEN = "short_buffer at byte 18 of the subscription, field ownedPartitions"
+KAFKA_GO = {"client_libraries": ("kafka-go",), "undecoded": BROKEN}
+JAVA = {"client_libraries": ("java",)}
+
+
+def found(story: GroupStory, rule_id: str) -> list[Finding]:
+    findings = detect_group(story.rebalances, story.tasks, seen_until_ms=story.seen_until_ms)
+    return [f for f in findings if f.rule_id == rule_id]
+
+
+def test_leaders_that_fell_are_one_incident_with_their_names() -> None:
+    story = a_group().member("g1", **KAFKA_GO).joins("j1", "j2", at_s=0).joins("g1", at_s=60)
+    story.leaves("j1", at_s=65).leaves("j2", at_s=70)
+    leaders = ["j1", "j1", "j2", None]
+    for at, (rebalance, leader) in enumerate(zip(story.rebalances, leaders, strict=True)):
+        ids = {m.client_id: m.member_id for m in rebalance.members}
+        story.rebalances[at] = replace(rebalance, leader_member_id=ids.get(leader))
+    (finding,) = found(story, "RB017")
+    assert finding.title.startswith("1 member of ")
+    assert "kafka-go" in finding.title
+    assert "2 leaders of other libraries went meanwhile: j1" in finding.title
+
+
+def all_advice(of: Families) -> str:
+    return " ".join(
+        [
+            client_advice.expiry(of, came_back=False),
+            client_advice.expiry(of, came_back=True),
+            client_advice.dropped(of),
+            client_advice.restarts(of),
+            client_advice.restart_storm(of, "stops"),
+            *([client_advice.poll_timeout(of)] if any(HABITS[f].has_poll_interval for f in of) else []),
+        ]
+    )
+
+
+@pytest.mark.parametrize("family", list(ClientFamily))
+def test_advice_names_no_setting_by_another_librarys_name(family: ClientFamily) -> None:
+    own = {name for name in HABITS[family].settings.values() if name is not None}
+    others = {n for habits in HABITS.values() for n in habits.settings.values() if n is not None} - own
+    words = set(all_advice(frozenset({family})).replace(",", " ").replace("(", " ").replace(")", " ").split())
+    named = {word.rstrip(".:;") for word in words}
+    assert not named & others
+
+
+def test_where_several_libraries_are_left_a_setting_that_one_lacks_is_not_named() -> None:
+    either = frozenset({ClientFamily.KAFKAJS, ClientFamily.KAFKA_PYTHON})
+    assert client_advice.setting("group.instance.id", either) is None
+    assert "group.instance.id" not in all_advice(either)
+
+
+def test_where_nothing_is_known_of_the_library_javas_names_stand() -> None:
+    assert client_advice.setting("session.timeout.ms", ALL) == "session.timeout.ms"
+    assert client_advice.setting("session.timeout.ms", frozenset({ClientFamily.JAVA, ClientFamily.FRANZ_GO})) == (
+        "session.timeout.ms (kgo.SessionTimeout)"
+    )
+
+
+def test_a_kafkajs_member_that_came_back_had_a_long_handler_not_a_lost_host() -> None:
+    story = a_group().member("c2", client_libraries=("kafkajs",)).joins("c1", "c2", at_s=0).vanishes("c2", at_s=60)
+    (away,) = found(story, "RB007")
+    assert "host" in (away.advice or "")
+    (back,) = found(story.joins("c2", at_s=66), "RB007")
+    assert back.advice == (
+        "kafkajs sends heartbeats only between messages, and it came back: its handler took longer than the session. "
+        "Call heartbeat() inside the handler, or raise sessionTimeout."
+    )
+
+
+def test_a_java_member_that_vanished_is_looked_for_at_its_host() -> None:
+    story = a_group().member("c2", **JAVA).joins("c1", "c2", at_s=0).vanishes("c2", at_s=60)
+    (finding,) = found(story, "RB007")
+    assert finding.advice == (
+        "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network. If it restarts by "
+        "itself, a group.instance.id spares the others. A shorter session.timeout.ms shortens the wait."
+    )

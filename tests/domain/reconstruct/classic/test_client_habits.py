@@ -1,0 +1,218 @@
+"""What silence, an expiry or a re-join says depends on the client library: the same times, of different clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import LogKind, Movement, Rebalance
+from rebalance_audit.domain.reconstruct import reconstruct
+from tests import encoders
+from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
+
+KAFKAJS = encoders.consumer_subscription((TOPIC,), version=0, user_data=b"")
+JAVA_2_7 = encoders.consumer_subscription((TOPIC,), version=1, user_data=None)
+JAVA_3_7 = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
+SARAMA = encoders.consumer_subscription((TOPIC,), version=2, user_data=None)
+FRANZ_GO = encoders.consumer_subscription(
+    (TOPIC,), version=3, user_data=encoders.int32(0) + encoders.int32(-1)
+)  # without partitions, generation -1
+KAFKA_GO = b"\x00\x01" + encoders.consumer_subscription((TOPIC,), version=0, user_data=None)[2:]
+AGAIN = "c2-00000000-0000-0000-0000-000000000002"
+
+
+def two(story: Story, number: int, at_ms: int, subscription: bytes, **more: object) -> Story:
+    both = {"c1": "0", "c2": "1"}
+    return story.generation(number, both, at_ms=at_ms, subscriptions=dict.fromkeys(both, subscription), **more)  # type: ignore[arg-type]
+
+
+def silent_close(subscription: bytes, assignor: str, *, others_until_ms: int = 10_000, **settings: int) -> Story:
+    """Both commit until 10 s; c2 leaves at 40 s without a word, and is back at 45 s."""
+    story = two(a_group(**({"rebalance_timeout_ms": 10_000} | settings)), 1, 1_000, subscription, assignor=assignor)
+    for at_ms in range(2_000, 10_001, 2_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms + 1)
+    for at_ms in range(12_000, others_until_ms + 1, 2_000):
+        story.commit(0, at_ms=at_ms)
+    story.says(LogKind.MEMBER_LEFT, at_ms=40_000, member_id=member_id("c2"))
+    story.preparing(1, f"explicit `LeaveGroup` request for ({member_id('c2')}) members.", at_ms=40_001)
+    alone = {"c1": subscription}
+    story.generation(2, {"c1": "0 1"}, at_ms=41_000, assignor=assignor, subscriptions=alone)
+    story.stabilized(2, at_ms=40_990).received(2, at_ms=40_999)
+    story.says(LogKind.MEMBER_JOINED, at_ms=45_000, member_id=AGAIN)
+    story.preparing(2, f"Adding new member {AGAIN} with group instance id null", at_ms=45_001)
+    return two(story, 3, 46_000, subscription, assignor=assignor, member_ids={"c2": AGAIN})
+
+
+def second(story: Story) -> Rebalance:
+    return next(r for r in reconstruct(story.evidence()).rebalances if r.generation_id == 2)
+
+
+def given_on(rebalance: Rebalance) -> Movement:
+    return next(m for m in measure(rebalance).movements if m.resource == f"{TOPIC}-1")
+
+
+def of_records(story: Story) -> Story:
+    story.lines.clear()
+    return story
+
+
+@pytest.mark.parametrize(
+    ("subscription", "assignor"),
+    [(KAFKAJS, "RoundRobinAssigner"), (KAFKA_GO, "range"), (FRANZ_GO, "cooperative-sticky")],
+    ids=["kafkajs", "kafka-go", "franz-go"],
+)
+@pytest.mark.parametrize("others_until_ms", [10_000, 40_000], ids=["the topic is silent", "the other goes on"])
+def test_a_library_without_a_poll_interval_is_never_put_out_by_it(
+    subscription: bytes, assignor: str, others_until_ms: int
+) -> None:
+    story = silent_close(subscription, assignor, others_until_ms=others_until_ms)
+    assert second(story).trigger == "member_left"
+    assert second(of_records(story)).trigger != "member_poll_timeout"
+
+
+@pytest.mark.parametrize("subscription", [SARAMA, JAVA_2_7, JAVA_3_7], ids=["v2", "v1", "v3"])
+def test_where_the_library_is_not_known_a_silent_topic_says_nothing(subscription: bytes) -> None:
+    assert second(silent_close(subscription, "range")).trigger == "unknown"
+
+
+def test_records_alone_of_a_silent_topic_say_neither_expired_nor_put_out() -> None:
+    story = of_records(silent_close(FRANZ_GO, "cooperative-sticky", rebalance_timeout_ms=60_000))
+    assert second(story).trigger == "unknown"
+
+
+def test_a_member_that_may_have_been_idle_is_taken_to_have_gone_just_before_the_record() -> None:
+    pause = given_on(second(of_records(silent_close(FRANZ_GO, "range", rebalance_timeout_ms=60_000))))
+    assert pause.pause_estimate_ms is not None
+    assert pause.pause_estimate_ms < 1_000
+    assert pause.pause_upper_ms is None or pause.pause_upper_ms >= 30_000
+
+
+def test_one_that_commits_no_more_while_the_other_goes_on_has_vanished() -> None:
+    story = silent_close(JAVA_3_7, "range", others_until_ms=40_000, rebalance_timeout_ms=60_000)
+    assert second(of_records(story)).trigger == "member_session_expired"
+
+
+def test_java_before_3_2_commits_after_its_poll_timer_was_started_anew() -> None:
+    """As seen on 2.7.2: 5,957 ms of silence under a max.poll.interval.ms of 6,000."""
+    story = two(a_group(rebalance_timeout_ms=6_000), 1, 1_000, JAVA_2_7)
+    for at_ms in range(2_000, 10_001, 1_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms + 1)
+    for at_ms in range(11_000, 16_001, 1_000):
+        story.commit(0, at_ms=at_ms)
+    story.preparing(1, f"removing member {member_id('c2')} on LeaveGroup", at_ms=15_958)
+    story.generation(2, {"c1": "0 1"}, at_ms=17_000, subscriptions={"c1": JAVA_2_7})
+    story.stabilized(2, at_ms=16_990).received(2, at_ms=16_999)
+    found = second(story)
+    assert found.trigger == "member_poll_timeout"
+    assert given_on(found).stopped_at_upper_ms is None
+
+
+def expired(subscription: bytes, assignor: str) -> Story:
+    """c2 fails at 20 s after its session of 10 s, and asks to join again at 26 s."""
+    story = two(a_group(), 1, 1_000, subscription, assignor=assignor).commit(1, at_ms=9_000)
+    story.says(LogKind.MEMBER_FAILED, at_ms=20_000, member_id=member_id("c2"))
+    story.preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=20_001)
+    alone = {"c1": subscription}
+    story.generation(2, {"c1": "0 1"}, at_ms=21_000, assignor=assignor, subscriptions=alone)
+    story.stabilized(2, at_ms=20_990).received(2, at_ms=20_999)
+    story.says(LogKind.MEMBER_JOINED, at_ms=26_000, member_id=AGAIN)
+    story.preparing(2, f"Adding new member {AGAIN} with group instance id null", at_ms=26_001)
+    return two(story, 3, 27_000, subscription, assignor=assignor, member_ids={"c2": AGAIN})
+
+
+def test_kafkajs_works_on_after_its_session_expired_until_it_is_back() -> None:
+    found = second(expired(KAFKAJS, "RoundRobinAssigner"))
+    assert found.trigger == "member_session_expired"
+    pause = given_on(found)
+    assert pause.stopped_at_upper_ms == 26_010
+    assert pause.pause_estimate_ms is not None
+    assert pause.pause_estimate_ms < 0
+    assert pause.overlap_ms is not None
+
+
+def test_java_sends_heartbeats_while_it_works_so_an_expired_one_stood_still() -> None:
+    assert given_on(second(expired(JAVA_3_7, "range"))).stopped_at_upper_ms == 20_010
+
+
+def dropped(session_timeout_ms: int) -> Story:
+    """c3 joins at 10 s; c2 does not re-join for the rebalance timeout of 12 s, and is back at 40 s."""
+    story = two(a_group(session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=12_000), 1, 1_000, JAVA_3_7)
+    story.commit(1, at_ms=9_500)
+    story.preparing(1, f"Adding new member {member_id('c3')} with group instance id null", at_ms=10_000)
+    story.says(LogKind.MEMBERS_NOT_REJOINED, at_ms=22_000, member_ids=(member_id("c2"),))
+    story.stabilized(2, at_ms=22_001, member_count=2)
+    given = {"c1": "0", "c3": "1"}
+    story.generation(2, given, at_ms=22_005, subscriptions=dict.fromkeys(given, JAVA_3_7)).received(2, at_ms=22_004)
+    story.says(LogKind.MEMBER_JOINED, at_ms=40_000, member_id=AGAIN)
+    return story.preparing(2, f"Adding new member {AGAIN} with group instance id null", at_ms=40_001)
+
+
+def test_one_that_outlived_its_session_while_the_others_waited_worked_on_until_it_was_back() -> None:
+    pause = given_on(second(dropped(10_000)))
+    assert pause.stopped_at_upper_ms == 40_010
+    assert pause.overlap_ms is not None
+    assert pause.overlap_ms > 17_000
+
+
+def test_a_dropped_one_may_have_been_frozen_or_have_worked_on_until_it_was_back() -> None:
+    pause = given_on(second(dropped(45_000)))
+    assert (pause.stopped_at_lower_ms, pause.stopped_at_upper_ms) == (9_450, 40_010)
+
+
+@pytest.mark.parametrize(
+    ("assignor", "expected"), [("range", "unknown"), ("cooperative-sticky", "cooperative_follow_up")]
+)
+def test_an_eager_leader_that_had_no_metadata_yet_makes_no_follow_up(assignor: str, expected: str) -> None:
+    story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, assignor=assignor)
+    story.generation(2, {"c1": "", "c2": ""}, at_ms=2_000, assignor=assignor)
+    story.generation(3, {"c1": "0", "c2": "1"}, at_ms=2_100, assignor=assignor)
+    last = reconstruct(story.evidence()).rebalances[-1]
+    assert (last.trigger, last.expected) == (expected, expected != "unknown")
+
+
+def test_words_of_nobody_are_the_users_of_a_java_client_and_of_sarama_maybe_an_errors() -> None:
+    def trigger(subscription: bytes) -> tuple[str, str | None]:
+        story = two(a_group(), 1, 1_000, subscription)
+        reason = f"Leader {member_id('c1')} re-joining group during Stable"
+        story.preparing(1, reason, at_ms=5_000, client_reason="no route to host")
+        story.stabilized(2, at_ms=5_990).received(2, at_ms=5_999)
+        found = second(two(story, 2, 6_000, subscription))
+        return found.trigger, found.trigger_detail
+
+    assert trigger(JAVA_3_7) == ("client_requested", "no route to host")
+    assert trigger(SARAMA) == ("unknown", "re-joined; the client says: no route to host")
+
+
+def test_kafka_gos_topics_are_read_and_what_is_missing_is_said() -> None:
+    (rebalance,) = reconstruct(two(a_group(), 1, 1_000, KAFKA_GO).evidence()).rebalances
+    member = rebalance.members[0]
+    assert (member.subscribed_topics, member.client_libraries) == ((TOPIC,), ("kafka-go",))
+    assert member.undecoded == "short_buffer at byte 18 of the subscription, field ownedPartitions"
+
+
+def test_a_subscription_that_cannot_be_read_at_all_is_said_and_stops_nothing() -> None:
+    (rebalance,) = reconstruct(two(a_group(), 1, 1_000, b"\x00\x00\xff").evidence()).rebalances
+    member = rebalance.members[0]
+    assert (member.subscribed_topics, member.client_libraries) == (None, None)
+    assert member.undecoded is not None
+    assert member.undecoded.startswith("short_buffer at byte 2")
+
+
+@pytest.mark.parametrize(
+    ("last_commit_ms", "died_at_ms"),
+    [(10_100, 10_600), (9_000, 11_500), (12_900, 12_950)],
+    ids=["half way to its next commit", "it had committed no more for long", "half way to its next heartbeat"],
+)
+def test_a_killed_member_died_before_its_next_heartbeat_and_its_next_commit(
+    last_commit_ms: int, died_at_ms: int
+) -> None:
+    """Expired at 20 s after a session of 10 s, so its last heartbeat was at 10 s; it committed every second."""
+    story = two(a_group(), 1, 1_000, JAVA_3_7)
+    for at_ms in range(last_commit_ms - 5_000, last_commit_ms + 1, 1_000):
+        story.commit(1, at_ms=at_ms)
+    story.says(LogKind.MEMBER_FAILED, at_ms=20_000, member_id=member_id("c2"))
+    story.preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=20_001)
+    story.generation(2, {"c1": "0 1"}, at_ms=21_000, subscriptions={"c1": JAVA_3_7})
+    story.stabilized(2, at_ms=20_990).received(2, at_ms=20_999)
+    pause = given_on(second(story))
+    assert pause.pause_estimate_ms == 21_008 - died_at_ms
