@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rebalance_audit.domain.detect.wording import clock, duration, shown
+from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.model import Finding
 
 EVIDENCE_SHOWN = 3
@@ -28,7 +29,7 @@ class News:
 
 def title(news: News) -> str:
     f = news.finding
-    mark = news.severity.upper() if news.status == "open" else news.status.upper()
+    mark = news.severity.upper() if news.status == FindingStatus.OPEN else news.status.upper()
     return f"[{mark}] {f.rule_id} {safe(f.title, TITLE_WIDTH)}"
 
 
@@ -36,14 +37,14 @@ def body(news: News, runbook: str) -> str:
     f = news.finding
     lasted = duration(f.last_seen_at_ms - f.first_seen_at_ms)
     lines = [f"{f.subject_type} {safe(f.subject, 200)}, cluster {safe(f.cluster_id, 100)}"]
-    if news.status == "open":
+    if news.status == FindingStatus.OPEN:
         graver = f", told as {news.told_as} before" if news.told_as else ""
         lines.append(f"since {clock(f.first_seen_at_ms)}, last seen {clock(f.last_seen_at_ms)}{graver}")
-    elif news.status == "resolved":
+    elif news.status == FindingStatus.RESOLVED:
         lines.append(f"over: {clock(f.first_seen_at_ms)} to {clock(f.last_seen_at_ms)} ({lasted})")
     else:
         lines.append("withdrawn: evidence that came later does not support it")
-    if news.status == "open":
+    if news.status == FindingStatus.OPEN:
         if f.detail:
             lines += [safe(line, _DETAIL_WIDTH) for line in f.detail.splitlines()[:12]]
         if f.advice:

@@ -17,9 +17,10 @@ from typing import Any
 from rebalance_audit.alerts.message import EVIDENCE_SHOWN, News, body, title
 from rebalance_audit.alerts.state import locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 from rebalance_audit.domain.model import Finding
 
-_SEVERITIES = ("info", "warning", "critical")
+_SEVERITIES = tuple(Severity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ def send_alerts(
     targets: Sequence[str],
     state_path: str | os.PathLike[str],
     dry_run: bool = False,
-    min_severity: str = "warning",
+    min_severity: str = Severity.WARNING,
     *,
     is_all: bool = False,
     runbook: str = "docs/runbook.md",
@@ -90,25 +91,27 @@ def _news(
     least = _SEVERITIES.index(min_severity)
     for finding in sorted(findings, key=lambda f: (f.first_seen_at_ms, f.finding_id)):
         last = told.get(finding.finding_id)
-        was_told = last is not None and last["status"] == "open"
+        was_told = last is not None and last["status"] == FindingStatus.OPEN
         is_grave = _rank(finding.severity) >= least
-        if was_told and last is not None and finding.status == "open":
+        if was_told and last is not None and finding.status == FindingStatus.OPEN:
             if is_grave and _rank(finding.severity) > _rank(last["severity"]):
-                yield News(finding=finding, status="open", severity=finding.severity, told_as=last["severity"])
+                yield News(
+                    finding=finding, status=FindingStatus.OPEN, severity=finding.severity, told_as=last["severity"]
+                )
             continue
         if last is not None and last["status"] == finding.status:
             continue
-        if finding.status == "open":
+        if finding.status == FindingStatus.OPEN:
             if is_grave:
-                yield News(finding=finding, status="open", severity=finding.severity)
+                yield News(finding=finding, status=FindingStatus.OPEN, severity=finding.severity)
         elif was_told and last is not None:
-            yield News(finding=finding, status="resolved", severity=last["severity"])
+            yield News(finding=finding, status=FindingStatus.RESOLVED, severity=last["severity"])
         elif is_known_target and is_grave:  # it came and went between two runs
-            yield News(finding=finding, status="resolved", severity=finding.severity)
+            yield News(finding=finding, status=FindingStatus.RESOLVED, severity=finding.severity)
     if is_all:
         present = {f.finding_id for f in findings}
         for finding_id, last in sorted(told.items()):
-            if finding_id not in present and last["status"] == "open":
+            if finding_id not in present and last["status"] == FindingStatus.OPEN:
                 finding = Finding(**{**last["finding"], "evidence": tuple(last["finding"]["evidence"])})
                 yield News(finding=finding, status="withdrawn", severity=last["severity"])
 
@@ -121,15 +124,15 @@ def _remember_past(findings: Sequence[Finding], state: dict[str, Any], key: str)
     """A new target is not told what was over before it was there."""
     told = state["delivered"].setdefault(key, {})
     for finding in findings:
-        if finding.status == "resolved":
-            told.setdefault(finding.finding_id, {"status": "resolved", "severity": finding.severity})
+        if finding.status == FindingStatus.RESOLVED:
+            told.setdefault(finding.finding_id, {"status": FindingStatus.RESOLVED, "severity": finding.severity})
 
 
 def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
     told = state["delivered"].setdefault(key, {})
     for news in sent:
         entry: dict[str, Any] = {"status": news.status, "severity": news.severity}
-        if news.status == "open":  # what a withdrawal will need
+        if news.status == FindingStatus.OPEN:  # what a withdrawal will need
             f = news.finding
             entry["finding"] = {
                 "cluster_id": f.cluster_id, "finding_id": f.finding_id, "rule_id": f.rule_id, "severity": f.severity,
@@ -147,7 +150,7 @@ def _forget(findings: Sequence[Finding], state: dict[str, Any]) -> None:
     """What is over and no longer in any table need not be remembered."""
     present = {f.finding_id for f in findings}
     for told in state["delivered"].values():
-        for finding_id in [i for i, e in told.items() if i not in present and e["status"] == "resolved"]:
+        for finding_id in [i for i, e in told.items() if i not in present and e["status"] == FindingStatus.RESOLVED]:
             del told[finding_id]
 
 

@@ -20,6 +20,7 @@ import apprise
 
 from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, safe, title
 from rebalance_audit.domain.detect.wording import counted, shown
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 MESSAGES_PER_RUN = 10
 """More news than this for one apprise target become one message: nobody reads two hundred."""
@@ -73,7 +74,9 @@ class _Webhook(Sender):
             return
         now = datetime.now(UTC)
         # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
-        ended = [replace(n, status="resolved", severity=n.told_as, told_as=None) for n in pending if n.told_as]
+        ended = [
+            replace(n, status=FindingStatus.RESOLVED, severity=n.told_as, told_as=None) for n in pending if n.told_as
+        ]
         data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
         url, headers = _without_userinfo(self._target)
         headers["Content-Type"] = "application/json"
@@ -122,7 +125,7 @@ class _Apprise(Sender):
 
     def send(self, pending: Sequence[News]) -> Iterator[Sequence[News]]:
         if len(pending) > MESSAGES_PER_RUN:
-            opened = sum(news.status == "open" for news in pending)
+            opened = sum(news.status == FindingStatus.OPEN for news in pending)
             head = f"{counted(opened, 'new finding')}, {len(pending) - opened} over"
             self._notify(head, "\n".join(title(news) for news in pending), _worst(pending))
             yield pending
@@ -149,18 +152,18 @@ def sender_for(target: str, runbook: str) -> Sender:
 
 
 def _worst(pending: Sequence[News]) -> str:
-    if all(news.status != "open" for news in pending):
+    if all(news.status != FindingStatus.OPEN for news in pending):
         return str(apprise.NotifyType.SUCCESS.value)
-    severities = {news.severity for news in pending if news.status == "open"}
-    if "critical" in severities:
+    severities = {news.severity for news in pending if news.status == FindingStatus.OPEN}
+    if Severity.CRITICAL in severities:
         return str(apprise.NotifyType.FAILURE.value)
-    return str((apprise.NotifyType.WARNING if "warning" in severities else apprise.NotifyType.INFO).value)
+    return str((apprise.NotifyType.WARNING if Severity.WARNING in severities else apprise.NotifyType.INFO).value)
 
 
 def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:
     f = news.finding
     starts = _rfc3339(f.first_seen_at_ms, now)
-    ends = now + OPEN_FOR if news.status == "open" else max(_rfc3339(f.last_seen_at_ms, now), starts)
+    ends = now + OPEN_FOR if news.status == FindingStatus.OPEN else max(_rfc3339(f.last_seen_at_ms, now), starts)
     return {
         "labels": {
             "alertname": f.rule_id,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, inferred, joined, logged, recorded
@@ -42,14 +43,14 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         told_at_ms = is_told = None
     else:
         told_at_ms, detail = preparing.at_ms, "nobody was told before the rebalance began"
-        is_told = logged("lower", told_at_ms - LINE_SLACK_MS, detail, preparing.ref)
+        is_told = logged(LOWER, told_at_ms - LINE_SLACK_MS, detail, preparing.ref)
     is_given = has_joined = is_midway = None
     if given.known_at_ms is not None:
         ref = given.record.ref if given.record else None
-        is_given = recorded("lower", given.known_at_ms, "the owner was given it then", ref)
+        is_given = recorded(LOWER, given.known_at_ms, "the owner was given it then", ref)
     if joined_at_ms is not None:
         detail = "the join phase ended: it had re-joined"
-        has_joined = recorded("upper", joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
+        has_joined = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
         at_ms = joined_at_ms
         if told_at_ms is not None:
             # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
@@ -57,7 +58,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
             count = max(_survivor_count(given, attempts[-1]), 1)
             at_ms = told_at_ms + (joined_at_ms - told_at_ms) * (count + 1) // (2 * count)
         detail = "between the rebalance's start and the end of the join phase"
-        is_midway = inferred("estimate", at_ms, detail, joined_ref, rank=5)
+        is_midway = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5)
     return Between(
         given=given,
         attempts=attempts,
