@@ -19,8 +19,9 @@ from rebalance_audit.alerts.state import locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
 from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.incidents import Incident, incident_of, incident_row
+from rebalance_audit.domain.kinds import Severity
 
-_SEVERITIES = ("info", "warning", "critical")
+_SEVERITIES = tuple(Severity)
 _NAMES_REMEMBERED = 200
 _WIDER_BY = 1.5
 """Half as many again: the second of one, the third of two, the fifth of three. A fleet that goes down one by one is
@@ -42,7 +43,7 @@ def send_alerts(
     targets: Sequence[str],
     state_path: str | os.PathLike[str],
     dry_run: bool = False,
-    min_severity: str = "warning",
+    min_severity: str = Severity.WARNING,
     *,
     is_all: bool = False,
     runbook: str = "docs/runbook.md",

@@ -20,6 +20,7 @@ import apprise
 
 from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, runbook_url, safe, title
 from rebalance_audit.domain.detect.wording import counted, shown
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 MESSAGES_PER_RUN = 10
 """More news than this for one apprise target become one message: nobody reads two hundred."""
@@ -149,12 +150,12 @@ def sender_for(target: str, runbook: str) -> Sender:
 
 
 def _worst(pending: Sequence[News]) -> str:
-    if all(news.status != "open" for news in pending):
+    if all(news.status != FindingStatus.OPEN for news in pending):
         return str(apprise.NotifyType.SUCCESS.value)
-    severities = {news.severity for news in pending if news.status == "open"}
-    if "critical" in severities:
+    severities = {news.severity for news in pending if news.status == FindingStatus.OPEN}
+    if Severity.CRITICAL in severities:
         return str(apprise.NotifyType.FAILURE.value)
-    return str((apprise.NotifyType.WARNING if "warning" in severities else apprise.NotifyType.INFO).value)
+    return str((apprise.NotifyType.WARNING if Severity.WARNING in severities else apprise.NotifyType.INFO).value)
 
 
 def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:

@@ -23,10 +23,11 @@ from rebalance_audit.commands.meter import stages
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.report import send
+from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
     from ingest.collector import CollectSettings
-    from spark_jobs.pipeline import Outcome
+    from spark_jobs.pipeline import RunOutcome
 
 RETRY_S = 10.0
 
@@ -62,7 +63,7 @@ def run(
 
 def run_stages(
     opened: Any, names: list[str] | None = None, *, is_checked: bool = True, quiet: bool, spark: Any = None
-) -> Outcome:
+) -> RunOutcome:
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
@@ -97,7 +98,7 @@ def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
                     note(f"{table}: holds", quiet=quiet)
 
 
-def tell_outcome(outcome: Outcome, took_s: float, *, quiet: bool) -> None:
+def tell_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
     if not outcome.ms_by_stage:
         note("Nothing new; the tables are as they were.", quiet=quiet)
         return
@@ -177,7 +178,7 @@ def follow(
                 if outcome.ms_by_stage:
                     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
                     if alert_to:
-                        send(opened, alert_to, options.Severity.WARNING, quiet=quiet)
+                        send(opened, alert_to, Severity.WARNING, quiet=quiet)
             for failure in (collector.failure, followed and followed.failure):
                 if failure:
                     raise failure

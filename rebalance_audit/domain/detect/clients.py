@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rebalance_audit.domain.client_families import ClientFamily, families_shown
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, listed
+from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.log_lines.reasons import HANDLER_EXITED
 from rebalance_audit.domain.model import Finding, Member
 
@@ -40,7 +41,7 @@ def broken_subscription(history: History) -> list[Finding]:
         found += history.finding(
             "RB017",
             key=spell.first.rebalance.rebalance_id,
-            severity="warning" if fallen or others else "info",
+            severity=Severity.WARNING if fallen or others else Severity.INFO,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -100,7 +101,7 @@ def handler_exits(history: History) -> list[Finding]:
         found += history.finding(
             "RB018",
             key=part[0].rebalance.rebalance_id,
-            severity="warning",
+            severity=Severity.WARNING,
             is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
             first_seen_at_ms=part[0].first_at_ms,
             last_seen_at_ms=part[-1].at_ms,

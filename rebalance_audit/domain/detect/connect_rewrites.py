@@ -7,6 +7,7 @@ from collections import deque
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, shown
+from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding
 
 _MIRROR = "mirror"
@@ -34,7 +35,7 @@ def rewritten_configs(history: History) -> list[Finding]:
             found += history.finding(
                 "CN008",
                 key=f"{connector} {part[0].rebalance.rebalance_id}",
-                severity="warning",
+                severity=Severity.WARNING,
                 is_open=history.now_ms - part[-1].at_ms <= limits.config_rewrite_window_ms,
                 first_seen_at_ms=part[0].first_at_ms,
                 last_seen_at_ms=part[-1].at_ms,
