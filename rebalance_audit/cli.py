@@ -128,7 +128,7 @@ _KNOWN_ERRORS = (
     ("rebalance_audit.settings.reading", "SettingsError"),
     ("ingest.errors", "IngestError"),
     ("spark_jobs.session", "NoJavaError"),
-    ("spark_jobs.quality", "QualityError"),
+    ("spark_jobs.checks", "QualityError"),
     ("infra.lab.processes", "LabError"),
 )
 """Errors whose text is a sentence for the user. Looked up by name: importing them all would cost seconds."""

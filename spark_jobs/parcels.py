@@ -16,6 +16,7 @@ Three rows of two groups in the plan {orders: bucket 0, large: bucket 1}, whose 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain, groupby
 from operator import itemgetter
@@ -25,16 +26,17 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
-from spark_jobs.group_evidence import Belonging, Clocks, stored
+from spark_jobs.engine import ArrowTask, parcel
+from spark_jobs.group_evidence import Belonging, Clocks
+from spark_jobs.group_rows import Place, of_groups, places_table
 from spark_jobs.stages.stage import Batch, Run
-from spark_jobs.task_files import ArrowTask, Numbers, batches_of, numbers_of, row_groups
+from spark_jobs.task_files import Numbers, batches_of, numbers_of, row_groups
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
 BUCKET_BYTES = 8 << 20
@@ -53,10 +55,6 @@ _GRAINS: Mapping[str, tuple[str, ...]] = {
     "mark": tuple(f.name for f in fields(CommitMark)),
 }
 """What an event is made of again: a record of its bytes, a line of its detail."""
-_PARCEL = "bucket int, slice int, grain string, rows binary"
-
-Place = tuple[str, str]
-"""Cluster and group that the evidence goes home to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,58 +90,66 @@ class ParcelPlan:
 
 
 def plan_of(
-    context: Run, batch: Batch, wanted: set[Place], homes: Belonging, clocks: Clocks, tasks_at_once: int
+    context: Run,
+    batch: Batch,
+    sizes: Mapping[Place, int],
+    homes: Belonging,
+    clocks: Clocks,
+    tasks_at_once: int,
 ) -> ParcelPlan:
+    """`sizes`: of all wanted groups, as `evidence_sizes` tells them."""
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0
-    with duckdb.connect() as db:
-        sizes = _sizes(context, batch, db)
-        share = sum(sizes.get(place, 0) for place in wanted) // tasks_at_once
-        full = min(max(share, _LEAST_BYTES), BUCKET_BYTES)
-        # The large ones first: theirs are the longest tasks.
-        for place in sorted(wanted, key=lambda place: (sizes.get(place, 0) <= BUCKET_BYTES, place)):
-            size = sizes.get(place, 0)
-            if filled and filled + size > full:
-                bucket, filled = bucket + 1, 0
-            buckets[place] = bucket
-            filled += size
-            if size > BUCKET_BYTES:
-                cuts[bucket] = _cuts(db, place, size // BUCKET_BYTES)
+    full = min(max(sum(sizes.values()) // tasks_at_once, _LEAST_BYTES), BUCKET_BYTES)
+    # The large ones first: theirs are the longest tasks.
+    for place in sorted(sizes, key=lambda place: (sizes[place] <= BUCKET_BYTES, place)):
+        size = sizes[place]
+        if filled and filled + size > full:
+            bucket, filled = bucket + 1, 0
+        buckets[place] = bucket
+        filled += size
+        if size > BUCKET_BYTES:
+            cuts[bucket] = _cuts(context, batch, place, size // BUCKET_BYTES)
     return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks)
 
 
-def _sizes(context: Run, batch: Batch, db: duckdb.DuckDBPyConnection) -> dict[Place, int]:
-    """Bytes of each group's own evidence, roughly."""
+def evidence_sizes(context: Run, batch: Batch, wanted: set[Place]) -> dict[Place, int]:
+    """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
+    with _pieces(context, batch, wanted) as db:
+        rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
+    return dict.fromkeys(wanted, 0) | {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
+
+
+def _cuts(context: Run, batch: Batch, place: Place, count: int) -> list[int]:
+    """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
+    shares = [(n + 1) / (count + 1) for n in range(count)]
+    with _pieces(context, batch, {place}) as db:
+        found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
+    return [] if found is None or found[0] is None else sorted(set(found[0]))
+
+
+@contextmanager
+def _pieces(context: Run, batch: Batch, wanted: set[Place]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The wanted groups' evidence as the view `piece`."""
+    groups = places_table(wanted)
     selects = [
-        f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} WHERE group_id IS NOT NULL"
+        f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {of_groups(files, groups)}"
         for table, at_ms, size in (
             (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
             (MARKS, "first_at_ms", "100"),
         )
-        if (source := stored(context.warehouse, table, batch.until[table])) is not None
-    ]
-    if not selects:
-        return {}
-    db.execute(f"CREATE VIEW piece AS {' UNION ALL '.join(selects)}")
-    rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
-    return {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
+        if (files := context.warehouse.files(table, batch.until[table]))
+    ] or ["SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"]
+    with duckdb.connect() as db:
+        db.register("wanted", groups)
+        db.execute(f"CREATE VIEW piece AS {' UNION ALL '.join(selects)}")
+        yield db
 
 
-def _cuts(db: duckdb.DuckDBPyConnection, place: Place, count: int) -> list[int]:
-    """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
-    shares = [(n + 1) / (count + 1) for n in range(count)]
-    sql = f"SELECT quantile_disc(at_ms, {shares}) FROM piece WHERE cluster_id = ? AND group_id = ?"
-    found = db.execute(sql, list(place)).fetchone()
-    return [] if found is None else sorted(set(found[0]))
-
-
-def parcels(context: Run, batch: Batch, plan: ParcelPlan) -> DataFrame:
-    """Parcels of all that is wanted, each bucket in one task, slice by slice."""
-    shared = context.spark.sparkContext.broadcast(plan)
-    files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
-    found = row_groups(context, files).mapInArrow(packing(lambda: shared.value), _PARCEL)
-    return found.repartitionById(max(plan.bucket_count, 1), "bucket").sortWithinPartitions("bucket", "slice")
+def evidence_files(context: Run, batch: Batch) -> pa.Table:
+    """The work of the tasks that read."""
+    return row_groups({table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)})
 
 
 # ---- in the tasks that read
@@ -238,14 +244,7 @@ def _packed(
     edges = np.flatnonzero((np.diff(buckets) != 0) | (np.diff(slices) != 0)) + 1
     for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(order)], strict=True):
         for part in _small_enough(whole.slice(begin, end - begin)):
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "bucket": pa.array([buckets[begin]], pa.int32()),
-                    "slice": pa.array([slices[begin]], pa.int32()),
-                    "grain": [grain],
-                    "rows": pa.array([_as_bytes(part)], pa.binary()),
-                }
-            )
+            yield parcel(int(buckets[begin]), int(slices[begin]), grain, part)
 
 
 def _small_enough(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -255,14 +254,6 @@ def _small_enough(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     half = rows.num_rows // 2
     yield from _small_enough(rows.slice(0, half))
     yield from _small_enough(rows.slice(half))
-
-
-def _as_bytes(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    # A tenth of the bytes, and more quickly than Spark would press them.
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_batch(rows)
-    return bytes(sink.getvalue())
 
 
 # ---- in the tasks that fold

@@ -8,11 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
 from spark_jobs.plan import BY_NAME, STAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_jobs.checks import Books
+    from spark_jobs.stages.stage import Gate, Run
 
 
 def landing_application(noun: str, file: str) -> str:
@@ -37,10 +43,14 @@ def run(
     settings: Mapping[str, Any] | None = None,
     with_quality: bool = True,
     reached: Callable[[str], None] | None = None,
+    engine: str = "auto",
+    spark_from_bytes: int = SPARK_FROM_BYTES,
 ) -> RunOutcome:
     """Run the stages (default: all, in order) over what is new, as the warehouse's one writer.
 
-    `progress(stage, "started" | "ended" | "nothing new")`. Spark starts only if a stage has something to do.
+    `progress(stage, "started" | "ended" | "nothing new")`. `engine`: one of ENGINES; with `auto` each stage runs in
+    this process, unless its news has `spark_from_bytes` or more. Spark starts when a stage asks for it; `spark` is its
+    session, if there is one.
     `reached(point)` is called after every commit.
     Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
     that broke it is committed, and readers keep what they had.
@@ -54,6 +64,7 @@ def run(
     outcome = RunOutcome()
     with opened.lease("run"):
         opened.clear_staging()
+        from spark_jobs.checks import Books
         from spark_jobs.stages.stage import Run, open_gate
 
         context = Run(
@@ -62,18 +73,24 @@ def run(
             settings=settings or {},
             reached=reached or (lambda point: None),
             rows_written=outcome.rows_written,
+            engine=engine,
+            spark_from_bytes=spark_from_bytes,
         )
-        context.gate = _quality_gate(context) if with_quality else open_gate
-        for stage in STAGES:
-            if stage.name not in wanted:
-                continue
-            module = importlib.import_module(stage.module)
-            started = time.monotonic()
-            tell(stage.name, "started")
-            did = bool(module.run(context))
-            tell(stage.name, "ended" if did else "nothing new")
-            if did:
-                outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+        books = Books(opened)
+        context.gate = _quality_gate(context, books) if with_quality else open_gate
+        try:
+            for stage in STAGES:
+                if stage.name not in wanted:
+                    continue
+                module = importlib.import_module(stage.module)
+                started = time.monotonic()
+                tell(stage.name, "started")
+                did = bool(module.run(context))
+                tell(stage.name, "ended" if did else "nothing new")
+                if did:
+                    outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+        finally:
+            books.write()
     return outcome
 
 
@@ -89,10 +106,20 @@ def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:
     return opener
 
 
-def _quality_gate(context: Any) -> Any:
-    def gate(table: str, data: Any, batch_id: str) -> None:
-        from spark_jobs.quality import check  # Great Expectations takes seconds to import
+def _quality_gate(context: Run, books: Books) -> Gate:
+    """Laws as one query; the suites of Great Expectations on what is large."""
 
-        check(context.warehouse, table, data, batch_id)
+    def gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+        from spark_jobs.checks import refuse_broken
+        from spark_jobs.compiled_checks import verdicts_of
+
+        if isinstance(rows, pa.Table) or isinstance(context.engine_for(rows), LocalEngine):
+            verdicts = verdicts_of(table, rows, batch_id)
+        else:
+            from spark_jobs.quality import suite_verdicts  # Great Expectations takes seconds to import
+
+            verdicts = suite_verdicts(context.spark, table, rows, batch_id)
+        books.note(verdicts)
+        refuse_broken(table, verdicts)
 
     return gate

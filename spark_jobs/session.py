@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -76,10 +78,20 @@ def open_session(
         "spark.driver.extraJavaOptions": _java_options(java),
     }.items():
         builder = builder.config(key, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)  # PySpark takes Ctrl-C for itself when it starts
     if "SPARK_LOG_LEVEL" in os.environ:
         session.sparkContext.setLogLevel(os.environ["SPARK_LOG_LEVEL"])
     return session
+
+
+def end_session() -> None:
+    """Stop the session, if there is one."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
 
 
 def find_java() -> str:

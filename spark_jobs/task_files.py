@@ -16,20 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.storage import located
-from spark_jobs.stages.stage import Run, footer
+from spark_jobs.stages.stage import footer
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
-ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Groups = Mapping[tuple[str, str], int]
 """A number for each (cluster, group) that is wanted."""
 
-_NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
-WRITTEN = "table string, file string"
+NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
+WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
+"""What tasks that write say of it."""
 _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
 
@@ -37,16 +36,15 @@ _ROW_GROUP_BYTES = 32 << 20
 # ---- reading
 
 
-def row_groups(context: Run, files: Mapping[str, Sequence[str]]) -> DataFrame:
-    """What there is to read, a row of (table, file, row_group) each, spread over the tasks."""
+def row_groups(files: Mapping[str, Sequence[str]]) -> pa.Table:
+    """What there is to read, a row of (table, file, row_group) each: the work of tasks."""
     named = [
         {"table": table, "file": file, "row_group": number}
         for table, of_table in files.items()
         for file in of_table
         for number in range(footer(file).num_row_groups)
     ]
-    # Not the list as it is: a second daemon would start for it (`Run.frame`).
-    return context.spark.createDataFrame(pa.Table.from_pylist(named, _NAMED))
+    return pa.Table.from_pylist(named, NAMED)
 
 
 def batches_of(
@@ -112,8 +110,10 @@ def _encoded(column: pa.Array) -> pa.DictionaryArray:
 class TaskWriter:
     """The files one task writes into a folder, one for each table that it has rows of."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+        """`schemas`: of what is no table of the warehouse."""
         self._folder = folder
+        self._schemas = schemas or {}
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._bytes: Counter[str] = Counter()
         """Of what waits; to ask it of all of them anew would take longer with each."""
@@ -132,7 +132,7 @@ class TaskWriter:
         for _, writer in self._files.values():
             writer.close()
         files = [file for file, _ in self._files.values()]
-        yield pa.RecordBatch.from_pydict({"table": list(self._files), "file": files})
+        yield pa.RecordBatch.from_pydict({"table": list(self._files), "file": files}, WRITTEN)
 
     def _write(self, table: str) -> None:
         rows, self._bytes[table] = self._waiting.pop(table), 0
@@ -141,7 +141,7 @@ class TaskWriter:
             file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"
             fs, path = located(file)
             fs.create_dir(path.rpartition("/")[0], recursive=True)
-            self._files[table] = file, _writer(path, fs, arrow_schema(table))
+            self._files[table] = file, _writer(path, fs, self._schemas.get(table) or arrow_schema(table))
         self._files[table][1].write_table(pa.Table.from_batches(rows))
 
 
@@ -152,9 +152,9 @@ def _writer(path: str, fs: pafs.FileSystem, schema: pa.Schema) -> pq.ParquetWrit
     return pq.ParquetWriter(path, schema, filesystem=fs, compression="zstd", write_statistics=flat, use_dictionary=flat)
 
 
-def files_by_table(written: DataFrame) -> dict[str, list[str]]:
-    """Run the tasks; the files they wrote."""
+def files_by_table(written: pa.Table) -> dict[str, list[str]]:
+    """The files the tasks wrote."""
     found: dict[str, list[str]] = {}
-    for row in written.collect():
+    for row in written.to_pylist():
         found.setdefault(row["table"], []).append(row["file"])
     return {table: sorted(files) for table, files in found.items()}

@@ -24,7 +24,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
 from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.pipeline import follow, run_stages, start_spark, tell_outcome
+from rebalance_audit.commands.pipeline import follow, run_stages, tell_outcome
 from rebalance_audit.commands.serve import serve_app, start_app
 from rebalance_audit.domain import tables
 
@@ -176,7 +176,6 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
 
     note("Starting a real cluster with Maven's jars; the first time it fetches them.", quiet=quiet)
     with tempfile.TemporaryDirectory(prefix="rebalance-audit-live-") as scratch, starting_lab(kafka) as lab:
-        session = start_spark()
         lab.read_until_up()
         opened: Any = Warehouse.open(warehouse or f"{scratch}/warehouse", create=True)
         settings = collect_settings(lab.bootstrap, None, None, [lab.logs], None, flush_ms=1_000)
@@ -190,7 +189,7 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
             note("Ctrl-C ends it all.")
             with until_stopped() as stopped:
                 threading.Thread(target=_drain, args=(lab,), name="lab output", daemon=True).start()
-                follow(opened, settings, session, stopped, every_s=LIVE_EVERY_S, alert_to=[], quiet=quiet)
+                follow(opened, settings, stopped, every_s=LIVE_EVERY_S, alert_to=[], quiet=quiet)
         finally:
             app.stop()
 

@@ -80,6 +80,23 @@ class Output(StrEnum):
     CSV = "csv"
 
 
+class Engine(StrEnum):
+    AUTO = "auto"
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+EngineChoice = Annotated[
+    Engine,
+    typer.Option("--engine", help="What runs the stages: this process, Spark, or whichever fits the size of the news."),
+]
+SparkFrom = Annotated[
+    str,
+    typer.Option("--spark-from", metavar="SIZE", help="With --engine auto: news of this size and more runs in Spark."),
+]
+SPARK_FROM = "16MB"
+
+
 class CommandError(Exception):
     """What the user must act on: one sentence with the fault, the place and the remedy."""
 
@@ -98,6 +115,18 @@ def duration_ms(text: str) -> int:
     if match is None:
         raise UsageError(f"{text!r} is no duration; write it as 90s, 30m, 1h or 2d.")
     return int(float(match[1]) * _UNIT_MS[match[2]])
+
+
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNIT_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size_bytes(text: str) -> int:
+    """`16MB`, `512k`, `1g`; in steps of 1,024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is no size; write it as 16MB, 512k or 1g.")
+    return int(match[1]) * _UNIT_BYTES[match[2].lower()]
 
 
 def instant_ms(text: str, now_ms: int) -> int:

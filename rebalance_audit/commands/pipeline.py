@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,6 +43,8 @@ def run(
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Leave the checks to a later `run --check`; publish is always checked.")
     ] = False,
+    engine: options.EngineChoice = options.Engine.AUTO,
+    spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
 ) -> None:
     """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
@@ -52,29 +55,51 @@ def run(
         raise UsageError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
     if stage and check:
         raise UsageError("Give either --stage or --check, not both.")
+    carried = Carried(engine.value, options.size_bytes(spark_from))
     opened = Warehouse.open(warehouse)
     if check:
         check_stages(opened, check, quiet=quiet)
         return
     started = time.monotonic()
-    outcome = run_stages(opened, stage, is_checked=not no_check, quiet=quiet)
+    note(carried.sentence, quiet=quiet)
+    outcome = run_stages(opened, stage, carried, is_checked=not no_check, quiet=quiet)
     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What runs the stages."""
+
+    engine: str = options.Engine.AUTO.value
+    spark_from_bytes: int = options.size_bytes(options.SPARK_FROM)
+
+    @property
+    def sentence(self) -> str:
+        if self.engine == options.Engine.AUTO.value:
+            return f"News of less than {self.spark_from_bytes:,} bytes runs in this process, more in Spark."
+        return "Everything runs in this process." if self.engine == "local" else "Everything runs in Spark."
+
+
 def run_stages(
-    opened: Any, names: list[str] | None = None, *, is_checked: bool = True, quiet: bool, spark: Any = None
+    opened: Any,
+    names: list[str] | None = None,
+    carried: Carried | None = None,
+    *,
+    is_checked: bool = True,
+    quiet: bool,
 ) -> RunOutcome:
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
     wanted = [s.name for s in STAGES if names is None or s.name in names]
+    how: dict[str, Any] = asdict(carried or Carried())
     with stages(wanted, quiet=quiet) as progress:
         if is_checked or wanted == ["publish"]:
-            return pipeline.run(opened, wanted, progress, spark=spark)
+            return pipeline.run(opened, wanted, progress, **how)
         before = [name for name in wanted if name != "publish"]
-        outcome = pipeline.run(opened, before, progress, spark=spark, with_quality=False)
+        outcome = pipeline.run(opened, before, progress, with_quality=False, **how)
         if "publish" in wanted:
-            published = pipeline.run(opened, ["publish"], progress, spark=spark)
+            published = pipeline.run(opened, ["publish"], progress, **how)
             outcome.ms_by_stage |= published.ms_by_stage
             outcome.rows_written |= published.rows_written
         return outcome
@@ -82,20 +107,24 @@ def run_stages(
 
 def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
     """The suites of every table these stages write, over all their rows. Raises QualityError naming the rows."""
+    from spark_jobs.checks import Books, refuse_broken
     from spark_jobs.plan import BY_NAME
-    from spark_jobs.quality import check
+    from spark_jobs.quality import suite_verdicts
     from spark_jobs.session import open_session
-    from spark_jobs.stages.stage import Run
 
     with opened.lease("check"):
-        session = open_session()
-        context = Run(warehouse=opened, open_spark=lambda: session)
-        for name in names:
-            for table in BY_NAME[name].writes:
-                version = opened.version(table)
-                if version is not None:
-                    check(opened, table, context.scan(table), f"check:{table}@{version}")
-                    note(f"{table}: holds", quiet=quiet)
+        session, books = open_session(), Books(opened)
+        try:
+            for name in names:
+                for table in BY_NAME[name].writes:
+                    version = opened.version(table)
+                    if version is not None:
+                        verdicts = suite_verdicts(session, table, opened.files(table), f"check:{table}@{version}")
+                        books.note(verdicts)
+                        refuse_broken(table, verdicts)
+                        note(f"{table}: holds", quiet=quiet)
+        finally:
+            books.write()
 
 
 def tell_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
@@ -117,6 +146,8 @@ def watch(
     cluster_id: NewClusterId = None,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Run the stages this often.")] = "10s",
     to: Annotated[list[str] | None, typer.Option("--to", metavar="URL", help="Alert there; repeatable.")] = None,
+    engine: options.EngineChoice = options.Engine.AUTO,
+    spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
 ) -> None:
     """Collect, run and alert until Ctrl-C, over and over."""
@@ -127,24 +158,20 @@ def watch(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, flush_ms=int(min(every_s, 2) * 1000)
     )
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
+    carried = Carried(engine.value, options.size_bytes(spark_from))
     opened = Warehouse.open(warehouse, create=True)
-    session = start_spark()
+    note(carried.sentence, quiet=quiet)
     with until_stopped() as stopped:
-        follow(opened, settings, session, stopped, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed)
-
-
-def start_spark() -> Any:
-    """A session for many runs. Before `until_stopped`: PySpark takes Ctrl-C for itself when it starts."""
-    from spark_jobs.session import open_session
-
-    return open_session()
+        follow(
+            opened, settings, stopped, carried, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed
+        )  # fmt: skip
 
 
 def follow(
     opened: Any,
     settings: CollectSettings,
-    session: Any,
     stopped: threading.Event,
+    carried: Carried | None = None,
     *,
     every_s: float,
     alert_to: list[str],
@@ -169,7 +196,7 @@ def follow(
             if landed != seen:
                 started = time.monotonic()
                 try:
-                    outcome = run_stages(opened, quiet=True, spark=session)
+                    outcome = run_stages(opened, None, carried, quiet=True)
                 except WarehouseError as error:  # somebody else writes; they will end
                     note(f"{error} Trying again in {every_s:.0f} s.", quiet=quiet)
                     stopped.wait(every_s)
@@ -187,9 +214,17 @@ def follow(
         stopped.set()
         if collector.ident is not None:
             collector.join()
-        session.stop()
+        _end_spark()
         if followed is not None:
             followed.wait()
+
+
+def _end_spark() -> None:
+    """If some news were large enough to start it."""
+    if "spark_jobs.session" in sys.modules:
+        from spark_jobs.session import end_session
+
+        end_session()
 
 
 class _Collecting(threading.Thread):

@@ -25,6 +25,9 @@ def check(
     group: options.Group = None,
     cluster_id: options.ClusterId = None,
     resolved: Annotated[bool, typer.Option("--resolved", help="Count what is over, too.")] = False,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="Check the rows of every table with Great Expectations first.")
+    ] = False,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -35,6 +38,11 @@ def check(
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = published(Warehouse.open(warehouse))
+    if suite:
+        from rebalance_audit.commands.pipeline import check_stages
+        from spark_jobs.plan import BY_NAME
+
+        check_stages(opened, list(BY_NAME), quiet=quiet)
     table = known_table("gold.finding")
     rows: list[dict[str, Any]] = opened.query(*selection(table, group=group, cluster_id=cluster_id)).to_pylist()
     least = SEVERITIES.index(fail_on.value)

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.storage import located, relation
+from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
+from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.group_rows import GROUP, places_table, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run
-
-COMMITS = (
-    f"topic = '{OFFSETS_TOPIC}' and copy = 0 and not coalesce(is_control, false)"
-    " and coalesce(substring(key, 1, 2) in (X'0000', X'0001'), false)"
-)
-
-"""Natively, what `domain.records` calls an offset commit: the first two bytes of the key."""
-SPARK_MARK = (
-    "struct<cluster_id:string,group_id:string,topic:string,partition:int,offsets_topic:string,offsets_partition:int,"
-    "stretch_from:bigint,first_offset:bigint,first_at_ms:bigint,last_offset:bigint,last_at_ms:bigint,commit_count:bigint,topic_id:string>"
-)
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups
 
 _PLACE = ("cluster_id", "topic", "partition", "group_id")
 
 
-def group_records_of(context: Run) -> pa.Table:
-    """Where all known group records stand. The events of this batch are committed already, so theirs are among them."""
-    known = context.warehouse.read("silver.group_event", [*_PLACE, "offset"], "source_kind = 'record'")
+Concerned: TypeAlias = pa.Table | None
+"""(cluster, group) of all whose marks the news may change; None: of any."""
+_KEYS_AT_MOST = 100_000
+
+
+def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concerned:
+    """Groups with commits or records among the news: so few, if little is new, that their marks are told by themselves.
+
+    None where there are more keys than are quickly read one by one.
+    """
+    if not files:
+        return GROUP.empty_table()
+    with duckdb.connect() as db:
+        keys = db.execute(
+            f"SELECT DISTINCT cluster_id, key FROM {relation(files)} WHERE {_DUCK_COMMITS} LIMIT {_KEYS_AT_MOST + 1}"
+        ).fetchall()
+        if len(keys) > _KEYS_AT_MOST:
+            return None
+        found = set()
+        if event_files:
+            found |= set(
+                db.execute(
+                    f"SELECT DISTINCT cluster_id, group_id FROM {relation(event_files)} "
+                    "WHERE source_kind = 'record' AND group_id IS NOT NULL"
+                ).fetchall()
+            )
+    for cluster_id, key in keys:
+        try:
+            found.add((cluster_id, decode_record(key, None).key.group_id))
+        except DecodeError:
+            continue  # it is in silver.undecoded
+    return places_table(found)
+
+
+def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
+    """Where known group records stand. The events of this batch are committed already, so theirs are among them."""
+    columns = [*_PLACE, "offset"]
+    known = rows_of_groups(context.warehouse, "silver.group_event", columns, concerned, "source_kind = 'record'")
     return known.sort_by([(column, "ascending") for column in (*_PLACE, "offset")])
 
 
@@ -50,17 +79,24 @@ def boundaries_of(group_records: pa.Table) -> commits.Boundaries:
 
 
 def commit_marks(
-    context: Run, batch: Batch, folded: DataFrame | None, group_records: pa.Table, files: Sequence[str]
+    context: Run,
+    batch: Batch,
+    engine: Engine,
+    partial: pa.Table,
+    group_records: pa.Table,
+    concerned: Concerned,
+    files: Sequence[str],
 ) -> None:
     """Marks of this batch joined with the known ones; what new group records cut through is folded again from bronze.
 
     So a mark depends on what bronze holds, and not on when it came or with what.
     """
-    partial = commits.PARTIAL_MARK.empty_table()
-    if folded is not None:
-        partial = folded.where("mark is not null").select("mark.*").toArrow().cast(commits.PARTIAL_MARK)
-    known = context.warehouse.read("silver.commit_mark")
     uncertain = _transactional_groups(context, batch, files)
+    if concerned is not None and uncertain.num_rows:
+        more = uncertain.select(GROUP.names)
+        concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
+        group_records = group_records_of(context, concerned)
+    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned)
     with duckdb.connect() as db:
         for name, data in (("partial", partial), ("known", known), ("cut", group_records), ("uncertain", uncertain)):
             db.register(name, data)
@@ -79,7 +115,7 @@ def commit_marks(
             f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
         )
         again = db.execute("SELECT * FROM again").to_arrow_table()
-        db.register("rebuilt", _folded_again(context, batch, again, group_records))
+        db.register("rebuilt", _folded_again(context, batch, engine, again, group_records))
         place = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
         untouched = "NOT EXISTS (SELECT 1 FROM again a WHERE a.cluster_id = p.cluster_id AND a.group_id = p.group_id)"
         db.execute(
@@ -120,27 +156,25 @@ _GROUP_PLACE = pa.schema(
         ("offsets_partition", pa.int32()),
     ]
 )
-_TRANSACTIONAL = f"{COMMITS} and coalesce(is_transactional, false)"
-_MARKER = f"topic = '{OFFSETS_TOPIC}' and copy = 0 and coalesce(is_control, false)"
+_DUCK_COMMITS = (
+    f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND NOT coalesce(is_control, false) "
+    "AND coalesce(key[1:2] IN ('\\x00\\x00'::BLOB, '\\x00\\x01'::BLOB), false)"
+)
+_TRANSACTIONAL = f"{_DUCK_COMMITS} AND coalesce(is_transactional, false)"
+_MARKER = f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND coalesce(is_control, false)"
 
 
 def _transactional_groups(context: Run, batch: Batch, files: Sequence[str]) -> pa.Table:
     """Groups about whose transactional commits this batch says something: commits themselves, or a marker."""
     if not files or not _has_transactions(files):
         return _GROUP_PLACE.empty_table()
-    stretch = ["cluster_id", "topic", "partition", "producer_id"]
-    producers = (
-        context.scan("bronze.record", files).where(f"({_TRANSACTIONAL}) or ({_MARKER})").select(*stretch).distinct()
-    )
-    whole = context.warehouse.files("bronze.record", batch.until["bronze.record"])
-    keys = (
-        context.scan("bronze.record", whole)
-        .where(_TRANSACTIONAL)
-        .join(F.broadcast(producers), stretch)
-        .select("cluster_id", "topic", "partition", "key")
-        .distinct()
-        .toArrow()
-    )
+    stretch = "cluster_id, topic, partition, producer_id"
+    whole = relation(context.warehouse.files("bronze.record", batch.until["bronze.record"]))
+    with duckdb.connect() as db:
+        keys = db.execute(
+            f"SELECT DISTINCT cluster_id, topic, partition, key FROM {whole} SEMI JOIN (SELECT DISTINCT {stretch} "
+            f"FROM {relation(files)} WHERE ({_TRANSACTIONAL}) OR ({_MARKER})) USING ({stretch}) WHERE {_TRANSACTIONAL}"
+        ).to_arrow_table()
     rows = set()
     for row in keys.to_pylist():
         try:
@@ -160,37 +194,68 @@ def _has_transactions(files: Sequence[str]) -> bool:
     return found is not None
 
 
-def _folded_again(context: Run, batch: Batch, groups: pa.Table, group_records: pa.Table) -> pa.Table:
+def _folded_again(context: Run, batch: Batch, engine: Engine, groups: pa.Table, group_records: pa.Table) -> pa.Table:
     """Marks of these groups from all of bronze. A transactional commit counts if its producer's next marker says so."""
     if groups.num_rows == 0:
         return commits.PARTIAL_MARK.empty_table()
-    place = ["cluster_id", "topic", "partition"]
+    files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
     renamed = groups.rename_columns(["cluster_id", "group_id", "topic", "partition"])
-    partitions = F.broadcast(context.spark.createDataFrame(renamed.select(place).group_by(place).aggregate([])))
-    whole = context.warehouse.files("bronze.record", batch.until["bronze.record"])
-    records = context.scan("bronze.record", whole).join(partitions, place)
-    plain = records.where(f"{COMMITS} and not coalesce(is_transactional, false)")
-    following = Window.partitionBy(*place, "producer_id").orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
-    decided = (
-        records.where(f"({_TRANSACTIONAL}) or ({_MARKER})")
-        .withColumn("marker", F.when(F.expr(_MARKER), F.substring("key", 3, 2)))
-        .withColumn("next_marker", F.first("marker", ignorenulls=True).over(following))
-        .where(f"not ({_MARKER}) and next_marker = X'0001'")
-    )
-    columns = ["cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value"]
-    boundaries = context.spark.sparkContext.broadcast(boundaries_of(group_records))
-    wanted = {(row["cluster_id"], row["group_id"]) for row in groups.to_pylist()}
+    partitions = renamed.select(["cluster_id", "topic", "partition"])
+    wanted = set(zip(renamed["cluster_id"].to_pylist(), renamed["group_id"].to_pylist(), strict=True))
+    known = boundaries_of(group_records)
+    asked = engine.share((known, wanted, set(map(tuple, zip(*partitions.to_pydict().values(), strict=True)))))
+    with context.staging_folder() as folder:
+        told = files_by_table(
+            engine.spread(row_groups({record_files.TABLE: files}), _folding_again(folder, asked), WRITTEN)
+        )
+        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, told.get("mark", []))]
+    decided = _decided(files, partitions)
+    parts += [_of_groups(commits.fold(rows, known).marks, wanted) for rows in decided.to_batches()]
+    return pa.concat_tables([commits.PARTIAL_MARK.empty_table(), *parts])
 
-    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = boundaries.value
-        for batch_ in batches:
-            marks = commits.fold(batch_, known).marks
-            pairs = zip(marks.column("cluster_id").to_pylist(), marks.column("group_id").to_pylist(), strict=True)
-            yield from marks.filter(pa.array([pair in wanted for pair in pairs], pa.bool_())).to_batches()
 
-    folded = (
-        plain.select(*columns)
-        .unionByName(decided.select(*columns))
-        .mapInArrow(fold, SPARK_MARK[7:-1].replace(":", " "))
-    )
-    return folded.toArrow().cast(commits.PARTIAL_MARK)
+_Asked = tuple[commits.Boundaries, set[tuple[str, str]], set[tuple[str, str, int]]]
+"""Boundaries, wanted groups, and the partitions their commits are in."""
+
+
+def _folding_again(folder: str, asked: Callable[[], _Asked]) -> ArrowTask:
+    def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        known, wanted, partitions = asked()
+        writer = TaskWriter(folder, {"mark": commits.PARTIAL_MARK})
+        for batch in (batch for some in named for batch in record_files.commits_in(some)):
+            places = zip(*(batch[name].to_pylist() for name in ("cluster_id", "topic", "partition")), strict=True)
+            is_plain = pc.invert(batch["is_transactional"].fill_null(False))
+            own = batch.filter(pc.and_(is_plain, pa.array([place in partitions for place in places], pa.bool_())))
+            if own.num_rows:
+                for marks in _of_groups(commits.fold(own, known).marks, wanted).to_batches():
+                    writer.add("mark", marks)
+        yield from writer.written()
+
+    return fold
+
+
+def _of_groups(marks: pa.Table, wanted: set[tuple[str, str]]) -> pa.Table:
+    pairs = zip(marks["cluster_id"].to_pylist(), marks["group_id"].to_pylist(), strict=True)
+    return marks.filter(pa.array([pair in wanted for pair in pairs], pa.bool_()))
+
+
+def _decided(files: Sequence[str], partitions: pa.Table) -> pa.Table:
+    """Transactional commits of these partitions whose producer's next marker says that they count."""
+    columns = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value")
+    listed = ", ".join(f'"{column}"' for column in columns)
+    with duckdb.connect() as db:
+        db.register("wanted", partitions)
+        found = db.execute(
+            f"""
+            SELECT {listed} FROM (
+                SELECT *, first_value(CASE WHEN {_MARKER} THEN key[3:4] END IGNORE NULLS) OVER (
+                    PARTITION BY cluster_id, topic, partition, producer_id ORDER BY "offset"
+                    ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+                ) next_marker
+                FROM {relation(files)} SEMI JOIN wanted USING (cluster_id, topic, partition)
+                WHERE ({_TRANSACTIONAL}) OR ({_MARKER})
+            ) WHERE NOT ({_MARKER}) AND next_marker = '\\x00\\x01'::BLOB
+            """
+        ).to_arrow_table()
+    types = arrow_schema("bronze.record")
+    return found.cast(pa.schema([types.field(column) for column in columns]))

@@ -16,17 +16,22 @@ in one transaction id per file.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from rebalance_audit.domain.metadata import METADATA_TOPIC
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.storage import relation
+from spark_jobs.engine import ArrowTask
 from spark_jobs.pipeline import landing_application
 from spark_jobs.stages.stage import Run
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+
+_ROWS_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,10 @@ def _take_in(context: Run, grain: Grain) -> bool:
             continue
         transaction = {landing_application(grain.noun, file): 1 for file in files}
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
-        if is_alone:
-            context.add(grain.table, files, batch_id, transaction, f"{grain.table}:adopted")
-        else:
-            unseen = (_unseen_records if grain is RECORD else _unseen_lines)(context, files)
-            with context.staged(grain.table, unseen) as staged:
-                context.add(grain.table, staged, batch_id, transaction, f"{grain.table}:merged")
+        point = f"{grain.table}:{'adopted' if is_alone else 'merged'}"
+        with context.staging_folder() as folder:
+            taken = files if is_alone else _unseen(context, grain, files, folder)
+            context.add(grain.table, taken, batch_id, transaction, point)
     return True
 
 
@@ -113,62 +116,79 @@ def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain)
     return alone, [file for file in new if file not in set(alone)]
 
 
-def _unseen_records(context: Run, files: Sequence[str]) -> DataFrame:
-    """Records of these files that bronze lacks, or has otherwise: those get the next free `copy`."""
-    place = ["cluster_id", "topic", "partition", "offset"]
-    arrived = context.scan("bronze.record", files).withColumn("content", _content())
-    stretches = F.broadcast(
-        arrived.groupBy(*RECORD.stretch).agg(F.min("offset").alias("lo"), F.max("offset").alias("hi"))
-    )
-    known = (
-        context.scan("bronze.record")
-        .join(stretches, list(RECORD.stretch))
-        .where("offset between lo and hi")
-        .withColumn("content", _content())
-        .select(*place, "content", "copy")
-    )
-    # The same content: what a segment tells besides (producer, batch) is worth more than the first arrival.
-    first = Window.partitionBy(*place, "content").orderBy(F.col("source").desc(), F.col("landing"), F.col("node"))
-    distinct = arrived.withColumn("n", F.row_number().over(first)).where("n = 1").drop("n")
-    highest = known.groupBy(*place).agg(F.max("copy").alias("highest"))
-    numbering = Window.partitionBy(*place).orderBy("content")
-    return (
-        distinct.join(known.select(*place, "content"), [*place, "content"], "left_anti")
-        .join(highest, place, "left")
-        .withColumn("copy", (F.coalesce(F.col("highest"), F.lit(-1)) + F.row_number().over(numbering)).cast("int"))
-        .select(*(c for c in context.warehouse.schema("bronze.record").names))
-        .sort("topic", "partition", "offset")
-    )
+def _unseen(context: Run, grain: Grain, files: Sequence[str], folder: str) -> list[str]:
+    """Files with the rows of these files that bronze lacks, or has otherwise; stretches are shared out to the tasks."""
+    engine = context.engine_for(files)
+    known = context.warehouse.files(grain.table)
+    stretch = ", ".join(grain.stretch)
+    with duckdb.connect() as db:
+        work = db.execute(
+            f"SELECT DISTINCT {stretch} FROM {relation(files)} ORDER BY ALL"
+        ).to_arrow_table()  # fmt: skip
+    merging = _merging(grain, list(files), known, folder)
+    return files_by_table(engine.spread(work, merging, WRITTEN)).get(grain.table, [])
 
 
-def _content() -> Column:
-    """What must agree for two records at one offset to be one: key, value, timestamp, headers; null is not empty."""
-    headers = F.transform(
-        F.col("headers"),
-        lambda h: F.concat_ws(":", F.coalesce(F.hex(h["key"]), F.lit("-")), F.coalesce(F.hex(h["value"]), F.lit("-"))),
-    )
-    # No headers and an empty list of them are the same bytes on the wire.
-    parts = [
-        F.coalesce(F.hex("key"), F.lit("-")),
-        F.coalesce(F.hex("value"), F.lit("-")),
-        F.col("timestamp_ms").cast("string"),
-        F.coalesce(F.concat_ws(",", headers), F.lit("")),
-        # Who holds a record of the metadata log is part of what is known, and which copy came first is chance.
-        F.when(F.col("topic").startswith(METADATA_TOPIC), F.coalesce(F.col("node"), F.lit(""))).otherwise(F.lit("")),
-    ]
-    return F.sha2(F.concat_ws("|", *parts), 256)
+def _merging(grain: Grain, files: Sequence[str], known: Sequence[str], folder: str) -> ArrowTask:
+    def merge(stretches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema(grain.table)
+        writer = TaskWriter(folder)
+        for batch in stretches:
+            with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": tempfile.gettempdir()}) as db:
+                db.register("stretch", pa.Table.from_batches([batch]))
+                sql = (_UNSEEN_RECORDS if grain is RECORD else _UNSEEN_LINES).format(
+                    arrived=relation(files), known=relation(known) if known else _NONE.format(arrived=relation(files))
+                )
+                for rows in db.execute(sql).to_arrow_reader(_ROWS_AT_ONCE):
+                    writer.add(grain.table, rows.select(schema.names).cast(schema))
+        yield from writer.written()
+
+    return merge
 
 
-def _unseen_lines(context: Run, files: Sequence[str]) -> DataFrame:
-    """Log events of these files that bronze lacks; a file under two names is one file."""
-    place = ["cluster_id", "node", "file_id", "byte"]
-    first = Window.partitionBy(*place).orderBy("file_name", "landing")
-    return (
-        context.scan("bronze.log_line", files)
-        .withColumn("n", F.row_number().over(first))
-        .where("n = 1")
-        .drop("n")
-        .join(context.scan("bronze.log_line").select(*place), place, "left_anti")
-        .select(*(c for c in context.warehouse.schema("bronze.log_line").names))
-        .sort("node", "file_id", "byte")
-    )
+_NONE = "(FROM {arrived} LIMIT 0)"
+_CONTENT = f"""sha256(concat_ws('|',
+    coalesce(hex(key), '-'), coalesce(hex(value), '-'), timestamp_ms::VARCHAR,
+    coalesce(list_aggregate(list_transform(headers, lambda h: concat_ws(':', coalesce(hex(h.key), '-'),
+        coalesce(hex(h.value), '-'))), 'string_agg', ','), ''),
+    CASE WHEN starts_with(topic, '{METADATA_TOPIC}') THEN coalesce(node, '') ELSE '' END))"""
+"""What must agree for two records at one offset to be one: key, value, timestamp, headers; null is not empty. No
+headers and an empty list of them are the same bytes on the wire. Who holds a record of the metadata log is part of what
+is known, and which copy came first is chance."""
+_UNSEEN_RECORDS = f"""
+WITH arrived AS (
+    SELECT *, {_CONTENT} AS content FROM {{arrived}} SEMI JOIN stretch USING (cluster_id, topic, partition)
+), span AS (
+    SELECT cluster_id, topic, partition, min("offset") lo, max("offset") hi FROM arrived GROUP BY ALL
+), known AS (
+    SELECT k.cluster_id, k.topic, k.partition, k."offset", k.copy, {_CONTENT} AS content
+    FROM {{known}} k JOIN span USING (cluster_id, topic, partition) WHERE k."offset" BETWEEN lo AND hi
+), highest AS (
+    SELECT cluster_id, topic, partition, "offset", max(copy) highest FROM known GROUP BY ALL
+), fresh AS (
+    -- The same content: what a segment tells besides (producer, batch) is worth more than the first arrival.
+    SELECT * FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY cluster_id, topic, partition, "offset", content ORDER BY source DESC, landing, node NULLS FIRST
+        ) n FROM arrived
+    ) WHERE n = 1
+)
+SELECT * EXCLUDE (content, n, highest) REPLACE (
+    (coalesce(highest, -1) + row_number() OVER (
+        PARTITION BY cluster_id, topic, partition, "offset" ORDER BY content
+    ))::INTEGER AS copy
+)
+FROM fresh ANTI JOIN known USING (cluster_id, topic, partition, "offset", content)
+LEFT JOIN highest USING (cluster_id, topic, partition, "offset")
+ORDER BY topic, partition, "offset"
+"""
+"""Records that bronze lacks, or has otherwise: those get the next free `copy`."""
+_UNSEEN_LINES = """
+SELECT * EXCLUDE n FROM (
+    SELECT *, row_number() OVER (PARTITION BY cluster_id, node, file_id, byte ORDER BY file_name, landing) n
+    FROM {arrived} SEMI JOIN stretch USING (cluster_id, node, file_id)
+) ANTI JOIN (SELECT cluster_id, node, file_id, byte FROM {known} SEMI JOIN stretch USING (cluster_id, node, file_id))
+USING (cluster_id, node, file_id, byte)
+WHERE n = 1 ORDER BY node, file_id, byte
+"""
+"""Log events that bronze lacks; a file under two names is one file."""

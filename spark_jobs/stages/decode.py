@@ -16,18 +16,17 @@ Offset commits are told by the first two bytes of their key, natively, and never
 
 from __future__ import annotations
 
-from collections import Counter
+import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.parquet as pq
 
-from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import decode_source, source_kind
 from rebalance_audit.domain.gather.groups import Undecoded, line_row, record_row, undecoded
 from rebalance_audit.domain.log_lines import parse_lines
@@ -35,25 +34,29 @@ from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.storage import located, relation
 from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
-from spark_jobs.commits.marks import SPARK_MARK, boundaries_of, commit_marks, group_records_of
+from spark_jobs.commits.marks import boundaries_of, commit_marks, concerned_groups, group_records_of
+from spark_jobs.engine import ArrowTask
+from spark_jobs.group_rows import literal
 from spark_jobs.plan import DECODE
 from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
-from spark_jobs.task_files import Flags, flags_of, row_groups
+from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table, flags_of, row_groups
 
 NAME, INPUTS, OUTPUTS = DECODE.name, DECODE.reads, DECODE.writes
 
 _TORN_CONTEXT_BYTES = 2 * 131_072
 """So far before a file's new lines the parser looks for a line that a client's text tore: log_lines.parse_lines."""
+_LINES_AT_ONCE = 5_000
 _COUNT = pa.schema(
     [(n, pa.int64()) for n in ("in_count", "event_count", "commit_count", "undecoded_count", "skipped_count")]
 )
-_BOOK = pa.struct([("cluster_id", pa.string()), ("source_kind", pa.string()), ("kind", pa.string()), *_COUNT])
-_SPARK_BOOK = (
-    "struct<cluster_id:string,source_kind:string,kind:string,in_count:bigint,event_count:bigint,commit_count:bigint,"
-    "undecoded_count:bigint,skipped_count:bigint>"
+_BOOK = pa.schema([("cluster_id", pa.string()), ("source_kind", pa.string()), ("kind", pa.string()), *_COUNT])
+_OF_DRIVER = {"book": _BOOK, "mark": commits.PARTIAL_MARK}
+_LOG_FILE = pa.schema(
+    [("cluster_id", pa.string()), ("node", pa.string()), ("file_id", pa.string()), ("from_byte", pa.int64())]
 )
 
 
@@ -63,30 +66,29 @@ def run(context: Run) -> bool:
         return False
     new_files = _added(context, "bronze.record", batch)
     line_files = _added(context, "bronze.log_line", batch)
-    kept: list[DataFrame] = []
-    try:
-        parts = []
+    engine = context.engine_for(new_files + line_files)
+    with context.staging_folder() as folder:
+        written = _Written()
         if new_files:
-            parts.append(_decoded_records(context, new_files))
+            written.add(engine.spread(_records_of(new_files), _decoding(folder), WRITTEN))
         if line_files:
-            parts.append(_decoded_lines(context, line_files, batch))
-        told = [part.persist(StorageLevel.MEMORY_AND_DISK) for part in parts]
-        kept += told
-        _commit_events(context, batch, told)
+            work = _log_files(context, line_files, batch)
+            written.add(engine.spread(work, _parsing(folder, line_files, _older(context, line_files, batch)), WRITTEN))
+        context.add("silver.group_event", written.files["silver.group_event"], batch.batch_id, batch.transaction)
 
-        group_records = group_records_of(context)
-        folded = _folded_commits(context, new_files, group_records)
-        if folded is not None:
-            folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
-            kept.append(folded)
-            told.append(folded)
-        _commit_undecoded(context, batch, told)
-        _commit_counts(context, batch, told, new_files + line_files)
-        commit_marks(context, batch, folded, group_records, new_files)
-    finally:
-        for frame in kept:
-            frame.unpersist()
+        concerned = concerned_groups(new_files, written.files["silver.group_event"])
+        group_records = group_records_of(context, concerned)
+        if new_files:
+            boundaries = engine.share(boundaries_of(group_records))
+            written.add(engine.spread(_records_of(new_files), _folding(folder, boundaries), WRITTEN))
+        context.add("silver.undecoded", written.files["silver.undecoded"], batch.batch_id, batch.transaction)
+        _commit_counts(context, batch, written.rows("book"), new_files + line_files)
+        commit_marks(context, batch, engine, written.rows("mark"), group_records, concerned, new_files)
     return True
+
+
+def _records_of(files: Sequence[str]) -> pa.Table:
+    return row_groups({record_files.TABLE: files})
 
 
 def _added(context: Run, table: str, batch: Batch) -> list[str]:
@@ -99,33 +101,34 @@ def _added(context: Run, table: str, batch: Batch) -> list[str]:
     return [file for change in changes for file in change.added]
 
 
+class _Written:
+    """What the stage's tasks wrote: rows of tables, and those that only the driver reads."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, told: pa.Table) -> None:
+        for name, files in files_by_table(told).items():
+            self.files[name] += files
+
+    def rows(self, name: str) -> pa.Table:
+        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, self.files[name])]
+        return pa.concat_tables([_OF_DRIVER[name].empty_table(), *parts])
+
+
 # ---- records other than commits
 
 
-def _out_schema() -> str:
-    event = ",".join(f"{c.name}:{c.type}" for c in tables.SILVER_GROUP_EVENT.columns)
-    refused = ",".join(f"{c.name}:{c.type}" for c in tables.SILVER_UNDECODED.columns)
-    return f"event struct<{event}>, undecoded struct<{refused}>, book {_SPARK_BOOK}, mark {SPARK_MARK}"
+class _Out(TaskWriter):
+    """Rows of the stage's outputs, and its books."""
 
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, _OF_DRIVER)
 
-class _Out:
-    """Rows of the stage's one output: each fills one of the columns event, undecoded, book and mark."""
-
-    def __init__(self) -> None:
-        self.types = {
-            "event": pa.struct(list(arrow_schema("silver.group_event"))),
-            "undecoded": pa.struct(list(arrow_schema("silver.undecoded"))),
-            "book": _BOOK,
-            "mark": pa.struct(list(commits.PARTIAL_MARK)),
-        }
-
-    def of(self, column: str, values: pa.Array) -> pa.RecordBatch:
-        arrays = [values if name == column else pa.nulls(len(values), type_) for name, type_ in self.types.items()]
-        return pa.RecordBatch.from_arrays(arrays, names=list(self.types))
-
-    def rows(self, column: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+    def rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            yield self.of(column, pa.array(rows, self.types[column]))
+            type_ = pa.struct(list(_OF_DRIVER.get(name) or arrow_schema(name)))
+            self.add(name, pa.RecordBatch.from_struct_array(pa.array(rows, type_)))
 
 
 class _Books:
@@ -151,9 +154,9 @@ def _undecoded_row(cluster_id: str, refused: Undecoded) -> dict[str, Any]:
     return {"cluster_id": cluster_id} | {name: getattr(refused, name) for name in refused.__slots__}
 
 
-def _decoded_records(context: Run, files: Sequence[str]) -> DataFrame:
+def _decoding(folder: str) -> ArrowTask:
     def decode(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out = _Out()
+        out = _Out(folder)
         for batch in (batch for some in named for batch in record_files.others_in(some)):
             books = _Books("record")
             events: list[dict[str, Any]] = []
@@ -182,38 +185,64 @@ def _decoded_records(context: Run, files: Sequence[str]) -> DataFrame:
                     books.note(source.cluster_id, kind, "event_count")
                 else:
                     books.note(source.cluster_id, kind, "skipped_count")
-            yield from out.rows("event", events)
-            yield from out.rows("undecoded", refusals)
-            yield from out.rows("book", books.rows())
+            out.rows("silver.group_event", events)
+            out.rows("silver.undecoded", refusals)
+            out.rows("book", books.rows())
+        yield from out.written()
 
-    return row_groups(context, {record_files.TABLE: files}).mapInArrow(decode, _out_schema())
+    return decode
 
 
 # ---- log lines
 
 
-def _decoded_lines(context: Run, files: Sequence[str], batch: Batch) -> DataFrame:
-    new = context.scan("bronze.log_line", files).withColumn("is_new", F.lit(True))
-    lines = new
-    older = set(context.warehouse.files("bronze.log_line", max(batch.until["bronze.log_line"], 0))) - set(files)
-    if batch.since["bronze.log_line"] >= 0 and older:
-        starts = F.broadcast(new.groupBy("cluster_id", "node", "file_id").agg(F.min("byte").alias("from_byte")))
-        before = (
-            context.scan("bronze.log_line", sorted(older))
-            .join(starts, ["cluster_id", "node", "file_id"])
-            .where(f"byte < from_byte and byte >= from_byte - {_TORN_CONTEXT_BYTES}")
-            .drop("from_byte")
-            .withColumn("is_new", F.lit(False))
+def _older(context: Run, files: Sequence[str], batch: Batch) -> list[str]:
+    """Files with lines that were decoded before."""
+    if batch.since["bronze.log_line"] < 0:
+        return []
+    return sorted(set(context.warehouse.files("bronze.log_line", batch.until["bronze.log_line"])) - set(files))
+
+
+def _log_files(context: Run, files: Sequence[str], batch: Batch) -> pa.Table:
+    """The work of the tasks that parse: log files with new lines, and where these begin."""
+    with duckdb.connect() as db:
+        found = db.execute(
+            f"SELECT cluster_id, node, file_id, min(byte) from_byte FROM {relation(files)} GROUP BY ALL ORDER BY ALL"
         )
-        lines = new.unionByName(before)
-    columns = ["cluster_id", "node", "file_id", "byte", "file_name", "text", "is_new"]
-    # A file is parsed in its order: what a client's text tore shows in the lines after it.
-    ordered = lines.select(*columns).repartition("cluster_id", "node", "file_id").sortWithinPartitions(*columns[:4])
-    return ordered.mapInArrow(_parse_files, _out_schema())
+        return found.to_arrow_table().cast(_LOG_FILE)
 
 
-def _parse_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    out = _Out()
+def _parsing(folder: str, files: Sequence[str], older: Sequence[str]) -> ArrowTask:
+    def parse(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = _Out(folder)
+        for log_files in named:
+            _parse_files(_lines_of(log_files, files, older), out)
+        yield from out.written()
+
+    return parse
+
+
+def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The new lines of these log files, and enough of those before; each file in its order."""
+    columns = "cluster_id, node, file_id, byte, file_name, text"
+    place = "cluster_id, node, file_id"
+    sources = [f"SELECT {columns}, true is_new FROM {relation(files)} SEMI JOIN log_file USING ({place})"]
+    if older:
+        ids = ", ".join(literal(name) for name in sorted(set(log_files["file_id"].to_pylist())))
+        sources.append(
+            f"SELECT {columns}, false FROM {relation(older)} JOIN log_file USING ({place}) WHERE file_id IN ({ids}) "
+            f"AND byte < from_byte AND byte >= from_byte - {_TORN_CONTEXT_BYTES}"
+        )
+    # A log of gigabytes is sorted on disk, outside the working folder.
+    with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": tempfile.gettempdir()}) as db:
+        db.register("log_file", pa.Table.from_batches([log_files]))
+        # A file is parsed in its order: what a client's text tore shows in the lines after it.
+        told = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")
+        for batch in told.to_arrow_reader(_LINES_AT_ONCE):
+            yield from batch.to_pylist()
+
+
+def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
     books = _Books("log")
     new_lines: dict[str, SourceLine] = {}
 
@@ -227,7 +256,6 @@ def _parse_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 books.note(line.cluster_id, _file_kind(line.file_name), "in_count")
             yield line
 
-    rows = (row for batch in batches for row in batch.to_pylist())
     events: list[dict[str, Any]] = []
     for _, file_rows in _grouped(rows, ("cluster_id", "node", "file_id")):
         for event in parse_lines(lines(file_rows)):
@@ -236,14 +264,14 @@ def _parse_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 continue
             events.append(line_row(line, event))
             books.note(line.cluster_id, _file_kind(line.file_name), "event_count")
-            if len(events) >= 5_000:
-                yield from out.rows("event", events)
+            if len(events) >= _LINES_AT_ONCE:
+                out.rows("silver.group_event", events)
                 events = []
-    yield from out.rows("event", events)
+    out.rows("silver.group_event", events)
     told = books.rows()
     for row in told:
         row["skipped_count"] = row["in_count"] - row["event_count"]  # known, and of no interest
-    yield from out.rows("book", told)
+    out.rows("book", told)
 
 
 def _grouped(rows: Iterator[dict[str, Any]], columns: Sequence[str]) -> Iterator[tuple[Any, Iterator[dict[str, Any]]]]:
@@ -259,18 +287,9 @@ def _file_kind(file_name: str) -> str:
 # ---- commits
 
 
-def _folded_commits(context: Run, files: Sequence[str], group_records: pa.Table) -> DataFrame | None:
-    if not files:
-        return None
-    boundaries = context.spark.sparkContext.broadcast(boundaries_of(group_records))
-    return row_groups(context, {record_files.TABLE: files}).mapInArrow(_folder(lambda: boundaries.value), _out_schema())
-
-
-def _folder(
-    boundaries: Callable[[], commits.Boundaries],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _folding(folder: str, boundaries: Callable[[], commits.Boundaries]) -> ArrowTask:
     def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out = _Out()
+        out = _Out(folder)
         known = boundaries()
         for batch in (batch for some in named for batch in record_files.commits_in(some)):
             books = _Books("record")
@@ -289,10 +308,11 @@ def _folder(
                     refusals += [
                         _undecoded_row(source.cluster_id, undecoded(source, e)) for source, e in folded.refused
                     ]
-                    if folded.marks.num_rows:
-                        yield out.of("mark", folded.marks.to_struct_array().combine_chunks())
-            yield from out.rows("undecoded", refusals)
-            yield from out.rows("book", books.rows())
+                    for marks in folded.marks.to_batches():
+                        out.add("mark", marks)
+            out.rows("silver.undecoded", refusals)
+            out.rows("book", books.rows())
+        yield from out.written()
 
     return fold
 
@@ -318,35 +338,12 @@ def _by_cluster(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 # ---- commits of tables
 
 
-def _commit_events(context: Run, batch: Batch, told: Sequence[DataFrame]) -> None:
-    rows = _united(context, told, "event", "silver.group_event")
-    with context.staged("silver.group_event", rows) as files:
-        context.add("silver.group_event", files, batch.batch_id, batch.transaction)
-
-
-def _commit_undecoded(context: Run, batch: Batch, told: Sequence[DataFrame]) -> None:
-    rows = _united(context, told, "undecoded", "silver.undecoded")
-    with context.staged("silver.undecoded", rows) as files:
-        context.add("silver.undecoded", files, batch.batch_id, batch.transaction)
-
-
-def _united(context: Run, told: Sequence[DataFrame], column: str, table: str) -> DataFrame:
-    found = [frame.where(f"{column} is not null").select(f"{column}.*") for frame in told]
-    if not found:
-        return context.scan(table, [])
-    united = found[0]
-    for frame in found[1:]:
-        united = united.unionByName(frame)
-    return united
-
-
-def _commit_counts(context: Run, batch: Batch, told: Sequence[DataFrame], files: Sequence[str]) -> None:
-    books: list[dict[str, Any]] = []
-    for frame in told:
-        summed = frame.where("book is not null").select("book.*").groupBy("cluster_id", "source_kind", "kind")
-        books += [row.asDict() for row in summed.agg(*(F.sum(n).alias(n) for n in _COUNT.names)).collect()]
-    rows_in = row_count(files)
-    if sum(book["in_count"] for book in books) != rows_in:
-        raise AssertionError(f"decode was given {rows_in} rows and accounts for {sum(b['in_count'] for b in books)}")
-    data = rows_to_table("silver.decode_count", [book | {"batch_id": batch.batch_id} for book in books])
+def _commit_counts(context: Run, batch: Batch, books: pa.Table, files: Sequence[str]) -> None:
+    kind = ["cluster_id", "source_kind", "kind"]
+    summed = books.group_by(kind).aggregate([(name, "sum") for name in _COUNT.names])
+    summed = summed.rename_columns([name.removesuffix("_sum") for name in summed.schema.names])
+    rows_in, accounted = row_count(files), sum(summed["in_count"].to_pylist())
+    if accounted != rows_in:
+        raise AssertionError(f"decode was given {rows_in} rows and accounts for {accounted}")
+    data = rows_to_table("silver.decode_count", [book | {"batch_id": batch.batch_id} for book in summed.to_pylist()])
     context.add("silver.decode_count", data, batch.batch_id, batch.transaction)

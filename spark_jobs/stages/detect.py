@@ -18,8 +18,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
@@ -44,12 +42,12 @@ from rebalance_audit.domain.detect import (
 from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
-from spark_jobs.grouped import Rows, each_group, struct_of
+from spark_jobs.group_rows import GroupFold, GroupReader, Place, RowsByTable, histories
 from spark_jobs.plan import DETECT
-from spark_jobs.stages.stage import Batch, Run, next_batch
+from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
 
 NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
@@ -73,10 +71,11 @@ def run(context: Run) -> bool:
     clusters = pa.array(sorted({*seen, *told}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
     keys = pa.concat_tables([groups, without_group])
-    found = context.frame(OUTPUT, rows_to_table(OUTPUT, about_evidence))
-    if groups.num_rows:
-        found = found.unionByName(_group_findings(context, batch, groups, seen))
-    with context.staged(OUTPUT, found) as files:
+    engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
+    with context.staging_folder() as folder, context.staged(OUTPUT, rows_to_table(OUTPUT, about_evidence)) as files:
+        if groups.num_rows:
+            found = histories(engine, _histories_of(context, batch, groups), _detector(context, seen), folder)
+            files += found.get(OUTPUT, [])
         context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
     return True
 
@@ -92,32 +91,28 @@ def _groups(context: Run, batch: Batch) -> pa.Table:
     return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
 
 
-def _group_findings(context: Run, batch: Batch, groups: pa.Table, seen: dict[str, int]) -> DataFrame:
-    wanted = F.broadcast(context.spark.createDataFrame(groups))
-
-    def members(name: str, column: str, table: tables.Table) -> DataFrame:
-        rows = context.scan(name, context.warehouse.files(name, batch.until[name])).join(wanted, GROUP)
-        return rows.select(*GROUP, F.struct(*(c.name for c in table.columns)).alias(column))
-
-    rebalances = members(REBALANCES, "rebalance", tables.SILVER_MEASURED)
-    tasks = members(TASKS, "task", tables.SILVER_CONNECT_TASK)
-    united = rebalances.unionByName(tasks, allowMissingColumns=True)
-    ordered = united.repartition(*GROUP).sortWithinPartitions(*GROUP)
-    ddl = f"finding struct<{','.join(f'{c.name}:{c.type}' for c in tables.SILVER_FINDING.columns)}>"
-    types = {"finding": struct_of(arrow_schema(OUTPUT))}
-    limits: Callable[[str, str], Limits] = context.settings.get("limits") or _default_limits
-    return ordered.mapInArrow(each_group(GROUP, types, _detector(limits, seen)), ddl).select("finding.*")
+def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
+    return GroupReader(
+        files={name: context.warehouse.files(name, batch.until[name]) for name in (REBALANCES, TASKS)},
+        columns={
+            REBALANCES: [c.name for c in tables.SILVER_MEASURED.columns],
+            TASKS: [c.name for c in tables.SILVER_CONNECT_TASK.columns],
+        },
+        groups=groups,
+    )
 
 
 def _default_limits(cluster_id: str, group_id: str) -> Limits:
     return DEFAULT
 
 
-def _detector(limits: Callable[[str, str], Limits], seen: dict[str, int]) -> Any:
-    def detect(key: tuple[Any, ...], rows: Rows) -> Iterator[tuple[str, dict[str, Any]]]:
-        cluster_id, group_id = key
-        history = sorted((row["rebalance"] for row in rows if row["rebalance"] is not None), key=lambda r: r["place"])
-        intervals = [from_row(ConnectTask, row["task"]) for row in rows if row["task"] is not None]
+def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
+    limits: Callable[[str, str], Limits] = context.settings.get("limits") or _default_limits
+
+    def detect(place: Place, rows: RowsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+        cluster_id, group_id = place
+        history = sorted(rows[REBALANCES], key=lambda r: r["place"])
+        intervals = [from_row(ConnectTask, row) for row in rows[TASKS]]
         intervals.sort(key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state))
         for finding in detect_group(
             [from_row(Rebalance, row) for row in history],
@@ -125,7 +120,7 @@ def _detector(limits: Callable[[str, str], Limits], seen: dict[str, int]) -> Any
             limits(cluster_id, group_id),
             seen_until_ms=seen.get(cluster_id),
         ):
-            yield "finding", to_row(finding) | {"group_id": group_id}
+            yield OUTPUT, to_row(finding) | {"group_id": group_id}
 
     return detect
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -25,24 +25,16 @@ from rebalance_audit.domain.measure.pauses import (
     rebalance_numbers,
 )
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from spark_jobs.engine import ArrowTask
+from spark_jobs.group_rows import GroupReader
 from spark_jobs.plan import MEASURE
-from spark_jobs.stages.stage import Run, next_batch
+from spark_jobs.stages.stage import Run, added_files, next_batch
 from spark_jobs.structs import distinct, lists_of
-from spark_jobs.task_files import (
-    WRITTEN,
-    ArrowTask,
-    Groups,
-    TaskWriter,
-    batches_of,
-    files_by_table,
-    numbers_of,
-    row_groups,
-)
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
 NAME, (INPUT,), (OUTPUT,) = MEASURE.name, MEASURE.reads, MEASURE.writes
 _GROUP = ("cluster_id", "group_id")
 _COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
-_MOST_ROWS = 2_000
 
 
 def run(context: Run) -> bool:
@@ -53,35 +45,25 @@ def run(context: Run) -> bool:
     if groups.num_rows == 0:
         context.replace(OUTPUT, arrow_schema(OUTPUT).empty_table(), groups, batch.batch_id, batch.transaction)
         return True
-    wanted = {(row["cluster_id"], row["group_id"]): 1 for row in groups.to_pylist()}
-    shared = context.spark.sparkContext.broadcast(wanted)
-    named = row_groups(context, {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])})
+    engine = context.engine_for(added_files(context, INPUT, batch))
+    files = {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])}
+    reader = GroupReader(files=files, columns={INPUT: _COLUMNS}, groups=groups)
     with context.staging_folder() as folder:
-        measured = named.mapInArrow(_measuring(folder, lambda: shared.value), WRITTEN)
-        files = files_by_table(measured).get(OUTPUT, [])
-        context.replace(OUTPUT, files, groups, batch.batch_id, batch.transaction)
+        measured = engine.spread(reader.work(), _measuring(folder, engine.share(reader)), WRITTEN)
+        written = files_by_table(measured).get(OUTPUT, [])
+        context.replace(OUTPUT, written, groups, batch.batch_id, batch.transaction)
     return True
 
 
-def _measuring(folder: str, wanted: Callable[[], Groups]) -> ArrowTask:
+def _measuring(folder: str, shared: Callable[[], GroupReader]) -> ArrowTask:
     def run_task(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = TaskWriter(folder)
+        writer, reader = TaskWriter(folder), shared()
         for row in (row for some in named for row in some.to_pylist()):
-            for rebalances in measure_rows(_of_groups(row, wanted())):
+            for rebalances in measure_rows(reader.batches(row)):
                 writer.add(OUTPUT, rebalances)
         yield from writer.written()
 
     return run_task
-
-
-def _of_groups(named: Mapping[str, Any], wanted: Groups) -> Iterator[pa.RecordBatch]:
-    """The wanted groups' rebalances. Of most files nothing is wanted when little is new."""
-    heads = batches_of(named, _GROUP, _MOST_ROWS)
-    if not any((numbers_of(*head.columns, wanted) > 0).any() for head in heads):
-        return
-    for batch in batches_of(named, _COLUMNS, _MOST_ROWS):
-        flags = numbers_of(batch["cluster_id"], batch["group_id"], wanted) > 0
-        yield batch if flags.all() else batch.filter(pa.array(flags))
 
 
 def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,17 +13,15 @@ Law:      publishing twice changes nothing. A group's rows are written again onl
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Finding, Rebalance, from_row
@@ -31,12 +29,22 @@ from rebalance_audit.domain.publish.groups import group_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.coverage import ledger
+from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.grouped import Rows, each_group, struct_of
+from spark_jobs.group_rows import (
+    GroupReader,
+    Place,
+    RowsByTable,
+    histories,
+    literal,
+    of_groups,
+    rows_of_groups,
+)
 from spark_jobs.incidents import incident_tables
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.plan import PUBLISH
-from spark_jobs.stages.stage import Run, row_count
+from spark_jobs.stages.stage import Batch, Run, added_files, row_count
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
 NAME, INPUTS = PUBLISH.name, PUBLISH.reads
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
@@ -45,6 +53,8 @@ REASSIGNMENTS = {
     "reassignment_step": ["cluster_id", "reassignment_id"],
     "leader_election": ["cluster_id", "topic"],
 }
+FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement")
+"""A rebalance as measured, taken apart."""
 GROUP = ["cluster_id", "group_id"]
 _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
 
@@ -53,7 +63,8 @@ _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group
 class Wanted:
     """What a gold table should hold: `rows`, of the keys in `scope` (None: all there are; empty: nothing is new)."""
 
-    rows: DataFrame | pa.Table
+    rows: pa.Table | list[str]
+    """In memory, or the files that hold them."""
     key: list[str]
     scope: pa.Table | None
 
@@ -64,11 +75,12 @@ def run(context: Run) -> bool:
     before = dict.fromkeys(INPUTS, -1) | dict(warehouse.publication().get("consumed", {}))
     if consumed == before:
         return False
-    wanted = _wanted(context, before, consumed)
+    batch = Batch(stage=NAME, since=before, until=consumed)
     batch_id = f"{NAME}:" + ",".join(f"{name.partition('.')[2]}@{consumed[name]}" for name in sorted(consumed))
-    for table, want in wanted.items():
-        if want.scope is None or want.scope.num_rows:
-            _publish(context, table, want, batch_id)
+    with context.staging_folder() as folder:
+        for table, want in _wanted(context, batch, folder).items():
+            if want.scope is None or want.scope.num_rows:
+                _publish(context, table, want, batch_id)
     versions = {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
     context.reached("published")
@@ -79,45 +91,37 @@ def _version(version: int | None) -> int:
     return -1 if version is None else version
 
 
-def _wanted(context: Run, before: Mapping[str, int], consumed: Mapping[str, int]) -> dict[str, Wanted]:
-    def dirty(name: str) -> tuple[pa.Table, DataFrame]:
-        keys = context.warehouse.changed_keys(name, GROUP, before[name], consumed[name])
-        return keys, F.broadcast(context.spark.createDataFrame(keys))
+def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
+    warehouse, before, consumed = context.warehouse, batch.since, batch.until
 
-    def silver(name: str) -> DataFrame:
-        return context.scan(name, context.warehouse.files(name, consumed[name]))
+    def changed(name: str) -> pa.Table:
+        return warehouse.changed_keys(name, GROUP, before[name], consumed[name])
 
-    scope, groups = dirty(REBALANCES)
-    measured = silver(REBALANCES).join(groups, GROUP)
-    team: Callable[[str, str], str | None] | None = context.settings.get("team")
-    if team is not None:
-        measured = measured.withColumn("team", F.udf(team, "string")("cluster_id", "group_id"))
-    (task_scope, task_groups), (finding_scope, finding_groups) = dirty(TASKS), dirty(FINDINGS)
+    scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
     group_scope = _moving_groups(context, scope, finding_scope)
-    moving = F.broadcast(context.spark.createDataFrame(group_scope))
-    leader_moves = leader_move_rows(context.warehouse, consumed)
-    told = incident_tables(context.warehouse, consumed, leader_moves, scope, context.settings.get("limits"))
+    engine = context.engine_for(added_files(context, REBALANCES, batch))
+    flat = _flat(context, engine, batch, scope, folder)
+    groups = _group_files(context, engine, batch, group_scope, folder)
+    leader_moves = leader_move_rows(warehouse, consumed)
+    incidents = incident_tables(warehouse, consumed, leader_moves, scope, context.settings.get("limits"))
     return {
-        "gold.rebalance": Wanted(_with_revision(context, measured, groups), GROUP, scope),
-        "gold.rebalance_member": Wanted(_children(measured, "members", tables.GOLD_REBALANCE_MEMBER), GROUP, scope),
-        "gold.movement": Wanted(_children(measured, "movements", tables.GOLD_MOVEMENT), GROUP, scope),
-        "gold.connect_task": Wanted(silver(TASKS).join(task_groups, GROUP), GROUP, task_scope),
-        "gold.finding": Wanted(_null_safe(silver(FINDINGS), finding_groups, GROUP), GROUP, finding_scope),
-        "gold.group": Wanted(
-            _group_rows(context, silver(REBALANCES).join(moving, GROUP), silver(FINDINGS).join(moving, GROUP), team),
-            GROUP,
-            group_scope,
+        **{table: Wanted(flat.get(table, []), GROUP, scope) for table in FLAT},
+        "gold.connect_task": Wanted(
+            rows_of_groups(warehouse, TASKS, None, task_scope, version=consumed[TASKS]), GROUP, task_scope
         ),
+        "gold.finding": Wanted(_findings(context, consumed[FINDINGS], finding_scope), GROUP, finding_scope),
+        "gold.group": Wanted(groups, GROUP, group_scope),
         "gold.leader_move": Wanted(leader_moves, ["cluster_id", "group_id"], None),
-        "gold.incident": Wanted(told.incidents, ["cluster_id", "incident_id"], told.incident_scope),
-        "gold.mark": Wanted(told.marks, ["cluster_id", "mark_id"], told.mark_scope),
+        "gold.incident": Wanted(incidents.incidents, ["cluster_id", "incident_id"], incidents.incident_scope),
+        "gold.mark": Wanted(incidents.marks, ["cluster_id", "mark_id"], incidents.mark_scope),
         "gold.coverage": Wanted(_coverage(context, consumed), ["cluster_id", "source"], None),
-    } | {
-        f"gold.{noun}": Wanted(
-            context.warehouse.read(f"silver.{noun}", version=consumed[f"silver.{noun}"]), key, None
-        )
-        for noun, key in REASSIGNMENTS.items()
-        if consumed[f"silver.{noun}"] != before[f"silver.{noun}"]
+        **{
+            f"gold.{noun}": Wanted(
+                warehouse.read(f"silver.{noun}", version=consumed[f"silver.{noun}"]), key, None
+            )
+            for noun, key in REASSIGNMENTS.items()
+            if consumed[f"silver.{noun}"] != before[f"silver.{noun}"]
+        },
     }  # fmt: skip
 
 
@@ -128,63 +132,117 @@ def _moving_groups(context: Run, *changed: pa.Table) -> pa.Table:
     return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
 
-def _null_safe(rows: DataFrame, keys: DataFrame, columns: list[str]) -> DataFrame:
-    """Rows with these keys, where null agrees with null."""
-    renamed = keys.select(*(F.col(c).alias(f"key_{c}") for c in columns))
-    same = reduce(lambda a, b: a & b, (F.col(c).eqNullSafe(F.col(f"key_{c}")) for c in columns))
-    return rows.join(F.broadcast(renamed), same, "left_semi")
+def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
+    """Of these groups, and of the evidence itself, which is no group's."""
+    is_group = pc.is_valid(scope["group_id"])
+    of_groups_ = rows_of_groups(context.warehouse, FINDINGS, None, scope.filter(is_group), version=version)
+    clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()
+    where = f"group_id IS NULL AND cluster_id IN ({', '.join(['?'] * len(clusters)) or 'NULL'})"
+    return pa.concat_tables([of_groups_, context.warehouse.read(FINDINGS, None, where, clusters, version)])
 
 
-def _with_revision(context: Run, measured: DataFrame, groups: DataFrame) -> DataFrame:
+# ---- rebalances, their members and their movements
+
+
+def _flat(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> dict[str, list[str]]:
+    """The files of FLAT with all that these groups' rebalances are."""
+    if scope.num_rows == 0:
+        return {}
+    files = {REBALANCES: context.warehouse.files(REBALANCES, batch.until[REBALANCES])}
+    columns = [c.name for c in tables.SILVER_MEASURED.columns]
+    reader = GroupReader(files=files, columns={REBALANCES: columns}, groups=scope)
+    flattening = _flattening(folder, engine.share(reader), context.settings.get("team"))
+    written = files_by_table(engine.spread(reader.work(), flattening, WRITTEN))
+    if rebalances := written.get("gold.rebalance"):
+        written["gold.rebalance"] = _with_revision(context, rebalances, scope, folder)
+    return written
+
+
+_Team = Callable[[str, str], str | None] | None
+
+
+def _flattening(folder: str, shared: Callable[[], GroupReader], team: _Team) -> ArrowTask:
+    def flatten(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        reader = shared()
+        for named in (row for some in work for row in some.to_pylist()):
+            for batch in reader.batches(named):
+                writer.add("gold.rebalance", _rebalances(batch, team))
+                writer.add("gold.rebalance_member", _children(batch, "members", "gold.rebalance_member"))
+                writer.add("gold.movement", _children(batch, "movements", "gold.movement"))
+        yield from writer.written()
+
+    return flatten
+
+
+def _rebalances(batch: pa.RecordBatch, team: _Team) -> pa.RecordBatch:
+    schema = arrow_schema("gold.rebalance")
+    arrays = dict(zip(schema.names, batch.select(schema.names).columns, strict=True))
+    arrays["revision"] = pa.array([1] * batch.num_rows, pa.int32())
+    if team is not None:
+        places = zip(batch["cluster_id"].to_pylist(), batch["group_id"].to_pylist(), strict=True)
+        arrays["team"] = pa.array([team(*place) for place in places], pa.string())
+    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+
+
+def _children(batch: pa.RecordBatch, column: str, table: str) -> pa.RecordBatch:
+    """One row per element of an array of the rebalance, with the rebalance's keys."""
+    schema = arrow_schema(table)
+    children = pc.list_flatten(batch[column])
+    own = dict(zip(children.type.names, children.flatten(), strict=True))
+    keys = batch.select(_CHILD_KEYS).take(pc.list_parent_indices(batch[column]))
+    arrays = [keys[name] if name in _CHILD_KEYS else own[name] for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str) -> list[str]:
     """1 for what readers never saw; what they saw, plus one if it is not the same now."""
+    version = context.warehouse.published().get("gold.rebalance", -1)
+    seen = context.warehouse.files("gold.rebalance", version)
+    if not seen:
+        return files
     columns = [c.name for c in tables.GOLD_REBALANCE.columns]
     content = [c for c in columns if c != "revision"]
-    version = context.warehouse.published().get("gold.rebalance", -1)
-    seen = context.scan("gold.rebalance", context.warehouse.files("gold.rebalance", version)).join(groups, GROUP)
-    old = seen.select(
-        "cluster_id", "rebalance_id", F.col("revision").alias("seen_revision"), F.struct(*content).alias("was")
+    is_same = " AND ".join(f'new."{c}" IS NOT DISTINCT FROM was."{c}"' for c in content)
+    revision = f"CASE WHEN was.revision IS NULL THEN 1 ELSE was.revision + (({is_same}) IS NOT true)::INTEGER END"
+    listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
+    target = f"{folder}/gold.rebalance-{uuid.uuid4().hex}.parquet"
+    with duckdb.connect() as db:
+        db.register("wanted", scope)
+        db.execute(
+            f"COPY (SELECT {listed} FROM {relation(files)} new LEFT JOIN {of_groups(seen, scope)} was "
+            f"USING (cluster_id, rebalance_id)) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
+        )
+    return [target]
+
+
+# ---- groups
+
+
+def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> list[str]:
+    warehouse = context.warehouse
+    nested = ("members", "movements", "triggers", "evidence")
+    reader = GroupReader(
+        files={name: warehouse.files(name, batch.until[name]) for name in (REBALANCES, FINDINGS)},
+        columns={
+            REBALANCES: [c.name for c in tables.SILVER_MEASURED.columns if c.name not in nested],
+            FINDINGS: [c.name for c in tables.SILVER_FINDING.columns],
+        },
+        groups=scope,
     )
-    is_same = F.struct(*content).eqNullSafe(F.col("was"))
-    revision = F.when(F.col("seen_revision").isNull(), 1).otherwise(
-        F.col("seen_revision") + F.when(is_same, 0).otherwise(1)
-    )
-    new = measured.select(*content).join(old, ["cluster_id", "rebalance_id"], "left")
-    return new.withColumn("revision", revision.cast("int")).select(*columns)
+    seen = seen_until_ms(warehouse)
+    team: _Team = context.settings.get("team")
 
-
-def _children(measured: DataFrame, column: str, table: tables.Table) -> DataFrame:
-    """One row per element of an array of the rebalance, with the rebalance's keys."""
-    own = [c.name for c in table.columns if c.name not in _CHILD_KEYS]
-    exploded = measured.select(*_CHILD_KEYS, F.explode(column).alias("child"))
-    return exploded.select(*_CHILD_KEYS, *(F.col(f"child.{name}").alias(name) for name in own))
-
-
-def _group_rows(
-    context: Run, measured: DataFrame, findings: DataFrame, team: Callable[[str, str], str | None] | None
-) -> DataFrame:
-    slim = [
-        c.name for c in tables.SILVER_MEASURED.columns if c.name not in ("members", "movements", "triggers", "evidence")
-    ]
-    rebalances = measured.select(*GROUP, F.struct(*slim).alias("rebalance"))
-    found = findings.where("group_id is not null").select(
-        *GROUP, F.struct(*(c.name for c in tables.SILVER_FINDING.columns)).alias("finding")
-    )
-    united = rebalances.unionByName(found, allowMissingColumns=True)
-    seen = seen_until_ms(context.warehouse)
-
-    def to_group(key: tuple[Any, ...], rows: Rows) -> Iterator[tuple[str, dict[str, Any]]]:
-        history = sorted((r["rebalance"] for r in rows if r["rebalance"] is not None), key=lambda r: r["place"])
+    def to_group(place: Place, rows: RowsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+        history = sorted(rows[REBALANCES], key=lambda r: r["place"])
         if not history:
             return
-        told = [from_row(Finding, r["finding"]) for r in rows if r["finding"] is not None]
         known = [from_row(Rebalance, row) for row in history]
-        name = team(*key) if team is not None else None
-        yield "row", group_row(known, told, seen.get(key[0], 0), name)
+        told = [from_row(Finding, row) for row in rows[FINDINGS]]
+        name = team(*place) if team is not None else None
+        yield "gold.group", group_row(known, told, seen.get(place[0], 0), name)
 
-    ddl = f"row struct<{','.join(f'{c.name}:{c.type}' for c in tables.GOLD_GROUP.columns)}>"
-    types = {"row": struct_of(arrow_schema("gold.group"))}
-    ordered = united.repartition(*GROUP).sortWithinPartitions(*GROUP)
-    return ordered.mapInArrow(each_group(GROUP, types, to_group), ddl).select("row.*")
+    return histories(engine, reader, to_group, folder).get("gold.group", []) if scope.num_rows else []
 
 
 def _coverage(context: Run, consumed: Mapping[str, int]) -> pa.Table:
@@ -196,9 +254,9 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
     columns = [c.name for c in tables.BY_NAME[table].columns]
     with ExitStack() as until_committed:
         if isinstance(want.rows, pa.Table):
-            files = until_committed.enter_context(context.staged_rows(table, want.rows))
+            files = until_committed.enter_context(context.staged(table, want.rows))
         else:
-            files = until_committed.enter_context(context.staged(table, want.rows.select(*columns)))
+            files = want.rows
         with duckdb.connect() as db:
             keys = _differing(db, files, context.warehouse.files(table), want, columns)
             if keys.num_rows == 0:
@@ -210,7 +268,7 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
                 counted = db.execute(f"SELECT count(*) FROM {changed}").fetchone()
                 if counted is not None and counted[0] != row_count(files):  # else, as in a first run, all of it is new
                     rows = db.execute(f"SELECT r.* FROM {changed}").to_arrow_table()
-                    files = until_committed.enter_context(context.staged_rows(table, rows.select(columns)))
+                    files = until_committed.enter_context(context.staged(table, rows.select(columns)))
         context.replace(table, files, keys, batch_id)
 
 

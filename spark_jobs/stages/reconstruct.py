@@ -30,18 +30,27 @@ from rebalance_audit.domain.gather.windows import Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
-from spark_jobs.grouped import struct_of
+from spark_jobs.group_rows import GROUP, Place, places_table
 from spark_jobs.metadata_log import logged_topic_names
-from spark_jobs.parcels import ParcelPlan, Place, groups_in, parcels, plan_of
+from spark_jobs.parcels import (
+    ParcelPlan,
+    evidence_files,
+    evidence_sizes,
+    groups_in,
+    packing,
+    plan_of,
+)
 from spark_jobs.plan import RECONSTRUCT
 from spark_jobs.stages.stage import Batch, Run, next_batch
 from spark_jobs.structs import struct_array
-from spark_jobs.task_files import WRITTEN, ArrowTask, TaskWriter, files_by_table
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
 NAME, INPUTS, OUTPUTS = RECONSTRUCT.name, RECONSTRUCT.reads, RECONSTRUCT.writes
-GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _ROWS_AT_ONCE = 500
+_ARROW_BYTES_OF_A_BYTE = 4
+"""Evidence as Arrow has it, for each byte of Parquet."""
 
 
 def run(context: Run) -> bool:
@@ -54,8 +63,10 @@ def run(context: Run) -> bool:
     names = _topic_names(context, batch)
     dirty = _dirty(context, batch, clocks, homes) | _newly_named(context, batch, names)
     if dirty:
-        tasks_at_once = context.spark.sparkContext.defaultParallelism
-        _fold(context, batch, plan_of(context, batch, dirty, homes, clocks, tasks_at_once), names)
+        sizes = evidence_sizes(context, batch, dirty)
+        engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
+        plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once)
+        _fold(context, batch, plan, names, engine)
     else:
         empty = GROUP.empty_table()
         for table in OUTPUTS:
@@ -209,10 +220,12 @@ def _places(groups: pa.Table) -> set[Place]:
     return set(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
 
 
-def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names) -> None:
-    keys = pa.Table.from_pylist([{"cluster_id": c, "group_id": g} for c, g in sorted(plan.buckets)], GROUP)
+def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, engine: Engine) -> None:
+    keys = places_table(plan.buckets)
     with context.staging_folder() as folder:
-        folded = parcels(context, batch, plan).mapInArrow(_folding(folder, plan.clocks, names), WRITTEN)
+        folding = _folding(folder, plan.clocks, names)
+        work = evidence_files(context, batch)
+        folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
         written = files_by_table(folded)
         for table in OUTPUTS:
             context.replace(table, written.get(table, []), keys, batch.batch_id, batch.transaction)
@@ -285,7 +298,7 @@ def _contradictions(told: list[tuple[str, str, Contradiction]], type_: pa.Struct
     )
 
 
-_TYPES = {table: struct_of(arrow_schema(table)) for table in OUTPUTS}
+_TYPES = {table: pa.struct(list(arrow_schema(table))) for table in OUTPUTS}
 _MAKERS = {
     "silver.rebalance": _rebalances,
     "silver.connect_task": struct_array,

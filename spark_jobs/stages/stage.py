@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class Gate(Protocol):
-    """Checks data before it is committed. Raises where a fatal law does not hold."""
+    """Checks rows, in memory or in files, before they are committed. Raises where a fatal law does not hold."""
 
-    def __call__(self, table: str, data: DataFrame, batch_id: str) -> None: ...
+    def __call__(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None: ...
 
 
-def open_gate(table: str, data: DataFrame, batch_id: str) -> None:
+def open_gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
     """Checks nothing."""
 
 
@@ -46,48 +45,42 @@ class Run:
     """`limits` (detect.Limits or a function of cluster and group), `team` (a function of cluster and group)."""
     reached: Callable[[str], None] = lambda point: None
     """Called after each commit with its name; tests raise here to be a crash at that very point."""
+    engine: str = "auto"
+    """One of ENGINES."""
+    spark_from_bytes: int = SPARK_FROM_BYTES
+    """With `auto`: news of fewer bytes is carried by this process."""
     rows_written: dict[str, int] = field(default_factory=dict)
 
     @property
     def spark(self) -> SparkSession:
         return self.open_spark()
 
-    def scan(self, table: str, files: Sequence[str] | None = None) -> DataFrame:
-        """Rows of these files (default: the whole table) as a Spark DataFrame in the table's own schema."""
-        listed = self.warehouse.files(table) if files is None else list(files)
-        if not listed:
-            return self.frame(table, arrow_schema(table).empty_table())
-        return self.spark.read.schema(spark_ddl(table)).parquet(*listed)
+    def engine_for(self, files: Sequence[str]) -> Engine:
+        """What carries the tasks that read these files, or as much of others."""
+        return self.engine_of(sum(map(size_of, files)))
 
-    def frame(self, table: str, data: pa.Table) -> DataFrame:
-        """Rows on the driver as a Spark DataFrame in the table's own schema.
+    def engine_of(self, byte_count: int) -> Engine:
+        if self.engine == "local" or (self.engine == "auto" and byte_count < self.spark_from_bytes):
+            return LocalEngine()
+        from spark_jobs.spark_engine import SparkEngine  # PySpark takes a third of a second to import
 
-        Arrow, because a list of rows Spark reads in Python workers, which another daemon forks: three seconds to begin.
-        """
-        return self.spark.createDataFrame(data, schema=spark_ddl(table))
+        return SparkEngine(self.spark)
 
     @contextmanager
-    def staged(self, table: str, data: DataFrame) -> Iterator[list[str]]:
+    def staged(self, table: str, rows: pa.Table) -> Iterator[list[str]]:
         """The rows as Parquet files that belong to no table yet. Gone afterwards, unless a commit linked them."""
-        with self.staging_folder() as folder:
-            data.write.mode("overwrite").parquet(folder)
-            yield self.warehouse.parquet_files(folder)
+        with self.warehouse.staging_file(table, rows) as file:
+            yield [file]
 
     @contextmanager
     def staging_folder(self) -> Iterator[str]:
-        """Where tasks may write files that belong to no table yet. Gone afterwards, as in `staged`."""
+        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
         folder = f"{self.warehouse.location}/staging/{uuid.uuid4().hex}"
         try:
             yield folder
         finally:
             if "://" not in folder:
                 shutil.rmtree(folder, ignore_errors=True)
-
-    @contextmanager
-    def staged_rows(self, table: str, data: pa.Table) -> Iterator[list[str]]:
-        """As `staged`, for rows on the driver."""
-        with self.warehouse.staging_file(table, data) as file:
-            yield [file]
 
     def replace(
         self,
@@ -119,10 +112,8 @@ class Run:
         self._committed(table, rows, point)
 
     def _check(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
-        if not isinstance(rows, pa.Table):
-            self.gate(table, self.scan(table, rows), batch_id)
-        elif rows.num_rows:  # none need no Spark
-            self.gate(table, self.frame(table, rows), batch_id)
+        if len(rows):
+            self.gate(table, rows, batch_id)
 
     def _committed(self, table: str, rows: pa.Table | Sequence[str], point: str | None = None) -> None:
         count = rows.num_rows if isinstance(rows, pa.Table) else row_count(rows)
@@ -130,13 +121,22 @@ class Run:
         self.reached(point or table)
 
 
-def spark_ddl(table: str) -> str:
-    return tables.BY_NAME[table].ddl()
+def added_files(context: Run, table: str, batch: Batch) -> list[str]:
+    """What came to an input since it was consumed; all of it where that is not known any more."""
+    changes = context.warehouse.changes(table, batch.since[table], batch.until[table])
+    if changes is None:
+        return context.warehouse.files(table, batch.until[table])
+    return [file for change in changes for file in change.added]
 
 
 def row_count(files: Sequence[str]) -> int:
     """As the files' own footers state it."""
     return sum(footer(file).num_rows for file in files)
+
+
+def size_of(file: str) -> int:
+    fs, path = located(file)
+    return int(fs.get_file_info(path).size)
 
 
 def footer(file: str) -> pq.FileMetaData:

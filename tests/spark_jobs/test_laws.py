@@ -6,10 +6,10 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.gather.groups import gather
@@ -22,8 +22,6 @@ from spark_jobs import pipeline
 from spark_jobs.group_evidence import node_clocks
 from spark_jobs.plan import STAGES
 from tests.spark_jobs.arrivals import GOLD, Landed, by_place, cut, deliver, gold, landed, rows_of
-
-pytestmark = pytest.mark.spark
 
 SCENARIOS = (
     "4.3.0/eager_join_leave_kill",
@@ -42,16 +40,16 @@ def everything(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Landed
 
 
 @pytest.fixture(scope="module")
-def run(spark: SparkSession) -> Runner:
-    return lambda warehouse: pipeline.run(warehouse, spark=spark, with_quality=False)
+def run(engine: dict[str, Any]) -> Runner:
+    return lambda warehouse: pipeline.run(warehouse, **engine, with_quality=False)
 
 
 @pytest.fixture(scope="module")
-def at_once(everything: Landed, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def at_once(everything: Landed, engine: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """All evidence in one run, with every check on."""
     warehouse = Warehouse.open(tmp_path_factory.mktemp("at_once"), create=True)
     deliver(warehouse, "all", everything)
-    pipeline.run(warehouse, spark=spark)
+    pipeline.run(warehouse, **engine)
     return warehouse
 
 
@@ -152,14 +150,14 @@ class Killed(Exception):
 
 
 def test_a_crash_after_any_commit_leaves_nothing_that_a_rerun_does_not_mend(
-    everything: Landed, spark: SparkSession, tmp_path: Path
+    everything: Landed, engine: dict[str, Any], tmp_path: Path
 ) -> None:
     """Killed after every commit in turn, as often as there are commits, and run again each time."""
     of_one_group = _only(everything, at_most_clusters=2)
     expected = Warehouse.open(tmp_path / "whole", create=True)
     deliver(expected, "all", of_one_group)
     points: list[str] = []
-    pipeline.run(expected, spark=spark, with_quality=False, reached=points.append)
+    pipeline.run(expected, **engine, with_quality=False, reached=points.append)
     assert len(points) >= 15
 
     warehouse = Warehouse.open(tmp_path / "killed", create=True)
@@ -173,8 +171,8 @@ def test_a_crash_after_any_commit_leaves_nothing_that_a_rerun_does_not_mend(
 
     for _ in range(len(points)):
         with pytest.raises(Killed):
-            pipeline.run(warehouse, spark=spark, with_quality=False, reached=die_once)
-    pipeline.run(warehouse, spark=spark, with_quality=False, reached=die_once)
+            pipeline.run(warehouse, **engine, with_quality=False, reached=die_once)
+    pipeline.run(warehouse, **engine, with_quality=False, reached=die_once)
     assert died == points
     assert gold(warehouse) == gold(expected)
     assert rows_of(warehouse, "gold.rebalance") == rows_of(expected, "gold.rebalance")  # revisions too

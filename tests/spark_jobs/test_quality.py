@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,10 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.checks import Books, QualityError, Verdict, checks_of, refuse_broken
+from spark_jobs.compiled_checks import verdicts_of
 from spark_jobs.stages import measure as stage_measure
-from spark_jobs.stages.stage import spark_ddl
 from tests.spark_jobs.synthetic import a_generation, land
-
-pytestmark = pytest.mark.spark
 
 
 def a_finding(finding_id: str, **changes: Any) -> dict[str, Any]:
@@ -28,11 +28,23 @@ def a_finding(finding_id: str, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def check(warehouse: Warehouse, spark: SparkSession, *rows: dict[str, Any]) -> None:
-    from spark_jobs.quality import check as run_check
+Judge = Callable[[str, list[dict[str, Any]]], list[Verdict]]
 
-    data = spark.createDataFrame(rows_to_table("silver.finding", rows), schema=spark_ddl("silver.finding"))
-    run_check(warehouse, "silver.finding", data, "batch-1")
+
+@pytest.fixture(params=["compiled", pytest.param("suite", marks=pytest.mark.spark)])
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Verdicts on rows of a table: by one query, or by Great Expectations."""
+    if request.param == "compiled":
+        return lambda table, rows: verdicts_of(table, rows_to_table(table, rows), "batch:1")
+    session: SparkSession = request.getfixturevalue("spark")
+
+    def by_suite(table: str, rows: list[dict[str, Any]]) -> list[Verdict]:
+        from spark_jobs.quality import frame_verdicts
+
+        known = tables.BY_NAME[table]
+        return frame_verdicts(known, session.createDataFrame(rows_to_table(table, rows), known.ddl()), "batch:1")
+
+    return by_suite
 
 
 @pytest.fixture
@@ -40,13 +52,12 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse.open(tmp_path, create=True)
 
 
-def verdicts(warehouse: Warehouse) -> dict[str, tuple[bool, list[str]]]:
-    rows = warehouse.query("SELECT check_name, success, examples FROM gold.check").to_pylist()
-    return {row["check_name"]: (row["success"], row["examples"]) for row in rows}
+def told(verdicts: list[Verdict]) -> dict[str, tuple[bool, list[str]]]:
+    return {row["check_name"]: (row["success"], row["examples"]) for row in verdicts}
 
 
 def test_every_column_rule_key_and_law_of_every_table_is_checked() -> None:
-    from spark_jobs.quality import checks_of, suite_of
+    from spark_jobs.quality import suite_of
 
     for table in tables.TABLES:
         expected = (
@@ -56,12 +67,28 @@ def test_every_column_rule_key_and_law_of_every_table_is_checked() -> None:
         assert len(suite_of(table.name).expectations) == expected
 
 
-def test_good_rows_pass_and_the_verdicts_are_kept(warehouse: Warehouse, spark: SparkSession) -> None:
-    check(warehouse, spark, a_finding("f1"), a_finding("f2"))
-    check(warehouse, spark, a_finding("f1"), a_finding("f2"))  # the same batch again overwrites its verdicts
-    found = verdicts(warehouse)
-    assert len(found) == warehouse.query("SELECT * FROM gold.check").num_rows
-    assert all(success for success, _ in found.values())
+def test_good_rows_pass(judge: Judge) -> None:
+    found = judge("silver.finding", [a_finding("f1"), a_finding("f2")])
+    assert [verdict["check_name"] for verdict in found] == [
+        check.name for check in checks_of(tables.BY_NAME["silver.finding"])
+    ]
+    assert all(verdict["success"] for verdict in found)
+    assert judge("silver.finding", []) == []
+
+
+def test_of_each_check_the_newest_verdict_stands(warehouse: Warehouse) -> None:
+    for version, severity in ((1, "grave"), (2, "info")):
+        books = Books(warehouse)
+        rows = rows_to_table("silver.finding", [a_finding("f1", severity=severity)])
+        books.note(verdicts_of("silver.finding", rows, f"detect:finding@0-{version}"))
+        books.note(verdicts_of("silver.finding", rows, "check:silver.finding@1"))  # by hand
+        books.write()
+        stored = warehouse.query("SELECT * FROM gold.check WHERE check_name = 'severity is a known value'").to_pylist()
+        assert {(row["batch_id"].partition(":")[0], row["success"]) for row in stored} == {
+            ("detect", severity == "info"),
+            ("check", severity == "info"),
+        }
+    assert warehouse.read("gold.check").num_rows == 2 * len(checks_of(tables.BY_NAME["silver.finding"]))
 
 
 @pytest.mark.parametrize(
@@ -75,49 +102,48 @@ def test_good_rows_pass_and_the_verdicts_are_kept(warehouse: Warehouse, spark: S
     ],
 )
 def test_a_broken_fatal_rule_names_table_rule_and_rows(
-    warehouse: Warehouse, spark: SparkSession, rows: list[dict[str, Any]], check_name: str, example: str
+    judge: Judge, rows: list[dict[str, Any]], check_name: str, example: str
 ) -> None:
-    from spark_jobs.quality import QualityError
-
+    verdicts = judge("silver.finding", rows)
+    assert told(verdicts)[check_name] == (False, [example])
     with pytest.raises(QualityError) as refused:
-        check(warehouse, spark, *rows)
+        refuse_broken("silver.finding", verdicts)
     assert "silver.finding" in str(refused.value)
     assert repr(check_name) in str(refused.value)
     assert example in str(refused.value)
-    assert verdicts(warehouse)[check_name] == (False, [example])
 
 
-def test_a_broken_law_that_is_not_fatal_is_only_written_down(warehouse: Warehouse, spark: SparkSession) -> None:
-    from spark_jobs.quality import check as run_check
-
+def test_a_broken_law_that_is_not_fatal_is_only_written_down(judge: Judge) -> None:
     row = {
         "cluster_id": "c", "group_id": "g", "resource_type": "task", "connector": "x", "task": 0, "state": "RUNNING",
         "from_ms": 5, "to_ms": 4, "evidence": ["e"],
     }  # fmt: skip
-    data = spark.createDataFrame(rows_to_table("gold.connect_task", [row]), schema=spark_ddl("gold.connect_task"))
-    run_check(warehouse, "gold.connect_task", data, "batch-1")
-    success, examples = verdicts(warehouse)["ends after it begins"]
+    verdicts = judge("gold.connect_task", [row])
+    refuse_broken("gold.connect_task", verdicts)
+    success, examples = told(verdicts)["ends after it begins"]
     assert not success
     assert examples == ["cluster_id=c, group_id=g, resource_type=task, connector=x, task=0, from_ms=5, state=RUNNING"]
 
 
-def test_the_spark_engine_says_the_same_of_many_rows(
-    warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.spark
+def test_the_spark_engine_of_the_suites_says_the_same_of_many_rows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from spark_jobs import quality
 
     monkeypatch.setattr(quality, "ON_DRIVER_ROWS", 1)
-    with pytest.raises(quality.QualityError, match="'names its evidence' for 1 of 3 rows"):
-        check(warehouse, spark, a_finding("f1"), a_finding("f2", evidence=[]), a_finding("f3"))
+    known = tables.BY_NAME["silver.finding"]
+    rows = rows_to_table(known.name, [a_finding("f1"), a_finding("f2", evidence=[]), a_finding("f3")])
+    verdicts = quality.frame_verdicts(known, spark.createDataFrame(rows, known.ddl()), "batch:1")
+    with pytest.raises(QualityError, match="'names its evidence' for 1 of 3 rows"):
+        refuse_broken(known.name, verdicts)
 
 
 def test_a_stage_that_breaks_a_law_commits_nothing_and_readers_keep_what_they_had(
-    warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_jobs.quality import QualityError
-
     land(warehouse, "a", [a_generation(1, 1)])
-    pipeline.run(warehouse, spark=spark)
+    pipeline.run(warehouse, **engine)
     before = warehouse.query("SELECT * FROM gold.rebalance").to_pylist()
     assert [row["generation_id"] for row in before] == [1]
     version = warehouse.version("silver.measured_rebalance")
@@ -137,10 +163,10 @@ def test_a_stage_that_breaks_a_law_commits_nothing_and_readers_keep_what_they_ha
         broken.setattr(stage_measure, "files_by_table", spoilt)
         for _ in range(2):  # it does not slip through the second time
             with pytest.raises(QualityError, match=r"silver\.measured_rebalance breaks its law.*'trigger is there'"):
-                pipeline.run(warehouse, spark=spark)
+                pipeline.run(warehouse, **engine)
     assert warehouse.version("silver.measured_rebalance") == version
     assert warehouse.query("SELECT * FROM gold.rebalance").to_pylist() == before
 
-    pipeline.run(warehouse, spark=spark)
+    pipeline.run(warehouse, **engine)
     rows = warehouse.query("SELECT generation_id FROM gold.rebalance").to_pylist()
     assert sorted(row["generation_id"] for row in rows) == [1, 2]

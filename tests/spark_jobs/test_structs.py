@@ -14,7 +14,6 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Mark, Movement, Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
-from spark_jobs.grouped import struct_of
 from spark_jobs.stages.measure import measure_rows
 from spark_jobs.structs import lists_of, struct_array
 from tests.captures import CAPTURES, gathered
@@ -29,7 +28,7 @@ def rebalances() -> list[list[object]]:
 
 def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:
     for rows in filter(None, rebalances):
-        made = struct_array(rows, struct_of(arrow_schema(TABLE)), place=range(len(rows)))
+        made = struct_array(rows, pa.struct(list(arrow_schema(TABLE))), place=range(len(rows)))
         expected = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
         assert made.to_pylist() == expected.to_pylist()
 
@@ -82,7 +81,7 @@ def test_columns_with_any_marks_are_measured_as_each_rebalance_is(data: st.DataO
 
 
 def test_nothing_makes_an_empty_array() -> None:
-    assert len(struct_array([], struct_of(arrow_schema(TABLE)))) == 0
+    assert len(struct_array([], pa.struct(list(arrow_schema(TABLE))))) == 0
 
 
 def test_a_null_list_is_an_empty_one_also_in_a_slice() -> None:

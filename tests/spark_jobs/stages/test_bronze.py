@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.stages.bronze import LOG_LINE, RECORD, split_by_overlap
 from tests.spark_jobs.synthetic import a_commit, a_line, a_record, land
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
@@ -21,8 +19,8 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse.open(tmp_path, create=True)
 
 
-def take_in(warehouse: Warehouse, spark: SparkSession) -> None:
-    pipeline.run(warehouse, ["bronze"], spark=spark, with_quality=False)
+def take_in(warehouse: Warehouse, engine: dict[str, Any]) -> None:
+    pipeline.run(warehouse, ["bronze"], **engine, with_quality=False)
 
 
 def records(warehouse: Warehouse) -> list[tuple[int, int, bytes | None]]:
@@ -30,22 +28,22 @@ def records(warehouse: Warehouse) -> list[tuple[int, int, bytes | None]]:
     return sorted((row["offset"], row["copy"], row["value"]) for row in rows)
 
 
-def test_files_that_overlap_nothing_are_committed_as_they_are(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_files_that_overlap_nothing_are_committed_as_they_are(warehouse: Warehouse, engine: dict[str, Any]) -> None:
     land(warehouse, "a", [a_commit(1), a_commit(2)])
     land(warehouse, "b", [a_commit(3)])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     assert sorted(os.path.basename(f) for f in warehouse.files("bronze.record")) == ["a.parquet", "b.parquet"]
     assert warehouse.version("bronze.record") == 1
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     assert warehouse.version("bronze.record") == 1
 
 
-def test_repeats_that_agree_collapse(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_repeats_that_agree_collapse(warehouse: Warehouse, engine: dict[str, Any]) -> None:
     land(warehouse, "a", [a_commit(1), a_commit(2)])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     land(warehouse, "b", [a_commit(2, node="broker-2", batch_crc=5), a_commit(3)])
     land(warehouse, "c", [a_commit(3, source="live"), a_commit(4)])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     assert [(offset, copy) for offset, copy, _ in records(warehouse)] == [(1, 0), (2, 0), (3, 0), (4, 0)]
 
 
@@ -60,39 +58,39 @@ def test_repeats_that_agree_collapse(warehouse: Warehouse, spark: SparkSession) 
     ],
     ids=["value", "tombstone", "empty", "timestamp", "headers"],
 )
-def test_repeats_that_differ_both_stay(warehouse: Warehouse, spark: SparkSession, change: dict[str, object]) -> None:
+def test_repeats_that_differ_both_stay(warehouse: Warehouse, engine: dict[str, Any], change: dict[str, object]) -> None:
     land(warehouse, "a", [a_record(1, b"key", b"value")])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     land(warehouse, "b", [a_record(1, b"key", b"value") | change])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     assert [(offset, copy) for offset, copy, _ in records(warehouse)] == [(1, 0), (1, 1)]
 
 
-def test_every_further_copy_gets_the_next_number_once(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_every_further_copy_gets_the_next_number_once(warehouse: Warehouse, engine: dict[str, Any]) -> None:
     land(warehouse, "a", [a_record(1, b"k", b"1"), a_record(1, b"k", b"2"), a_record(1, b"k", b"1")])
     land(warehouse, "b", [a_record(1, b"k", b"2"), a_record(1, b"k", b"3")])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     land(warehouse, "c", [a_record(1, b"k", b"3"), a_record(1, b"k", b"4")])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     found = records(warehouse)
     assert sorted(value or b"" for _, _, value in found) == [b"1", b"2", b"3", b"4"]
     assert [copy for _, copy, _ in found] == [0, 1, 2, 3]
     assert found[3][2] == b"4"
 
 
-def test_no_headers_and_an_empty_list_of_them_are_the_same(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_no_headers_and_an_empty_list_of_them_are_the_same(warehouse: Warehouse, engine: dict[str, Any]) -> None:
     land(warehouse, "a", [a_record(1, b"k", b"v", headers=None)])
     land(warehouse, "b", [a_record(1, b"k", b"v", headers=[])])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     assert len(records(warehouse)) == 1
 
 
-def test_one_file_under_two_names_is_one_file(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_one_file_under_two_names_is_one_file(warehouse: Warehouse, engine: dict[str, Any]) -> None:
     land(warehouse, "a", lines=[a_line(0, "first"), a_line(10, "second")])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     rotated = {"file_name": "server.log.2026-11-21"}
     land(warehouse, "b", lines=[a_line(10, "second", **rotated), a_line(20, "third", **rotated)])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     rows = warehouse.read("bronze.log_line", ["byte", "file_name"]).to_pylist()
     assert sorted((r["byte"], r["file_name"]) for r in rows) == [
         (0, "server.log"),
@@ -101,9 +99,9 @@ def test_one_file_under_two_names_is_one_file(warehouse: Warehouse, spark: Spark
     ]
 
 
-def test_the_same_byte_of_another_node_is_another_event(warehouse: Warehouse, spark: SparkSession) -> None:
+def test_the_same_byte_of_another_node_is_another_event(warehouse: Warehouse, engine: dict[str, Any]) -> None:
     land(warehouse, "a", lines=[a_line(0, "x"), a_line(0, "x", node="broker-2"), a_line(0, "x", file_id="f2")])
-    take_in(warehouse, spark)
+    take_in(warehouse, engine)
     assert warehouse.read("bronze.log_line", ["byte"]).num_rows == 3
 
 

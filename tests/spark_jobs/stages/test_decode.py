@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.spark_jobs.synthetic import BASE_MS, Row, a_commit, a_generation, a_line, a_marker, a_record, land
 
-pytestmark = pytest.mark.spark
-
 
 def decoded(
-    folder: Path, spark: SparkSession, *batches: Sequence[Row], lines: Sequence[Sequence[Row]] = ()
+    folder: Path, engine: dict[str, Any], *batches: Sequence[Row], lines: Sequence[Sequence[Row]] = ()
 ) -> Warehouse:
     warehouse = Warehouse.open(folder, create=True)
     for at in range(max(len(batches), len(lines))):
         land(warehouse, f"batch-{at}", batches[at] if at < len(batches) else (), lines[at] if at < len(lines) else ())
-        pipeline.run(warehouse, ["bronze", "decode"], spark=spark, with_quality=False)
+        pipeline.run(warehouse, ["bronze", "decode"], **engine, with_quality=False)
     return warehouse
 
 
@@ -33,10 +31,10 @@ def marks(warehouse: Warehouse, group: str = "orders") -> list[tuple[int, int, i
     return sorted((r["first_offset"], r["last_offset"], r["commit_count"]) for r in rows)
 
 
-def test_each_record_is_an_event_a_commit_undecoded_or_skipped(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_record_is_an_event_a_commit_undecoded_or_skipped(engine: dict[str, Any], tmp_path: Path) -> None:
     warehouse = decoded(
         tmp_path,
-        spark,
+        engine,
         [
             a_generation(1, 1),
             a_commit(2),
@@ -97,15 +95,15 @@ STORY_MARKS = [(1, 1, 1), (2, 2, 1), (4, 5, 2), (8, 10, 2), (9, 9, 1)]
     ids=["at once", "in order", "group records late", "shuffled"],
 )
 def test_marks_do_not_depend_on_how_records_came(
-    spark: SparkSession, tmp_path: Path, cuts: list[Sequence[int]]
+    engine: dict[str, Any], tmp_path: Path, cuts: list[Sequence[int]]
 ) -> None:
-    warehouse = decoded(tmp_path, spark, *[[STORY[at] for at in cut] for cut in cuts])
+    warehouse = decoded(tmp_path, engine, *[[STORY[at] for at in cut] for cut in cuts])
     assert marks(warehouse) == STORY_MARKS
 
 
 @pytest.mark.parametrize("cut_at", [None, 2, 4])
 def test_a_transactional_commit_counts_once_its_commit_marker_is_known(
-    spark: SparkSession, tmp_path: Path, cut_at: int | None
+    engine: dict[str, Any], tmp_path: Path, cut_at: int | None
 ) -> None:
     in_transaction = {"is_transactional": True, "producer_id": 9}
     story = [
@@ -113,11 +111,11 @@ def test_a_transactional_commit_counts_once_its_commit_marker_is_known(
         a_commit(5, **in_transaction), a_marker(6, commits=True), a_commit(7, **in_transaction),
     ]  # fmt: skip
     batches = [story] if cut_at is None else [story[:cut_at], story[cut_at:]]
-    assert marks(decoded(tmp_path, spark, *batches)) == [(3, 3, 1), (5, 5, 1)]
+    assert marks(decoded(tmp_path, engine, *batches)) == [(3, 3, 1), (5, 5, 1)]
 
 
-def test_a_second_copy_of_an_offset_is_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
-    warehouse = decoded(tmp_path, spark, [a_generation(1, 1)], [a_generation(1, 2)])
+def test_a_second_copy_of_an_offset_is_no_evidence(engine: dict[str, Any], tmp_path: Path) -> None:
+    warehouse = decoded(tmp_path, engine, [a_generation(1, 1)], [a_generation(1, 2)])
     assert warehouse.read("silver.group_event", ["ref"]).num_rows == 1
     assert sum(warehouse.read("silver.decode_count", ["skipped_count"]).column(0).to_pylist()) == 1
 
@@ -126,12 +124,12 @@ HEAD = "[2026-11-21 10:00:00,{ms:03d}] INFO {message} (kafka.coordinator.group.G
 EMPTY = "[GroupCoordinator 1]: Group {group} with generation 3 is now empty (__consumer_offsets-7)"
 
 
-def test_lines_become_events_in_their_local_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_lines_become_events_in_their_local_time(engine: dict[str, Any], tmp_path: Path) -> None:
     lines = [
         a_line(0, HEAD.format(ms=5, message=EMPTY.format(group="orders"))),
         a_line(200, HEAD.format(ms=6, message="[LogCleaner 1] nothing of interest")),
     ]
-    warehouse = decoded(tmp_path, spark, lines=[lines])
+    warehouse = decoded(tmp_path, engine, lines=[lines])
     rows = warehouse.read("silver.group_event", ["ref", "group_id", "kind", "at_ms"]).to_pylist()
     assert rows == [
         {"ref": "log:broker-1/server.log#f1@0", "group_id": "orders", "kind": "emptied", "at_ms": 1_795_255_200_005}
@@ -140,11 +138,11 @@ def test_lines_become_events_in_their_local_time(spark: SparkSession, tmp_path: 
     assert (book["kind"], book["in_count"], book["event_count"], book["skipped_count"]) == ("server.log", 2, 1, 1)
 
 
-def test_a_line_torn_by_a_clients_text_is_seen_across_batches(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_line_torn_by_a_clients_text_is_seen_across_batches(engine: dict[str, Any], tmp_path: Path) -> None:
     torn = "[2026-11-21 10:00:00,001] INFO [GroupCoordinator 1]: Preparing to rebalance group x"
     lines = [a_line(0, torn), a_line(100, HEAD.format(ms=5, message=EMPTY.format(group="orders")))]
-    at_once = decoded(tmp_path / "at-once", spark, lines=[lines])
-    in_two = decoded(tmp_path / "in-two", spark, lines=[lines[:1], lines[1:]])
+    at_once = decoded(tmp_path / "at-once", engine, lines=[lines])
+    in_two = decoded(tmp_path / "in-two", engine, lines=[lines[:1], lines[1:]])
     details = [w.read("silver.group_event", ["detail"]).column(0).to_pylist() for w in (at_once, in_two)]
     assert details[0] == details[1]
     assert "could_be_forged" in details[0][0]

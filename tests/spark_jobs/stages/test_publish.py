@@ -6,21 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-from pyspark.sql import SparkSession
-
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.spark_jobs.synthetic import BASE_MS, a_commit, a_generation, a_line, a_record, land
 
-pytestmark = pytest.mark.spark
 
-
-def test_the_way_of_a_warehouse_over_three_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_way_of_a_warehouse_over_three_runs(engine: dict[str, Any], tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
 
     def run(**settings: Any) -> None:
-        pipeline.run(warehouse, spark=spark, with_quality=False, settings=settings)
+        pipeline.run(warehouse, **engine, with_quality=False, settings=settings)
 
     def revisions() -> dict[tuple[str, int], int]:
         rows = warehouse.query("SELECT group_id, generation_id, revision FROM gold.rebalance").to_pylist()
@@ -58,7 +53,9 @@ def test_the_way_of_a_warehouse_over_three_runs(spark: SparkSession, tmp_path: P
     ]
 
 
-def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(
+    engine: dict[str, Any], tmp_path: Path
+) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     at = datetime.fromtimestamp((BASE_MS + 1_000) / 1_000, UTC)
     forged = (
@@ -71,7 +68,7 @@ def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(spark:
         a_generation(3, 3, timestamp_ms=BASE_MS + 50_000),
     ]
     land(warehouse, "a", records, [a_line(0, forged)])
-    pipeline.run(warehouse, spark=spark, with_quality=False)
+    pipeline.run(warehouse, **engine, with_quality=False)
     found = warehouse.query("SELECT rule_id, subject, evidence FROM gold.finding WHERE rule_id LIKE 'TR%'").to_pylist()
     assert sorted((f["rule_id"], f["subject"], f["evidence"]) for f in found) == [
         ("TR003", "__consumer_offsets-7", ["record:__consumer_offsets-7@2", "record:__consumer_offsets-7@3"]),
@@ -84,12 +81,12 @@ def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(spark:
     assert [row["generation_id"] for row in rows] == [1, 3, 8]
 
 
-def test_a_commit_that_only_goes_on_folds_no_group_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_commit_that_only_goes_on_folds_no_group_again(engine: dict[str, Any], tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
 
     def folded(name: str, *records: dict[str, Any]) -> int:
         land(warehouse, name, records)
-        return pipeline.run(warehouse, spark=spark, with_quality=False).rows_written["silver.rebalance"]
+        return pipeline.run(warehouse, **engine, with_quality=False).rows_written["silver.rebalance"]
 
     assert folded("a", a_generation(1, 1), a_commit(2)) == 1
     assert folded("b", a_commit(3), a_commit(4)) == 0  # as before, only longer
@@ -99,15 +96,15 @@ def test_a_commit_that_only_goes_on_folds_no_group_again(spark: SparkSession, tm
     assert folded("f", a_commit(8)) == 2  # came late: now this one is the first
 
 
-def test_rows_of_a_rebalance_that_vanished_are_removed(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_a_rebalance_that_vanished_are_removed(engine: dict[str, Any], tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     land(warehouse, "a", [a_generation(1, 1), a_generation(4, 4)])
-    pipeline.run(warehouse, spark=spark, with_quality=False)
+    pipeline.run(warehouse, **engine, with_quality=False)
     missing = "SELECT generation_id FROM gold.rebalance WHERE outcome = 'missing'"
     before = {row["generation_id"] for row in warehouse.query(missing).to_pylist()}
     assert before
     land(warehouse, "b", [a_generation(2, 2), a_generation(3, 3)])
-    pipeline.run(warehouse, spark=spark, with_quality=False)
+    pipeline.run(warehouse, **engine, with_quality=False)
     assert warehouse.query(missing).num_rows == 0
     ids = warehouse.query("SELECT rebalance_id FROM gold.rebalance").column(0).to_pylist()
     members = warehouse.query("SELECT DISTINCT rebalance_id FROM gold.rebalance_member").column(0).to_pylist()

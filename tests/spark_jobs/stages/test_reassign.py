@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
-from pyspark.sql import SparkSession
+from typing import Any
 
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
@@ -15,8 +13,6 @@ from spark_jobs.plan import STAGES
 from tests.ingest.test_metadata import batches, folder, log_name
 from tests.spark_jobs.arrivals import GOLD, gold
 
-pytestmark = pytest.mark.spark
-
 NODE = "controller-100"
 TABLES = [*GOLD, *(name for stage in STAGES for name in stage.writes if name.startswith("silver."))]
 
@@ -25,7 +21,9 @@ def published(warehouse: Warehouse, table: str, columns: str) -> list[tuple[obje
     return [tuple(row.values()) for row in warehouse.query(f"SELECT {columns} FROM {table} ORDER BY ALL").to_pylist()]
 
 
-def test_a_reassignment_is_published_and_told_again_when_the_log_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_reassignment_is_published_and_told_again_when_the_log_goes_on(
+    engine: dict[str, Any], tmp_path: Path
+) -> None:
     from tests.domain.reassign.stories import MetadataStory
 
     story = MetadataStory().at(1_000).topic("orders", (1, 0, 2))
@@ -35,7 +33,7 @@ def test_a_reassignment_is_published_and_told_again_when_the_log_goes_on(spark: 
     place = tmp_path / "w"
     warehouse = Warehouse.open(place, create=True)
     import_evidence(evidence, Landing(place))
-    pipeline.run(warehouse, spark=spark)
+    pipeline.run(warehouse, **engine)
     state = "topic, partition, outcome, started_at_ms, ended_at_ms, stalled_since_ms"
     assert published(warehouse, "gold.reassignment", state) == [("orders", 0, "open", 10_000, None, 10_000)]
     assert published(warehouse, "gold.reassignment_step", "step, phase") == [(0, "before"), (1, "accepted")]
@@ -46,19 +44,19 @@ def test_a_reassignment_is_published_and_told_again_when_the_log_goes_on(spark: 
     assert ("gold.reassignment", False) not in verdicts
 
     before = {name: warehouse.version(name) for name in TABLES}
-    assert pipeline.run(warehouse, spark=spark).ms_by_stage == {}
+    assert pipeline.run(warehouse, **engine).ms_by_stage == {}
     assert {name: warehouse.version(name) for name in TABLES} == before
 
     story.at(220_000).change(isr=(2, 3, 5), leader=2, replicas=(2, 3, 5), adding=(), removing=())
     folder(tmp_path / "evidence", NODE, {log_name(0): batches(story.sources)})
     import_evidence(evidence, Landing(place))
-    pipeline.run(warehouse, spark=spark)
+    pipeline.run(warehouse, **engine)
     assert published(warehouse, "gold.reassignment", state) == [("orders", 0, "completed", 10_000, 220_000, None)]
     assert ("RA001", "orders-0", "resolved") in published(warehouse, "gold.finding", "rule_id, subject, status")
 
     at_once = Warehouse.open(tmp_path / "at_once", create=True)
     import_evidence(evidence, Landing(tmp_path / "at_once"))
-    pipeline.run(at_once, spark=spark, with_quality=False)
+    pipeline.run(at_once, **engine, with_quality=False)
     ours, theirs = gold(warehouse), gold(at_once)
     for noun in ("reassignment", "reassignment_step", "leader_election", "finding"):
         assert ours[f"gold.{noun}"] == theirs[f"gold.{noun}"]

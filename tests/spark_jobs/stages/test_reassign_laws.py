@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from rebalance_audit.domain.metadata import SourceMetadata, bronze_topic
@@ -21,20 +20,11 @@ from tests.domain.reassign.stories import CLUSTER, MetadataStory
 from tests.spark_jobs.arrivals import rows_of
 
 
-class WithoutSpark(Run):
-    """No gate looks at the rows, so that nothing needs Spark."""
-
-    __slots__ = ()
-
-    def frame(self, table: str, data: pa.Table) -> Any:
-        return None
-
-
 def context(warehouse: Warehouse, reached: Callable[[str], None] = lambda point: None) -> Run:
     def no_spark() -> Any:
         raise AssertionError("this stage needs no Spark")
 
-    return WithoutSpark(warehouse=warehouse, open_spark=no_spark, reached=reached)
+    return Run(warehouse=warehouse, open_spark=no_spark, reached=reached)
 
 
 class Bronze:

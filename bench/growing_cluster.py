@@ -1,0 +1,166 @@
+"""A cluster whose groups go on rebalancing, as collectors would land it: records, commits, log lines and readings.
+
+Seeded, so that two runs land the same bytes. Rebalances are a minute apart; each is of a group drawn at random. What is
+new in a cycle differs from the history by its instants and offsets alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+
+import pyarrow as pa
+
+from bench.group_events import CLUSTER, MEMBERS, OFFSETS_TOPIC, PARTITIONS, member_id
+from ingest.landing import Landing
+from ingest.readings import LogText, SourceReading
+from tests.encoders import (
+    classic_member,
+    consumer_assignment,
+    consumer_subscription,
+    group_metadata_key,
+    group_metadata_value,
+    offset_commit_key,
+    offset_commit_value,
+)
+
+BASE_MS = 1_795_000_000_000
+APART_MS = 60_000
+OFFSETS_PARTITIONS = 50
+COMMITS = 4
+LINES_OF_A_FILE = 20_000
+"""Then the log is rotated."""
+WRITER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
+
+
+@dataclass(slots=True)
+class PartitionRun:
+    """What one flush landed of one partition of __consumer_offsets."""
+
+    partition: int
+    columns: dict[str, list[int] | list[bytes] | pa.ChunkedArray] = field(default_factory=dict)
+    topic: str = OFFSETS_TOPIC
+    source: str = "live"
+    node: str | None = None
+
+
+class GrowingCluster:
+    """Land rebalances with `land`; it goes on where it ended."""
+
+    def __init__(self, groups: int, seed: int = 1) -> None:
+        self._random = Random(seed)
+        self._groups = groups
+        self._generations: Counter[int] = Counter()
+        self._offsets: Counter[int] = Counter()
+        self._at_ms = BASE_MS
+        self._flushes = 0
+        self._file, self._lines, self._byte = 0, 0, 0
+        self.rebalance_count = 0
+
+    def land(self, landing: Landing, rebalances: int) -> None:
+        """One flush: a landing file of each kind, and what was read from where to where."""
+        self._flushes += 1
+        name = f"flush-{self._flushes:06d}"
+        records: dict[int, list[tuple[int, int, bytes, bytes]]] = {}
+        lines: list[LogText] = []
+        read_from = dict(self._offsets)
+        for _ in range(rebalances):
+            self._rebalance(self._random.randrange(self._groups), records, lines)
+        runs = []
+        for partition, rows in sorted(records.items()):
+            offsets, times, keys, values = (list(column) for column in zip(*rows, strict=True))
+            runs.append(
+                PartitionRun(partition, {"offset": offsets, "timestamp_ms": times, "key": keys, "value": values})
+            )
+        landing.write_records(name, CLUSTER, runs)
+        landing.write_log_lines(name, CLUSTER, lines)
+        readings = [
+            SourceReading(
+                source=f"record:{OFFSETS_TOPIC}-{run.partition}", kind="record",
+                from_position=read_from.get(run.partition, 0), to_position=self._offsets[run.partition],
+                from_at_ms=run.columns["timestamp_ms"][0], to_at_ms=run.columns["timestamp_ms"][-1],
+                item_count=len(run.columns["offset"]),
+            )
+            for run in runs
+        ]  # fmt: skip
+        by_file: dict[str, list[LogText]] = {}
+        for line in lines:
+            by_file.setdefault(line.file_id, []).append(line)
+        readings += [
+            SourceReading(
+                source=f"log:broker-1/server.log#{file_id}", kind="log", from_position=of_file[0].byte,
+                to_position=of_file[-1].byte + len(of_file[-1].text) + 1, item_count=len(of_file),
+            )
+            for file_id, of_file in by_file.items()
+        ]  # fmt: skip
+        landing.write_sources(name, CLUSTER, name, readings)
+        self.rebalance_count += rebalances
+
+    def _rebalance(
+        self, model: int, records: dict[int, list[tuple[int, int, bytes, bytes]]], lines: list[LogText]
+    ) -> None:
+        self._generations[model] += 1
+        number, group_id, partition = self._generations[model], f"group-{model:06d}", model % OFFSETS_PARTITIONS
+        self._at_ms += APART_MS
+        at_ms, gone = self._at_ms, number // 2
+        of_partition = records.setdefault(partition, [])
+        left, leader = member_id(gone - 1, model), member_id(gone, model)
+        texts = [
+            f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation {number - 1} "
+            f"(reason: leader {leader} re-joining group during Stable; client reason: cached metadata has changed).",
+            f"Stabilized group {group_id} generation {number} with {MEMBERS} members.",
+            f"Assignment received from leader {leader} for group {group_id} for generation {number}. "
+            f"The group has {MEMBERS} members, 0 of which are static.",
+        ]
+        if number % 2 == 0:
+            texts[0] = (
+                f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation {number - 1} "
+                f"(reason: explicit `LeaveGroup` request for ({left}) members.)."
+            )
+            texts.insert(
+                0,
+                f"[Group {group_id}] Member {left} has left group through explicit `LeaveGroup` "
+                "request; client reason: the consumer is being closed.",
+            )
+        for later, text in enumerate(texts):
+            self._log(text, at_ms + later, partition, lines)
+        topic = f"orders-{model:06d}"
+        members = [
+            classic_member(
+                member_id(name, model), client_id=f"c{name}", subscription=consumer_subscription((topic,)),
+                assignment=consumer_assignment({topic: tuple(range(place, PARTITIONS, MEMBERS))}),
+            )
+            for place, name in enumerate(range(gone, gone + MEMBERS))
+        ]  # fmt: skip
+        value = group_metadata_value(
+            number, members, protocol="range", leader=leader, current_state_timestamp=at_ms + len(texts)
+        )
+        self._record(partition, of_partition, at_ms + len(texts) + 1, group_metadata_key(group_id), value)
+        for of_topic in range(COMMITS):
+            committed_ms = at_ms + 5_000 + of_topic
+            key = offset_commit_key(group_id, topic, of_topic)
+            self._record(
+                partition, of_partition, committed_ms, key, offset_commit_value(100 * number, at_ms=committed_ms)
+            )
+
+    def _record(
+        self, partition: int, records: list[tuple[int, int, bytes, bytes]], at_ms: int, key: bytes, value: bytes
+    ) -> None:
+        records.append((self._offsets[partition], at_ms, key, value))
+        self._offsets[partition] += 1
+
+    def _log(self, text: str, at_ms: int, partition: int, lines: list[LogText]) -> None:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        whole = (
+            f"[{at:%Y-%m-%d %H:%M:%S},{at_ms % 1000:03d}] INFO [GroupCoordinator id=1 topic={OFFSETS_TOPIC} "
+            f"partition={partition}] {text} ({WRITER})"
+        )
+        if self._lines == LINES_OF_A_FILE:
+            self._file, self._lines, self._byte = self._file + 1, 0, 0
+        lines.append(
+            LogText(node="broker-1", file_name="server.log", file_id=f"{self._file:08x}", byte=self._byte, text=whole)
+        )
+        self._lines += 1
+        self._byte += len(whole) + 1

@@ -1,0 +1,99 @@
+"""What five new rebalances cost beside a history of ever more: CPU seconds of a cycle, stage by stage.
+
+    python -m bench.growth [--sizes 1000 10000 100000] [--new 5] [--cycles 3] [--engine auto|spark|local]
+
+The warehouse grows to each size in turn (bench.growing_cluster), everything through all stages with every check on.
+Then come cycles of a few new rebalances; of these the median is printed, in CPU seconds of this process and all below.
+The last column is a cycle at this size beside one at the first size: flat is 1.0. Below stands what
+`rebalance-audit run` takes for such a cycle from a cold start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from statistics import median
+
+from bench.growing_cluster import GrowingCluster
+from bench.spark import cpu_seconds
+from ingest.landing import Landing
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline, plan
+
+AT_ONCE = 10_000
+"""Rebalances of history in one landing file."""
+OF_A_GROUP = 10
+"""Rebalances of a group, on average, at the largest size."""
+STAGES = [stage.name for stage in plan.STAGES]
+
+
+class Stages:
+    """CPU seconds of each stage of one run."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+        self._started = 0.0
+
+    def tell(self, stage: str, what: str) -> None:
+        if what == "started":
+            self._started = cpu_seconds()
+        else:
+            self.spent[stage] = cpu_seconds() - self._started
+
+
+def one_run(warehouse: Warehouse, engine: str) -> tuple[dict[str, float], float]:
+    """(CPU seconds by stage, wall seconds)."""
+    stages, begun = Stages(), time.monotonic()
+    pipeline.run(warehouse, progress=stages.tell, engine=engine)
+    return stages.spent, time.monotonic() - begun
+
+
+def cold_run(location: str, engine: str) -> tuple[float, float]:
+    """(wall, CPU) seconds of the command, start included."""
+    before, begun = os.times(), time.monotonic()
+    command = [sys.executable, "-m", "rebalance_audit.cli", "run", "-w", location, "-q", "--engine", engine]
+    subprocess.run(command, check=True)
+    wall_s, after = time.monotonic() - begun, os.times()
+    return wall_s, after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    arguments.add_argument("--new", type=int, default=5)
+    arguments.add_argument("--cycles", type=int, default=3)
+    arguments.add_argument("--engine", choices=("auto", "spark", "local"), default="auto")
+    given = arguments.parse_args()
+    cluster = GrowingCluster(groups=max(max(given.sizes) // OF_A_GROUP, 1))
+    print(f"{'rebalances':>12}" + "".join(f"{name:>13}" for name in STAGES) + f"{'cycle':>9}{'against first':>15}")
+    first: float | None = None
+    with tempfile.TemporaryDirectory(prefix="bench-growth-") as folder:
+        warehouse, landing = Warehouse.open(folder, create=True), Landing(folder)
+        colds = []
+        for size in sorted(given.sizes):
+            while cluster.rebalance_count < size:
+                cluster.land(landing, min(AT_ONCE, size - cluster.rebalance_count))
+            one_run(warehouse, given.engine)
+            cycles = []
+            for _ in range(given.cycles + 1):
+                cluster.land(landing, given.new)
+                cycles.append(one_run(warehouse, given.engine)[0])
+            counted = cycles[1:]  # the first one warms up
+            spent = {name: median(cycle[name] for cycle in counted) for name in STAGES}
+            whole = median(sum(cycle.values()) for cycle in counted)
+            first = whole if first is None else first
+            told = "".join(f"{spent[name]:>13.2f}" for name in STAGES)
+            print(f"{size:>12,}{told}{whole:>9.2f}{whole / first:>14.2f}x", flush=True)
+            cluster.land(landing, given.new)
+            colds.append((size, *cold_run(folder, given.engine)))
+        print("\nrebalance-audit run from a cold start:")
+        for size, wall_s, cpu_s in colds:
+            print(f"{size:>12,}  {wall_s:.2f} s wall, {cpu_s:.2f} s CPU")
+
+
+if __name__ == "__main__":
+    main()
