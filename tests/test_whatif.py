@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from rebalance_audit import cli
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import Member, Movement, Rebalance, to_row
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.captures import gathered
 
 GOLDEN = Path(__file__).parent / "golden" / "4.3.0"
 DEPLOY = ["deploy-app", "--evidence", str(GOLDEN / "rolling_deploy"), "-q"]
@@ -34,6 +41,53 @@ def test_json_has_the_promised_form() -> None:
     assert set(option) >= OPTION
     assert option["settings"] == {"group.instance.id": "auto"}
     assert option["refused"] is None
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with the rolling deploy, as the pipeline publishes it."""
+    place = tmp_path_factory.mktemp("whatif") / "w"
+    warehouse = Warehouse.open(place, create=True)
+    rows = [measure(r) for g in gathered(GOLDEN / "rolling_deploy").groups for r in reconstruct(g).rebalances]
+    keys = ("cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch")
+
+    def named(rebalance: Rebalance, thing: Member | Movement) -> dict[str, Any]:
+        return {k: getattr(rebalance, k) for k in keys} | to_row(thing)
+
+    tables = {
+        "gold.rebalance": [to_row(r) for r in rows],
+        "gold.rebalance_member": [named(r, m) for r in rows for m in r.members],
+        "gold.movement": [named(r, m) for r in rows for m in r.movements],
+    }
+    for name, content in tables.items():
+        columns = set(warehouse.schema(name).names)
+        kept = [{k: v for k, v in row.items() if k in columns} for row in content]
+        warehouse.append(name, rows_to_table(name, kept))
+    warehouse.publish({name: warehouse.version(name) or 0 for name in tables})
+    return place
+
+
+def test_a_warehouse_gives_the_same_answer_as_the_evidence(filled: Path) -> None:
+    asked = ["--set", "group.instance.id=auto", "--set", "session.timeout.ms=45s", "-o", "json", "-q"]
+    stored = json.loads(CliRunner().invoke(cli.app, ["whatif", "deploy-app", "-w", str(filled), *asked]).stdout)
+    read = json.loads(CliRunner().invoke(cli.app, ["whatif", *DEPLOY, *asked]).stdout)
+    assert stored["fit"]["measured_seconds"] == read["fit"]["measured_seconds"]
+    assert stored["fit"]["causes"] == read["fit"]["causes"] == 1.0
+    # The evidence's end is known a little better from the evidence itself.
+    assert stored["options"][0]["saved_seconds"] == pytest.approx(read["options"][0]["saved_seconds"], abs=0.5)
+
+
+def test_a_group_that_is_not_in_the_warehouse_is_said(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["whatif", "nobody", "-w", str(filled), "-q"]) == 1
+    assert "no rebalance" in capsys.readouterr().err
+
+
+def test_only_the_asked_time_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    # The deploy begins 24 s after the first join: what is left are its six rebalances.
+    assert cli.run(["whatif", *DEPLOY, "--from", "2026-11-21T16:32:10", "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["fit"]["causes"] >= 0.9
+    assert answer["fit"]["measured_seconds"] < 17.4
 
 
 def test_without_settings_what_could_help_is_ranked() -> None:
