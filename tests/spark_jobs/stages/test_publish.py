@@ -1,4 +1,4 @@
-"""detect and publish: what vanishes is removed, what stays keeps its revision, contradictions are told."""
+"""detect and publish: what vanishes is removed, what stays keeps its revision, contradictions are shown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_way_of_a_warehouse_over_three_runs(spark: SparkSession, tmp_path: P
     ]
 
 
-def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     at = datetime.fromtimestamp((BASE_MS + 1_000) / 1_000, UTC)
     forged = (

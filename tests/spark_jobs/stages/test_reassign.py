@@ -25,7 +25,7 @@ def published(warehouse: Warehouse, table: str, columns: str) -> list[tuple[obje
     return [tuple(row.values()) for row in warehouse.query(f"SELECT {columns} FROM {table} ORDER BY ALL").to_pylist()]
 
 
-def test_a_reassignment_is_published_and_told_again_when_the_log_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_reassignment_is_published_and_shown_again_when_the_log_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     from tests.domain.reassign.stories import MetadataStory
 
     story = MetadataStory().at(1_000).topic("orders", (1, 0, 2))
