@@ -8,6 +8,7 @@ from app.answers.rows import FindingRow, Headline, Reassignment, now_ms
 from app.charts import bars
 from app.sentences.reassignment import Advice
 from app.words import Html, fill
+from rebalance_audit.domain.kinds import FindingStatus
 
 MOST_REASONS = 4
 FIRST_EVIDENCE = 24
@@ -31,7 +32,7 @@ def findings(found: list[FindingRow]) -> None:
             fill(
                 '<div class="ra-incident ra-{s}"><p><span class="ra-level">{level}</span> {title}</p>'
                 '<p class="ra-note">{rule}, {status}, since {since}{advice}</p></div>',
-                s=f.severity if f.status == "open" else "info",
+                s=f.severity if f.status == FindingStatus.OPEN else "info",
                 level=words.SEVERITY_WORDS[f.severity],
                 title=words.utc_in(words.visible(f.title), tz),
                 rule=f.rule_id,

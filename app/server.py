@@ -18,6 +18,7 @@ from streamlit.web import cli
 from app.answers import coincidence, compare, evidence  # noqa: F401
 from app.answers.rows import Span
 from app.queries import HOUR_MS, WarehouseError, opened
+from rebalance_audit.domain.kinds import FindingStatus
 
 
 def ask_homes_questions(location: str) -> None:
@@ -28,7 +29,7 @@ def ask_homes_questions(location: str) -> None:
         reader.group_count()
         reader.clusters()
         reader.open_incidents()
-        reader.findings(status="open")
+        reader.findings(status=FindingStatus.OPEN)
         if (whole := reader.span()) is not None:
             day = Span(from_ms=max(whole.from_ms, whole.to_ms - 24 * HOUR_MS), to_ms=whole.to_ms)
             reader.fleet(day)

@@ -32,6 +32,7 @@ from confluent_kafka.admin import AdminClient
 from infra.lab.cluster import Cluster
 from infra.lab.driver import Driver
 from infra.lab.processes import free_ports
+from rebalance_audit.domain.kinds import GroupType, Mode
 
 TOOLS = ("prometheus", "prometheus-alertmanager")
 BETWEEN_S = 20
@@ -139,7 +140,7 @@ def measure(group_count: int) -> None:
         driver.topics(orders=4)
         driver.produce()
         for group in groups:
-            driver.group(group, group_type="classic", mode="eager", assignor="range")
+            driver.group(group, group_type=GroupType.CLASSIC, mode=Mode.EAGER, assignor="range")
             for member in ("a", "b"):
                 driver.join(f"{group}-{member}", group, ["orders"], library="librdkafka")
         try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.kinds import TaskState
 from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalance, Trigger
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep
 
@@ -253,13 +254,13 @@ class Outage:
         return sum(length for _, length, designed in self.parts if designed is by_design)
 
 
-NOT_RUNNING = ("WAITING", "LOST", "FAILED", "UNASSIGNED", "RESTARTING")
+NOT_RUNNING = (TaskState.WAITING, TaskState.LOST, TaskState.FAILED, TaskState.UNASSIGNED, TaskState.RESTARTING)
 _SAME_OUTAGE_MS = 1_000
 """States that follow each other within this are one outage: status records of two workers are some ms apart."""
 
 
 def is_by_design(task: ConnectTask) -> bool:
-    return task.expected or task.state == "WAITING"
+    return task.expected or task.state == TaskState.WAITING
 
 
 def outages(tasks: Sequence[ConnectTask], span: Span) -> list[Outage]:

@@ -12,16 +12,17 @@ from app.answers.rows import NOT_RUNNING, is_by_design
 from app.charts.marks import rebalance_marks, together
 from app.charts.time_line import BARS, LONGEST_LANES, Style, TimeLine, empty, overlap_steps
 from rebalance_audit.domain.detect.history import worker_name
+from rebalance_audit.domain.kinds import TaskState
 
 _CONNECT_STYLE = {
-    "RUNNING": Style.WORKING,
-    "WAITING": Style.WAITING,
-    "LOST": Style.STANDING,
-    "FAILED": Style.STANDING,
-    "PAUSED": Style.RESTING,
-    "STOPPED": Style.RESTING,
-    "RESTARTING": Style.RESTING,
-    "UNASSIGNED": Style.UNKNOWN,
+    TaskState.RUNNING: Style.WORKING,
+    TaskState.WAITING: Style.WAITING,
+    TaskState.LOST: Style.STANDING,
+    TaskState.FAILED: Style.STANDING,
+    TaskState.PAUSED: Style.RESTING,
+    TaskState.STOPPED: Style.RESTING,
+    TaskState.RESTARTING: Style.RESTING,
+    TaskState.UNASSIGNED: Style.UNKNOWN,
 }
 
 
@@ -53,7 +54,7 @@ def connect_time_line(
         end = to_ms if t.to_ms is None else t.to_ms
         where = f" on {words.name(t.worker_url or t.worker_id, 40)}" if t.worker_url or t.worker_id else ""
         text = f"{words.STATE_WORDS.get(t.state, words.name(t.state))}{where}"
-        if t.expected and t.state not in ("RUNNING", "WAITING"):
+        if t.expected and t.state not in (TaskState.RUNNING, TaskState.WAITING):
             text += " (by design)"
         tip = texts.setdefault(text, len(texts))
         bars.append((lane, max(t.from_ms, from_ms), min(end, to_ms), 1.0, int(style), tip))

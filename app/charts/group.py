@@ -10,6 +10,7 @@ import pandas as pd
 from app import words
 from app.charts.marks import Marks, rebalance_marks, together
 from app.charts.time_line import BARS, LONGEST_LANES, STEPS, Style, TimeLine, empty, overlap_steps
+from rebalance_audit.domain.kinds import STOOD_STILL, MemberChange, MovementKind, RebalanceKind
 
 
 def lanes_of(members: pd.DataFrame) -> pd.DataFrame:
@@ -20,7 +21,7 @@ def lanes_of(members: pd.DataFrame) -> pd.DataFrame:
     """
     if members.empty:
         return pd.DataFrame({"member_id": [], "lane": pd.Series(dtype="int64"), "label": []})
-    present = members[(members["change"] != "left")]
+    present = members[(members["change"] != MemberChange.LEFT)]
     if present.empty:
         present = members
     seen = (
@@ -141,9 +142,9 @@ def _held_steps(
         return none
     order = {rebalance_id: i for i, rebalance_id in enumerate(rebalances["rebalance_id"])}
     moved = stops_and_resumes(movements)
-    is_told_before = moved["revoked_in_rebalance_id"].isin(order.keys()) & (moved["kind"] == "moved")
-    stopped = moved[moved["from_member_id"].isin(lane_of) & ~is_told_before & (moved["kind"] != "assigned")]
-    resumed = moved[moved["to_member_id"].isin(lane_of) & (moved["kind"] != "revoked")]
+    is_told_before = moved["revoked_in_rebalance_id"].isin(order.keys()) & (moved["kind"] == MovementKind.MOVED)
+    stopped = moved[moved["from_member_id"].isin(lane_of) & ~is_told_before & (moved["kind"] != MovementKind.ASSIGNED)]
+    resumed = moved[moved["to_member_id"].isin(lane_of) & (moved["kind"] != MovementKind.REVOKED)]
     events = pd.concat(
         [
             pd.DataFrame(
@@ -173,7 +174,7 @@ def _held_steps(
     held = members[members["member_id"].isin(lane_of)].merge(sums, on=["rebalance_id", "member_id"], how="left")
     held["nth"] = held["rebalance_id"].map(order)
     held = held.dropna(subset=["nth"]).sort_values(["member_id", "nth"], kind="stable")
-    after = pd.to_numeric(held["after_count"]).where(held["change"] != "left", 0)
+    after = pd.to_numeric(held["after_count"]).where(held["change"] != MemberChange.LEFT, 0)
     before = after.groupby(held["member_id"]).shift(1)
     first_before = pd.to_numeric(held["before_count"]).fillna(0)
     before = before.fillna(first_before)
@@ -243,7 +244,7 @@ def _per_bucket(rebalances: pd.DataFrame, from_ms: int, to_ms: int) -> pd.DataFr
     if rebalances.empty:
         return empty(STEPS)
     bucket = _bucket_ms(from_ms, to_ms)
-    counted = rebalances.loc[rebalances["kind"] == "rebalance", "at_ms"].dropna()
+    counted = rebalances.loc[rebalances["kind"] == RebalanceKind.REBALANCE, "at_ms"].dropna()
     counts = ((counted // bucket) * bucket).value_counts().sort_index()
     return _closed_steps(counts.index.to_numpy(dtype=float), counts.to_numpy(dtype=float), float(bucket))
 
@@ -261,7 +262,7 @@ def _closed_steps(starts: np.ndarray, values: np.ndarray, length: float) -> pd.D
 def standing_steps(movements: pd.DataFrame, from_ms: int, to_ms: int) -> pd.DataFrame:
     """Steps: how many resources stood still. Overlaps and first assignments are no standing still."""
     moved = stops_and_resumes(movements)
-    paused = moved[moved["kind"].isin(["moved", "returned", "restarted"]) & (moved["resume_ms"] > moved["stop_ms"])]
+    paused = moved[moved["kind"].isin(STOOD_STILL) & (moved["resume_ms"] > moved["stop_ms"])]
     paused = paused[
         paused["pause_estimate_ms"].notna() & (paused["resume_ms"] >= from_ms) & (paused["stop_ms"] <= to_ms)
     ]

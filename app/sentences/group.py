@@ -10,6 +10,7 @@ from app import words
 from app.answers.rows import CauseShare, Span
 from app.sentences.fleet import normal_work
 from app.words import Html, fill
+from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 
 
 def mostly(cause: CauseShare) -> str | None:
@@ -26,7 +27,7 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
     length = words.duration(span.length_ms)
     if not len(rebalances):
         return fill("No rebalance was seen in these {t}.", t=length)
-    real = rebalances[rebalances["kind"] == "rebalance"]
+    real = rebalances[rebalances["kind"] == RebalanceKind.REBALANCE]
     parts = [fill("<b>{n} in {t}</b>{why}.", n=words.count(len(real), "rebalance"), t=length, why=_why(causes))]
     parts.append(_cost(real, unit))
     expected = int(real["expected"].sum())
@@ -73,7 +74,7 @@ def doubts(rebalances: pd.DataFrame) -> Html | None:
     """What may be missing from a group's history; None where nothing is known to be."""
     if not len(rebalances):
         return None
-    missing = int((rebalances["outcome"] == "missing").sum())
+    missing = int((rebalances["outcome"] == Outcome.MISSING).sum())
     partial = int((~rebalances["is_complete_evidence"].astype(bool)).sum())
     said = []
     if missing:

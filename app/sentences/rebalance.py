@@ -8,6 +8,7 @@ from app import words
 from app.answers.rows import Member, Movement, Rebalance
 from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import MovementKind, Outcome
 
 
 def known_as(member: Member) -> str:
@@ -17,11 +18,15 @@ def known_as(member: Member) -> str:
 def rebalance(found: Rebalance) -> Html:
     """Why it began, what went where and stood still how long, and what the broker's own window was."""
     parts = [_headline(found), _beginning(found)]
-    if found.outcome not in ("completed", "emptied"):
+    if found.outcome not in (Outcome.COMPLETED, Outcome.EMPTIED):
         parts.append(fill("How it ended: {how}.", how=words.OUTCOME_WORDS.get(found.outcome, found.outcome)))
-    for way, together in _by_way([m for m in found.movements if m.kind == "moved"])[:2]:
+    for way, together in _by_way([m for m in found.movements if m.kind == MovementKind.MOVED])[:2]:
         parts.append(_moved(way, together))
-    returned = [m for m in found.movements if m.kind in ("returned", "restarted") and m.pause_estimate_ms is not None]
+    returned = [
+        m
+        for m in found.movements
+        if m.kind in (MovementKind.RETURNED, MovementKind.RESTARTED) and m.pause_estimate_ms is not None
+    ]
     if returned:
         what = words.things(found.protocol_type, len(returned))
         parts.append(fill("{n} stopped and went on with the same owner: {still}.", n=what, still=_longest(returned)))

@@ -10,11 +10,11 @@ from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, Touched, connector_changes
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
+from rebalance_audit.domain.kinds import STOOD_STILL, FindingStatus, Mode, TaskState
 
 MOST_STORIES = 6
 MOST_CHANGES = 20
 MOST_HISTORY = 2_000
-STOPPED = ("moved", "returned", "restarted")
 
 
 def name_of(task: ConnectTask) -> str:
@@ -23,7 +23,9 @@ def name_of(task: ConnectTask) -> str:
 
 def is_quiet(story: ConnectStory) -> bool:
     """A worker came, and nothing had to stop for it."""
-    return story.kind == "worker_joined" and not any(m.kind in STOPPED for r in rounds_of(story) for m in r.movements)
+    return story.kind == "worker_joined" and not any(
+        m.kind in STOOD_STILL for r in rounds_of(story) for m in r.movements
+    )
 
 
 def rounds_of(story: ConnectStory | ConnectorChange) -> list[Rebalance]:
@@ -129,7 +131,7 @@ def neighbours_hit() -> None:
 
 def _prices(rounds: list[Rebalance]) -> list[str | Html]:
     cost, eager = sentences.costs(rounds)
-    if all(r.mode == "eager" for r in rounds):
+    if all(r.mode == Mode.EAGER for r in rounds):
         beside = "all did stop"
     else:
         beside = f"at least {words.seconds(eager, 'task')}" if eager else "not known"
@@ -182,7 +184,7 @@ def history(tasks: list[ConnectTask]) -> None:
     page.heading("Each task's history")
     names = sorted({name_of(t) for t in tasks}, key=words.natural)
     chosen = page.choice_in_address("Task or connector", "task", names, "choose one, or see what did not run")
-    shown = [t for t in tasks if (name_of(t) == chosen if chosen else t.state != "RUNNING")]
+    shown = [t for t in tasks if (name_of(t) == chosen if chosen else t.state != TaskState.RUNNING)]
     if not chosen:
         shown.sort(key=lambda t: -t.from_ms)
     tz = page.zone()
@@ -249,7 +251,7 @@ whole_rebalances = reader.rebalances_around(cluster_id, group_id, span)
 by_id = {r.rebalance_id: r for r in whole_rebalances}
 with place_of_answer:
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
-    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
+    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
     page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
 if tasks:
     stories()

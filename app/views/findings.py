@@ -7,6 +7,7 @@ import streamlit as st
 from app import page, panels, words
 from app.answers.rows import FindingRow, now_ms
 from app.words import Html, fill
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 MOST = 20
 
@@ -46,14 +47,14 @@ def lines(text: str | None, most: int) -> Html:
 
 def show(f: FindingRow, is_whole: bool) -> None:
     tz, now = page.zone(), now_ms()
-    ended = "last seen" if f.status == "open" else "resolved"
+    ended = "last seen" if f.status == FindingStatus.OPEN else "resolved"
     lasted = f"{words.when(f.first_seen_at_ms, now, tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"
     st.html(
         fill(
             '<div class="ra-incident ra-{s}"><p class="ra-first"><span class="ra-level">{level}</span>, '
             "{status}: {subject}{title}</p>"
             '{detail}<p class="ra-note">{rule} \u00b7 since {lasted} \u00b7 {cluster}</p>{advice}</div>',
-            s=f.severity if f.status == "open" else "info",
+            s=f.severity if f.status == FindingStatus.OPEN else "info",
             level=words.SEVERITY_WORDS[f.severity],
             status=f.status,
             subject="" if f.subject in f.title else fill("{s}: ", s=words.code(f.subject)),
@@ -95,7 +96,7 @@ def listing() -> None:
     group = page.param("group")
     everything = reader.findings(cluster_id=cluster_id if group else None, group_id=group)
     page.title("What is open, what was?")
-    open_count = sum(f.status == "open" for f in everything)
+    open_count = sum(f.status == FindingStatus.OPEN for f in everything)
     if not everything:
         page.say("<b>Nothing was found</b> in what was read.")
         page.note(
@@ -112,9 +113,9 @@ def listing() -> None:
     )
     a, b, c, d = st.columns(4)
     with a:
-        status = page.choice_in_address("State", "status", ["open", "resolved"])
+        status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
     with b:
-        severity = page.choice_in_address("Severity", "severity", ["critical", "warning", "info"])
+        severity = page.choice_in_address("Severity", "severity", [severity.value for severity in reversed(Severity)])
     with c:
         rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}))
     with d:

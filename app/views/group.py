@@ -11,6 +11,7 @@ from app.answers.rows import CauseShare, Group, Span
 from app.charts import bars
 from app.charts.bars import Row
 from app.words import Html, fill
+from rebalance_audit.domain.kinds import FindingStatus, MemberChange, Outcome
 
 
 def state_line(g: Group) -> Html:
@@ -66,7 +67,7 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
             "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
             "number": [
                 words.number_of(as_int(r.generation_id), as_int(r.group_epoch), int(r.rewrite_seq))
-                + ("" if r.outcome == "completed" else f", {r.outcome}")
+                + ("" if r.outcome == Outcome.COMPLETED else f", {r.outcome}")
                 for r in newest.itertuples()
             ],
             "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
@@ -120,7 +121,7 @@ with place_of_answer:
         st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
     if in_time:
         st.html(fill('<p class="ra-say">{s}</p>', s=sentences.coincidences(in_time)))
-    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status="open"))
+    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
 
 page.heading("Who worked when")
 if len(members):
@@ -166,7 +167,7 @@ rebalance_table(rebalances)
 
 if len(rebalances):
     last = reader.rebalance(cluster_id, str(rebalances.iloc[-1]["rebalance_id"]))
-    staying = [m for m in last.members if m.change != "left"] if last is not None else []
+    staying = [m for m in last.members if m.change != MemberChange.LEFT] if last is not None else []
     if staying:
         page.heading("Who held what after the last of them")
         page.table(

@@ -9,10 +9,11 @@ from app.answers.rows import ClusterRow, CostedFinding, Span, now_ms
 from app.charts import bars
 from app.charts.bars import Row
 from app.words import Html, fill
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 MOST_SUBJECTS = 8
 MOST_CLUSTERS = 8
-LEVELS = {"critical": 0, "warning": 1, "info": 2}
+LEVELS = {severity: level for level, severity in enumerate(reversed(Severity))}
 
 
 def about(i: CostedFinding) -> tuple[str, str]:
@@ -159,17 +160,17 @@ for some in subjects[:MOST_SUBJECTS]:
     incident(some, with_cluster)
 if len(subjects) > MOST_SUBJECTS:
     more = words.count(len(subjects) - MOST_SUBJECTS, "more group", "more groups")
-    page.link(f"{more} with open findings", "findings", status="open")
+    page.link(f"{more} with open findings", "findings", status=FindingStatus.OPEN)
 page.heading("What it cost")
 span = page.span_of(whole, "24 h")
 fleet = reader.fleet(span)
 with place_of_answer:
-    critical_count = sum(some[0].finding.severity == "critical" for some in subjects)
+    critical_count = sum(some[0].finding.severity == Severity.CRITICAL for some in subjects)
     of_groups = sum(some[0].finding.group_id is not None for some in subjects)
     said = sentences.fleet(of_groups, len(subjects) - of_groups, critical_count, fleet, span, now_ms() - whole.to_ms)
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
     panels.headline(reader.headline(span))
-    doubts = [f for f in reader.findings(status="open") if f.rule_id.startswith("TR")]
+    doubts = [f for f in reader.findings(status=FindingStatus.OPEN) if f.rule_id.startswith("TR")]
     if doubts:
         limits = words.count(len(doubts), "thing limits", "things limit")
         such = "" if len(doubts) == 1 else ", such as"

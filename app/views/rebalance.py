@@ -7,6 +7,7 @@ from app import charts, page, panels, sentences, words
 from app.answers.rows import Member, Movement, Rebalance, Span, now_ms
 from app.charts import bars
 from app.words import Html, fill
+from rebalance_audit.domain.kinds import MemberChange, MovementKind, TaskState
 
 
 def numbers(r: Rebalance, unit: str) -> None:
@@ -105,9 +106,9 @@ def movements(found: tuple[Movement, ...]) -> None:
             "to": [owner(m.to_client_id, m.to_worker_url, m.to_member_id) for m in found],
             "pause": [
                 "none: it had no owner before"
-                if m.kind == "assigned"
+                if m.kind == MovementKind.ASSIGNED
                 else "none yet: it has no new owner here"
-                if m.kind == "revoked"
+                if m.kind == MovementKind.REVOKED
                 else words.pause(m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)
                 for m in found
             ],
@@ -120,7 +121,7 @@ def movements(found: tuple[Movement, ...]) -> None:
 
 
 def members(found: tuple[Member, ...]) -> None:
-    change = {"joined": "joined", "left": "left", "stayed": "stayed", "replaced": "came back under a new id"}
+    change = {MemberChange.REPLACED: "came back under a new id"}
     page.table(
         ["member", "host", "", "held before", "holds after", "gave up", "got"],
         [
@@ -177,7 +178,7 @@ waiting = []
 if r.protocol_type == "connect" and at_ms is not None:
     longest_ms = max((m.pause_estimate_ms or 0 for m in r.movements), default=0)
     around = Span(from_ms=at_ms - longest_ms, to_ms=at_ms)
-    waiting = [t for t in reader.connect_tasks(cluster_id, r.group_id, around) if t.state == "WAITING"]
+    waiting = [t for t in reader.connect_tasks(cluster_id, r.group_id, around) if t.state == TaskState.WAITING]
 picture = charts.rebalance_time_line(r.movements, r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, waiting)
 if picture is None:
     page.note("Not drawn: none of its times is known.")

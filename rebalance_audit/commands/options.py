@@ -80,12 +80,6 @@ class Output(StrEnum):
     CSV = "csv"
 
 
-class Severity(StrEnum):
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-
 class CommandError(Exception):
     """What the user must act on: one sentence with the fault, the place and the remedy."""
 

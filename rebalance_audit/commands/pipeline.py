@@ -23,6 +23,7 @@ from rebalance_audit.commands.meter import stages
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.report import send
+from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
     from ingest.collector import CollectSettings
@@ -177,7 +178,7 @@ def follow(
                 if outcome.ms_by_stage:
                     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
                     if alert_to:
-                        send(opened, alert_to, options.Severity.WARNING, quiet=quiet)
+                        send(opened, alert_to, Severity.WARNING, quiet=quiet)
             for failure in (collector.failure, followed and followed.failure):
                 if failure:
                     raise failure

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from rebalance_audit.commands import options
-from rebalance_audit.commands.options import Output, Severity
+from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, note, output_width, visible, write_rows
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 EXIT_FINDINGS = 3
 _SHOWN = ("severity", "rule_id", "cluster_id", "subject", "status", "title", "finding_id")
@@ -37,7 +38,9 @@ def check(
     table = known_table("gold.finding")
     rows: list[dict[str, Any]] = opened.query(*selection(table, group=group, cluster_id=cluster_id)).to_pylist()
     least = SEVERITIES.index(fail_on.value)
-    found = [r for r in rows if SEVERITIES.index(r["severity"]) >= least and (resolved or r["status"] == "open")]
+    found = [
+        r for r in rows if SEVERITIES.index(r["severity"]) >= least and (resolved or r["status"] == FindingStatus.OPEN)
+    ]
     found.sort(key=lambda r: (-SEVERITIES.index(r["severity"]), r["cluster_id"], r["subject"], r["rule_id"]))
     if output is not Output.TABLE or found:
         columns = _SHOWN[:-1] if output is Output.TABLE else [column.name for column in table.columns]

@@ -5,7 +5,7 @@ Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -13,20 +13,21 @@ from typing import Any, TypeVar
 from rebalance_audit.domain.causes import Cause, cause_of
 from rebalance_audit.domain.frozen import changed as changed
 from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.kinds import (
+    Bound,
+    EvidenceTier,
+    FindingStatus,
+    GroupType,
+    MemberChange,
+    Mode,
+    MovementKind,
+    Outcome,
+    RebalanceKind,
+    ResourceType,
+    Severity,
+)
 
 T = TypeVar("T")
-
-
-class EvidenceTier(StrEnum):
-    """How sure a claim is, best first."""
-
-    RECORDED = "recorded"
-    """A record of the broker says so."""
-    LOGGED = "logged"
-    """Only a log line says so."""
-    INFERRED = "inferred"
-    """It follows from a difference between records."""
-    UNKNOWN = "unknown"
 
 
 def record_ref(topic: str, partition: int, offset: int) -> str:
@@ -354,7 +355,7 @@ class Trigger:
     """One cause met while a rebalance was prepared."""
 
     trigger: Cause
-    tier: str
+    tier: EvidenceTier
     members: tuple[str, ...] = ()
     """Member ids."""
     detail: str = ""
@@ -366,10 +367,9 @@ class Trigger:
 class Mark:
     """One piece of evidence about when a resource stopped or resumed."""
 
-    bound: str
-    """`lower` (not before), `upper` (not after) or `estimate`."""
+    bound: Bound
     at_ms: int
-    tier: str
+    tier: EvidenceTier
     rank: int
     """Estimates: 1 is the best evidence (own logs, own status), 5 the weakest (broker's times alone)."""
     detail: str
@@ -386,7 +386,7 @@ class Member:
     client_id: str | None = None
     client_host: str | None = None
     worker_url: str | None = None
-    change: str = "stayed"
+    change: MemberChange = MemberChange.STAYED
     is_leader: bool = False
     member_epoch: int | None = None
     session_timeout_ms: int | None = None
@@ -407,13 +407,13 @@ class Member:
 class Movement:
     """One resource that stopped, moved or began; columns of gold.movement, numbers filled by measure."""
 
-    resource_type: str
+    resource_type: ResourceType
     resource: str
     topic: str | None = None
     partition: int | None = None
     connector: str | None = None
     task: int | None = None
-    kind: str
+    kind: MovementKind
     from_member_id: str | None = None
     to_member_id: str | None = None
     from_client_id: str | None = None
@@ -436,7 +436,7 @@ class Movement:
     overlap_ms: int | None = None
     first_commit_at_ms: int | None = None
     first_commit_after_ms: int | None = None
-    pause_tier: str | None = None
+    pause_tier: EvidenceTier | None = None
     pause_detail: str | None = None
     evidence: tuple[str, ...] = ()
 
@@ -452,12 +452,12 @@ class Rebalance:
     generation_id: int | None = None
     group_epoch: int | None = None
     team: str | None = None
-    group_type: str = "classic"
+    group_type: GroupType = GroupType.CLASSIC
     protocol_type: str | None = None
-    kind: str = "rebalance"
+    kind: RebalanceKind = RebalanceKind.REBALANCE
     rewrite_seq: int = 0
-    outcome: str = "completed"
-    mode: str = "unknown"
+    outcome: Outcome = Outcome.COMPLETED
+    mode: Mode = Mode.UNKNOWN
     assignor: str | None = None
     leader_member_id: str | None = None
     leader_changed: bool | None = None
@@ -466,13 +466,13 @@ class Rebalance:
     static_member_count: int | None = None
     started_at_ms: int | None = None
     started_lower_ms: int | None = None
-    started_tier: str | None = None
+    started_tier: EvidenceTier | None = None
     joined_at_ms: int | None = None
     assigned_at_ms: int | None = None
     ended_at_ms: int | None = None
     broker_window_ms: int | None = None
     trigger: Cause = Cause.UNKNOWN
-    trigger_tier: str = "unknown"
+    trigger_tier: EvidenceTier = EvidenceTier.UNKNOWN
     trigger_detail: str | None = None
     triggers: tuple[Trigger, ...] = ()
     expected: bool = False
@@ -489,7 +489,7 @@ class Rebalance:
     pause_lower_ms: int | None = None
     pause_estimate_ms: int | None = None
     pause_upper_ms: int | None = None
-    pause_tier: str | None = None
+    pause_tier: EvidenceTier | None = None
     resource_seconds_lower: float | None = None
     resource_seconds_estimate: float | None = None
     resource_seconds_upper: float | None = None
@@ -513,12 +513,13 @@ class ConnectTask:
 
     cluster_id: str
     group_id: str
-    resource_type: str
+    resource_type: ResourceType
     connector: str
     task: int | None
     worker_url: str | None = None
     worker_id: str | None = None
     state: str
+    """A TaskState; the status topic may hold other words."""
     generation_id: int | None = None
     from_ms: int
     from_lower_ms: int | None = None
@@ -540,10 +541,10 @@ class Finding:
     cluster_id: str
     finding_id: str
     rule_id: str
-    severity: str
+    severity: Severity
     subject_type: str
     subject: str
-    status: str
+    status: FindingStatus
     first_seen_at_ms: int
     last_seen_at_ms: int
     title: str
@@ -558,7 +559,23 @@ _NESTED: dict[str, dict[str, type]] = {
     "Movement": {"stop_marks": Mark, "resume_marks": Mark},
 }
 
-_CAUSES = {"Rebalance": ("trigger",), "Trigger": ("trigger",)}
+_CLOSED: dict[str, dict[str, Callable[[str], str]]] = {
+    "Rebalance": {
+        "group_type": GroupType,
+        "kind": RebalanceKind,
+        "outcome": Outcome,
+        "mode": Mode,
+        "trigger": cause_of,
+        "trigger_tier": EvidenceTier,
+    },
+    "Trigger": {"trigger": cause_of},
+    "Member": {"change": MemberChange},
+    "Movement": {"resource_type": ResourceType, "kind": MovementKind},
+    "Mark": {"bound": Bound},
+    "ConnectTask": {"resource_type": ResourceType},
+    "Finding": {"severity": Severity, "status": FindingStatus},
+}
+"""What columns hold values of a closed set, and how a stored text becomes one."""
 
 
 def to_row(thing: Rebalance | Movement | Member | ConnectTask | Finding) -> dict[str, Any]:
@@ -578,7 +595,7 @@ def _row(thing: Any) -> dict[str, Any]:
 def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
     """The thing of a table row; columns it does not have are left out, lists become tuples."""
     nested = _NESTED.get(kind.__name__, {})
-    causes = _CAUSES.get(kind.__name__, ())
+    closed = _CLOSED.get(kind.__name__, {})
     values: dict[str, Any] = {}
     for f in fields(kind):  # type: ignore[arg-type]
         if f.name not in row:
@@ -586,8 +603,8 @@ def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
         value = row[f.name]
         if f.name in nested:
             value = tuple(from_row(nested[f.name], item) for item in value or ())
-        elif f.name in causes:
-            value = cause_of(value)
+        elif f.name in closed:
+            value = closed[f.name](value)
         elif isinstance(value, list):
             value = tuple(value)
         values[f.name] = value

@@ -9,17 +9,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import (
+    EvidenceTier,
+    FindingStatus,
+    GroupType,
+    MemberChange,
+    Mode,
+    MovementKind,
+    Outcome,
+    RebalanceKind,
+    ResourceType,
+    Severity,
+)
 
 SCHEMA_VERSION = 1
 """Of the warehouse as a whole. A reader refuses a warehouse with a greater number."""
 
-OUTCOMES = ("completed", "emptied", "superseded", "failed", "missing", "open")
-REBALANCE_KINDS = ("rebalance", "static_rewrite")
-MODES = ("eager", "cooperative", "incremental", "server", "unknown")
-TIERS = ("recorded", "logged", "inferred", "unknown")
-MOVEMENT_KINDS = ("moved", "returned", "assigned", "revoked", "restarted")
+OUTCOMES = tuple(Outcome)
+REBALANCE_KINDS = tuple(RebalanceKind)
+MODES = tuple(Mode)
+TIERS = tuple(EvidenceTier)
+MOVEMENT_KINDS = tuple(MovementKind)
 TRIGGERS = tuple(Cause)
-SEVERITIES = ("info", "warning", "critical")
+SEVERITIES = tuple(Severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +243,7 @@ GOLD_REBALANCE = Table(
     (
         *_REBALANCE_KEYS,
         _c("team", "string", "By name pattern of the settings."),
-        _c("group_type", "string", "", required=True, values=("classic", "consumer", "share", "streams")),
+        _c("group_type", "string", "", required=True, values=tuple(GroupType)),
         _c("protocol_type", "string", "`consumer`, `connect`, …"),
         _c("kind", "string", "", required=True, values=REBALANCE_KINDS),
         _c("rewrite_seq", "int", "1, 2 … for a static member's rewrite of the same number; 0 else.", required=True),
@@ -322,7 +334,7 @@ GOLD_REBALANCE_MEMBER = Table(
         _c("client_id", "string", ""),
         _c("client_host", "string", "As Kafka has it, leading slash and all."),
         _c("worker_url", "string", "Connect."),
-        _c("change", "string", "", required=True, values=("joined", "left", "stayed", "replaced")),
+        _c("change", "string", "", required=True, values=tuple(MemberChange)),
         _c("is_leader", "boolean", "", required=True),
         _c("member_epoch", "int", "KIP-848 and after."),
         _c("session_timeout_ms", "bigint", ""),
@@ -345,7 +357,7 @@ GOLD_MOVEMENT = Table(
     ("cluster_id", "rebalance_id", "resource_type", "resource"),
     (
         *_REBALANCE_KEYS,
-        _c("resource_type", "string", "", required=True, values=("partition", "task", "connector", "stream_task")),
+        _c("resource_type", "string", "", required=True, values=tuple(ResourceType)),
         _c("resource", "string", "`topic-partition`, `connector-task`, or the connector's name.", required=True),
         _c("topic", "string", "Partitions."),
         _c("partition", "int", "Partitions."),
@@ -423,7 +435,7 @@ GOLD_FINDING = Table(
         _c("severity", "string", "", required=True, values=SEVERITIES),
         _c("subject_type", "string", "group, partition, connector, source, broker, cluster.", required=True),
         _c("subject", "string", "The bare name of it.", required=True),
-        _c("status", "string", "", required=True, values=("open", "resolved")),
+        _c("status", "string", "", required=True, values=tuple(FindingStatus)),
         _c("first_seen_at_ms", "bigint", "", required=True),
         _c("last_seen_at_ms", "bigint", "", required=True),
         _c("title", "string", "One sentence.", required=True),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 
@@ -246,8 +247,8 @@ def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str
     rows = asked.rows(
         f"SELECT {columns} FROM gold.finding WHERE {{findings}} ORDER BY {rank}, last_seen_at_ms DESC, finding_id"
     )
-    opened = [row for row in rows if row["status"] == "open"]
-    past = [row for row in rows if row["status"] != "open"]
+    opened = [row for row in rows if row["status"] == FindingStatus.OPEN]
+    past = [row for row in rows if row["status"] != FindingStatus.OPEN]
     return tuple(opened), tuple(past[:PAST_FINDINGS_SHOWN]), len(past)
 
 
@@ -273,7 +274,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
     return tuple(
         GroupRow(
             cost=_cost(row),
-            mode=row["mode"] or "unknown",
+            mode=row["mode"] or Mode.UNKNOWN,
             state=row["state"] or "not known",
             **{
                 name: row[name]
@@ -375,6 +376,6 @@ def _cost(row: Mapping[str, Any]) -> Cost:
 
 def _number(row: Mapping[str, Any]) -> str:
     if row["generation_id"] is not None:
-        again = f" again ({row['rewrite_seq']})" if row["kind"] == "static_rewrite" else ""
+        again = f" again ({row['rewrite_seq']})" if row["kind"] == RebalanceKind.STATIC_REWRITE else ""
         return f"generation {row['generation_id']}{again}"
     return "number not known" if row["group_epoch"] is None else f"epoch {row['group_epoch']}"

@@ -16,7 +16,8 @@ import pytest
 
 from rebalance_audit.domain import causes, tables
 from rebalance_audit.domain.causes import Cause, Protocol, cause_of
-from rebalance_audit.domain.model import EvidenceTier, Rebalance, Trigger, from_row, to_row
+from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.model import Rebalance, Trigger, from_row, to_row
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "infra" / "prometheus" / "rules.yml"

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_audit.domain.kinds import EvidenceTier
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import EvidenceTier, Mark, Movement, Rebalance, to_row
+from rebalance_audit.domain.model import Mark, Movement, Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from spark_jobs.grouped import struct_of

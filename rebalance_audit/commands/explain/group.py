@@ -18,6 +18,7 @@ from rebalance_audit.commands.explain import reassignment as explain_reassignmen
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
 from rebalance_audit.commands.output import json_text, output_width, visible, write_rows
+from rebalance_audit.domain.kinds import RebalanceKind
 
 if TYPE_CHECKING:
     from ingest.readings import SourceReading
@@ -171,7 +172,8 @@ def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list
                 ),
             )
             for r in rebalances
-            if (at_ms := r.started_at_ms or r.joined_at_ms or r.assigned_at_ms) is not None and r.kind == "rebalance"
+            if r.kind == RebalanceKind.REBALANCE
+            and (at_ms := r.started_at_ms or r.joined_at_ms or r.assigned_at_ms) is not None
         ],
         [reading.group_id],
         offsets_partitions=sum(1 for topic, _ in history.replicas if topic == OFFSETS_TOPIC),

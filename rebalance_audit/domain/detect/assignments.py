@@ -8,6 +8,7 @@ from typing import Any
 from rebalance_audit.domain.causes import FOLLOW_UPS
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed
+from rebalance_audit.domain.kinds import GroupType, MemberChange, MovementKind, Outcome, ResourceType, Severity
 from rebalance_audit.domain.model import Finding, Member, Rebalance
 
 
@@ -25,7 +26,7 @@ def avoidable_movement(history: History) -> list[Finding]:
         found += history.finding(
             "RB004",
             key=part[0].rebalance.rebalance_id,
-            severity="info",
+            severity=Severity.INFO,
             is_open=history.now_ms - part[-1].at_ms <= history.limits.quiet_ms,
             first_seen_at_ms=part[0].first_at_ms,
             last_seen_at_ms=part[-1].at_ms,
@@ -57,7 +58,7 @@ def unbalanced(history: History) -> list[Finding]:
         found += history.finding(
             "RB010",
             key=spell.first.rebalance.rebalance_id,
-            severity="warning" if idle and most > 1 else "info",
+            severity=Severity.WARNING if idle and most > 1 else Severity.INFO,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -81,11 +82,11 @@ def no_owner(history: History) -> list[Finding]:
     for spell in _held(history, without):
         count = max(without[s.rebalance.rebalance_id] for s in spell.steps)
         noun = "task" if spell.first.rebalance.protocol_type == "connect" else "partition"
-        lost = [m.resource for s in spell.steps for m in s.rebalance.movements if m.kind == "revoked"]
+        lost = [m.resource for s in spell.steps for m in s.rebalance.movements if m.kind == MovementKind.REVOKED]
         found += history.finding(
             "RB013",
             key=spell.first.rebalance.rebalance_id,
-            severity="critical" if spell.is_open else "warning",
+            severity=Severity.CRITICAL if spell.is_open else Severity.WARNING,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -112,7 +113,7 @@ def subscriptions_differ(history: History) -> list[Finding]:
         found += history.finding(
             "RB015",
             key=spell.first.rebalance.rebalance_id,
-            severity="info",
+            severity=Severity.INFO,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -137,7 +138,7 @@ def worker_imbalance(history: History) -> list[Finding]:
         found += history.finding(
             "CN004",
             key=spell.first.rebalance.rebalance_id,
-            severity="info",
+            severity=Severity.INFO,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -162,7 +163,7 @@ def _by_rebalance(history: History, judge: Any) -> dict[str, Any]:
     settled = [s for s in history.attempts if s.is_settled]
     for at, step in enumerate(settled):
         r = step.rebalance
-        if r.outcome != "completed" or r.connect_delay_ms or r.group_type in ("share", "streams"):
+        if r.outcome != Outcome.COMPLETED or r.connect_delay_ms or r.group_type in (GroupType.SHARE, GroupType.STREAMS):
             continue
         follows = settled[at + 1].rebalance.trigger if at + 1 < len(settled) else None
         if follows not in FOLLOW_UPS and (verdict := judge(step)):
@@ -176,7 +177,7 @@ def _held(history: History, holds: Mapping[str, Any], least_ms: int | None = Non
 
 
 def _present(rebalance: Rebalance) -> list[Member]:
-    return [m for m in rebalance.members if m.change != "left"]
+    return [m for m in rebalance.members if m.change != MemberChange.LEFT]
 
 
 def _unevenness(history: History, step: HistoryStep) -> dict[str, int] | None:
@@ -199,7 +200,7 @@ def _worker_loads(history: History, step: HistoryStep) -> tuple[str, list[int]] 
     members = _present(step.rebalance)
     if step.rebalance.protocol_type != "connect" or len(members) < 2 or any(m.assigned is None for m in members):
         return None
-    connectors = {m.resource for m in step.rebalance.movements if m.resource_type == "connector"}
+    connectors = {m.resource for m in step.rebalance.movements if m.resource_type == ResourceType.CONNECTOR}
     connectors |= {t.connector for t in history.tasks}
     for noun, is_task in (("task", True), ("connector", False)):
         loads = [sum(1 for r in m.assigned or () if _is_task(r, connectors) is is_task) for m in members]

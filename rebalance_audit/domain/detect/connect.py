@@ -9,6 +9,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind, Severity
 from rebalance_audit.domain.model import Finding, Member, Movement
 
 
@@ -26,7 +27,7 @@ class _Delay:
 
     @property
     def missing(self) -> list[Member]:
-        gone = {identity(m): m for s in self.steps for m in s.rebalance.members if m.change == "left"}
+        gone = {identity(m): m for s in self.steps for m in s.rebalance.members if m.change == MemberChange.LEFT}
         return list(gone.values())
 
     @property
@@ -80,7 +81,7 @@ def tasks_waiting(history: History) -> list[Finding]:
         found += history.finding(
             "CN001",
             key=delay.first.rebalance.rebalance_id,
-            severity="warning" if is_late or (stays_away and not is_open) else "info",
+            severity=Severity.WARNING if is_late or (stays_away and not is_open) else Severity.INFO,
             is_open=is_open,
             first_seen_at_ms=delay.first.first_at_ms,
             last_seen_at_ms=end_ms,
@@ -133,7 +134,11 @@ def _waiting(delay: _Delay) -> list[str]:
     held = {r for m in delay.missing for r in m.owned_before or ()}
     gained = {r for m in delay.first.rebalance.members for r in m.assigned or ()}
     if not held:
-        held = {m.resource for m in delay.first.rebalance.movements if m.kind == "revoked" and m.to_member_id is None}
+        held = {
+            m.resource
+            for m in delay.first.rebalance.movements
+            if m.kind == MovementKind.REVOKED and m.to_member_id is None
+        }
     return sorted(held - gained)
 
 
@@ -162,7 +167,7 @@ def revocation_rounds(history: History) -> list[Finding]:
                 history.finding(
                     "CN002",
                     key=run[0].rebalance.rebalance_id,
-                    severity="warning",
+                    severity=Severity.WARNING,
                     is_open=history.now_ms - run[-1].at_ms <= history.limits.quiet_ms,
                     first_seen_at_ms=run[0].first_at_ms,
                     last_seen_at_ms=run[-1].at_ms,
@@ -179,7 +184,7 @@ def revocation_rounds(history: History) -> list[Finding]:
 
     for step in history.attempts:
         r = step.rebalance
-        if r.protocol_type != "connect" or r.mode == "eager" or not step.is_settled:
+        if r.protocol_type != "connect" or r.mode == Mode.EAGER or not step.is_settled:
             continue
         if r.revoked_count and (not run or step.at_ms - run[-1].at_ms <= history.limits.quiet_ms):
             run.append(step)
@@ -216,7 +221,7 @@ def failing_rounds(history: History) -> list[Finding]:
         found += history.finding(
             "CN005",
             key=part[0].rebalance.rebalance_id,
-            severity="warning",
+            severity=Severity.WARNING,
             is_open=history.now_ms - part[-1].at_ms <= history.limits.quiet_ms,
             first_seen_at_ms=part[0].first_at_ms,
             last_seen_at_ms=part[-1].at_ms,

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from rebalance_audit.domain.detect.history import History, capped
 from rebalance_audit.domain.detect.wording import counted, duration, folded, shown
+from rebalance_audit.domain.kinds import Severity, TaskState
 from rebalance_audit.domain.model import ConnectTask, Finding
 
 
@@ -32,7 +33,7 @@ def zombie_status(history: History) -> list[Finding]:
     twice: dict[tuple[str, ...], list[_Overlap]] = {}
     for intervals in by_name.values():
         intervals.sort(key=lambda t: t.from_ms)
-        running = [t for t in intervals if t.state == "RUNNING"]
+        running = [t for t in intervals if t.state == TaskState.RUNNING]
         for earlier, later in pairwise(running):
             until_ms = earlier.to_ms if earlier.to_ms is not None else history.now_ms
             overlap_ms = min(until_ms, later.to_ms if later.to_ms is not None else history.now_ms) - later.from_ms
@@ -40,7 +41,7 @@ def zombie_status(history: History) -> list[Finding]:
                 pair = tuple(sorted((_worker(earlier), _worker(later))))
                 twice.setdefault(pair, []).append(_Overlap(earlier, later, overlap_ms))
         for task in intervals:
-            if task.state == "LOST":
+            if task.state == TaskState.LOST:
                 lasted_ms = (task.to_ms if task.to_ms is not None else history.now_ms) - task.from_ms
                 if lasted_ms > limits.zombie_min_ms:
                     dead.append((task, lasted_ms))
@@ -68,7 +69,7 @@ def _two_workers(history: History, overlaps: Sequence[_Overlap]) -> list[Finding
     return history.finding(
         "CN003",
         key=f"{_name(first.earlier)} {first.earlier.from_ms} {first.later.from_ms}",
-        severity="critical" if is_open else "warning",
+        severity=Severity.CRITICAL if is_open else Severity.WARNING,
         is_open=is_open,
         first_seen_at_ms=min(o.later.from_ms for o in overlaps),
         last_seen_at_ms=max(o.later.from_ms + o.overlap_ms for o in overlaps),
@@ -92,7 +93,7 @@ def _dead_worker(history: History, worker: str, part: list[tuple[ConnectTask, in
     return history.finding(
         "CN003",
         key=f"{worker} {start_ms}",
-        severity="warning" if longest_ms > history.limits.zombie_warning_ms else "info",
+        severity=Severity.WARNING if longest_ms > history.limits.zombie_warning_ms else Severity.INFO,
         is_open=is_open,
         first_seen_at_ms=start_ms,
         last_seen_at_ms=max(t.from_ms + ms for t, ms in part),
@@ -115,7 +116,7 @@ def task_failed(history: History) -> list[Finding]:
     found: list[Finding] = []
     by_name: dict[tuple[str, int | None], list[ConnectTask]] = {}
     for task in history.tasks:
-        if task.state == "FAILED":
+        if task.state == TaskState.FAILED:
             by_name.setdefault((task.connector, task.task), []).append(task)
     for intervals in by_name.values():
         for part in _apart([(t, 0) for t in sorted(intervals, key=lambda t: t.from_ms)], history.limits.quiet_ms):
@@ -127,7 +128,7 @@ def task_failed(history: History) -> list[Finding]:
             found += history.finding(
                 "CN007",
                 key=f"{_name(first)} {first.resource_type} {first.from_ms}",
-                severity="critical" if is_open else "warning",
+                severity=Severity.CRITICAL if is_open else Severity.WARNING,
                 is_open=is_open,
                 first_seen_at_ms=first.from_ms,
                 last_seen_at_ms=max(end_ms, first.from_ms),

@@ -10,6 +10,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
 from rebalance_audit.domain.model import Finding, Member, Movement
 
 
@@ -49,7 +50,7 @@ class _GoneTogether:
                 return (
                     f"{held} went to others; how long nobody had {'it' if self.held_count == 1 else 'them'} is not told"
                 )
-            if self.step.rebalance.group_type == "share":
+            if self.step.rebalance.group_type == GroupType.SHARE:
                 return f"{held} had other owners, too"
             return f"{held} got no new owner that the evidence shows"
         w = self.worst
@@ -71,7 +72,7 @@ def _departures(history: History, trigger: str) -> list[_GoneTogether]:
             continue
         ids = list(dict.fromkeys(m for cause in causes for m in cause.members))
         if not ids:  # no cause names anybody: those the records show gone
-            ids = [m.member_id for m in step.rebalance.members if m.change == "left"]
+            ids = [m.member_id for m in step.rebalance.members if m.change == MemberChange.LEFT]
         here = {m.member_id: m for m in step.rebalance.members}
         found.append(
             _GoneTogether(
@@ -96,7 +97,7 @@ def _departure_finding(
     incident: Sequence[_GoneTogether],
     *,
     did: str,
-    severity: str,
+    severity: Severity,
     advice: str,
     more_numbers: dict[str, object] | None = None,
 ) -> list[Finding]:
@@ -158,7 +159,7 @@ def session_expiry(history: History) -> list[Finding]:
             Cause.MEMBER_SESSION_EXPIRED,
             incident,
             did=f"vanished without leaving (no heartbeat for {silent_for})",
-            severity="info" if is_streams else "warning",
+            severity=Severity.INFO if is_streams else Severity.WARNING,
             advice=_expiry_advice(incident[0].step.rebalance.protocol_type, is_streams=is_streams),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
@@ -205,7 +206,7 @@ def poll_timeout(history: History) -> list[Finding]:
             Cause.MEMBER_POLL_TIMEOUT,
             incident,
             did=f"took longer between two polls than its max.poll.interval.ms{interval}",
-            severity="warning",
+            severity=Severity.WARNING,
             advice="Process fewer records per poll (max.poll.records), faster, or allow more time "
             f"(max.poll.interval.ms).{twice}",
             more_numbers={
@@ -239,7 +240,7 @@ def dropped_member(history: History) -> list[Finding]:
                 trigger,
                 incident,
                 did=f"{did}{limit}{waited}",
-                severity="warning",
+                severity=Severity.WARNING,
                 advice="That member's poll loop was stuck or its process frozen (its heartbeats may go on from another "
                 "thread): look at what it processed then. A lower max.poll.interval.ms shortens the wait of the "
                 "others.",
@@ -266,7 +267,7 @@ def static_membership(history: History) -> list[Finding]:
             Cause.STATIC_MEMBER_EXPIRED,
             incident,
             did=f"(static) did not come back within its session timeout{limit}",
-            severity="warning",
+            severity=Severity.WARNING,
             advice="Its slot holds its partitions until the session timeout: make that a little longer than a restart "
             "takes. When scaling down for good, remove the member (Admin.removeMembersFromConsumerGroup).",
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
@@ -279,7 +280,7 @@ def _instance_fights(history: History) -> list[Finding]:
     rewrites: dict[Identity, list[HistoryStep]] = {}
     for step in history.steps:
         for member in step.rebalance.members:
-            if member.change == "replaced" and member.group_instance_id is not None:
+            if member.change == MemberChange.REPLACED and member.group_instance_id is not None:
                 rewrites.setdefault(identity(member), []).append(step)
     found: list[Finding] = []
     for who, steps in sorted(rewrites.items()):
@@ -296,7 +297,7 @@ def _instance_fights(history: History) -> list[Finding]:
             found += history.finding(
                 "RB009",
                 key=f"{who[1]} {part[0].rebalance.rebalance_id}",
-                severity="warning",
+                severity=Severity.WARNING,
                 is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
                 first_seen_at_ms=part[0].first_at_ms,
                 last_seen_at_ms=part[-1].at_ms,

@@ -7,6 +7,7 @@ from statistics import median
 
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, refs_of
 from rebalance_audit.domain.detect.wording import duration
+from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding
 
 
@@ -45,7 +46,7 @@ def flapping(history: History) -> list[Finding]:
             found += history.finding(
                 "RB005",
                 key=f"{' '.join(who)} {part[0].rebalance.rebalance_id}",
-                severity="warning",
+                severity=Severity.WARNING,
                 is_open=history.now_ms - part[-1].at_ms <= limits.flapping_window_ms,
                 first_seen_at_ms=part[0].first_at_ms,
                 last_seen_at_ms=part[-1].at_ms,

@@ -14,6 +14,7 @@ from typing import Any
 from rebalance_audit.domain.causes import ARRIVALS, DEPARTURES, Cause
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
+from rebalance_audit.domain.kinds import FindingStatus, MemberChange, MovementKind, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance
 
 _RANDOM_TAIL = re.compile(r"-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
@@ -42,7 +43,7 @@ class HistoryStep:
     @property
     def is_settled(self) -> bool:
         """It says who holds what from here on."""
-        return self.rebalance.outcome in ("completed", "emptied")
+        return self.rebalance.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +87,9 @@ class History:
             default=0,
         )
         self.steps = self._place(rebalances)
-        self.attempts = tuple(s for s in self.steps if s.rebalance.kind == "rebalance")
+        self.attempts = tuple(s for s in self.steps if s.rebalance.kind == RebalanceKind.REBALANCE)
         """Without the rewrites of returning static members, which no rule about frequency may count."""
-        self.rewrites = tuple(s for s in self.steps if s.rebalance.kind == "static_rewrite")
+        self.rewrites = tuple(s for s in self.steps if s.rebalance.kind == RebalanceKind.STATIC_REWRITE)
         self.same_identity = _most_at_once(rebalances)
         self._movements_from: dict[str, list[tuple[int, Movement]]] | None = None
 
@@ -125,7 +126,7 @@ class History:
         for member_id in member_ids:
             for index, movement in self._movements_from.get(member_id, ()):
                 # The taking away and the giving are two rows of one hand-over: the later one has the pause.
-                if index >= step.index and movement.kind != "returned":
+                if index >= step.index and movement.kind != MovementKind.RETURNED:
                     found[movement.resource] = movement
         return list(found.values())
 
@@ -148,7 +149,7 @@ class History:
         rule_id: str,
         *,
         key: str,
-        severity: str,
+        severity: Severity,
         is_open: bool,
         first_seen_at_ms: int,
         last_seen_at_ms: int,
@@ -170,7 +171,7 @@ class History:
                 severity=severity,
                 subject_type="group",
                 subject=self.group_id,
-                status="open" if is_open else "resolved",
+                status=FindingStatus.OPEN if is_open else FindingStatus.RESOLVED,
                 first_seen_at_ms=min(first_seen_at_ms, last_seen_at_ms),
                 last_seen_at_ms=last_seen_at_ms,
                 title=title,
@@ -206,8 +207,8 @@ class History:
         return tuple(steps)
 
     def _changes(self, rebalance: Rebalance) -> tuple[tuple[Identity, ...], tuple[Identity, ...]]:
-        came = {m.member_id for m in rebalance.members if m.change in ("joined", "replaced")}
-        went = {m.member_id for m in rebalance.members if m.change in ("left", "replaced")}
+        came = {m.member_id for m in rebalance.members if m.change in (MemberChange.JOINED, MemberChange.REPLACED)}
+        went = {m.member_id for m in rebalance.members if m.change in (MemberChange.LEFT, MemberChange.REPLACED)}
         for trigger in rebalance.triggers:  # an attempt that was never written has no members of its own
             if trigger.trigger in ARRIVALS:
                 came.update(trigger.members)
@@ -298,7 +299,7 @@ def _at(rebalance: Rebalance) -> int | None:
 def _generation_count(rebalances: Sequence[Rebalance], index: int) -> int:
     one = rebalances[index]
     following = rebalances[index + 1] if index + 1 < len(rebalances) else None
-    if one.outcome != "missing" or following is None or None in (one.generation_id, following.generation_id):
+    if one.outcome != Outcome.MISSING or following is None or None in (one.generation_id, following.generation_id):
         return 1
     return max((following.generation_id or 0) - (one.generation_id or 0), 1)
 
@@ -322,7 +323,7 @@ def _most_at_once(rebalances: Sequence[Rebalance]) -> dict[Identity, int]:
     """How many members shared an identity at the same time: Java's default client ids repeat from host to host."""
     most: dict[Identity, int] = {}
     for rebalance in rebalances:
-        present = Counter(identity(m) for m in rebalance.members if m.change != "left")
+        present = Counter(identity(m) for m in rebalance.members if m.change != MemberChange.LEFT)
         for who, count in present.items():
             most[who] = max(count, most.get(who, 0))
     return most

@@ -10,9 +10,10 @@ from rebalance_audit.domain.causes import SLOW_BY_DESIGN, Cause
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, identity, label, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, listed, shown
+from rebalance_audit.domain.kinds import MemberChange, Mode, Outcome, Severity
 from rebalance_audit.domain.model import Finding, Member, Rebalance
 
-_GENTLE = ("cooperative", "incremental", "server")
+_GENTLE = (Mode.COOPERATIVE, Mode.INCREMENTAL, Mode.SERVER)
 _COOPERATIVE_ASSIGNORS = frozenset({"cooperative-sticky"})
 _SIGMA_PER_MAD = 1.4826
 
@@ -35,7 +36,7 @@ def _mode_regressions(history: History) -> list[Finding]:
             continue
         if step.rebalance.mode in _GENTLE:
             gentle, is_fallen = step, False
-        elif step.rebalance.mode == "eager":
+        elif step.rebalance.mode == Mode.EAGER:
             is_fallen = gentle is not None
         if is_fallen and gentle is not None:  # a round of unknown mode, or an emptied group, proves no return
             fallen[step.rebalance.rebalance_id] = gentle
@@ -44,13 +45,13 @@ def _mode_regressions(history: History) -> list[Finding]:
 
 def _mode_finding(history: History, spell: Spell, fallen: dict[str, HistoryStep]) -> list[Finding]:
     r, before = spell.first.rebalance, fallen[spell.first.rebalance.rebalance_id].rebalance
-    came = [label(m) for m in r.members if m.change in ("joined", "replaced")]
+    came = [label(m) for m in r.members if m.change in (MemberChange.JOINED, MemberChange.REPLACED)]
     suspects = f" It began when {listed(came)} joined." if came else ""
     lost = [s.rebalance.resource_seconds_estimate or 0.0 for s in spell.steps]
     return history.finding(
         "RB002",
         key=r.rebalance_id,
-        severity="warning",
+        severity=Severity.WARNING,
         is_open=spell.is_open,
         first_seen_at_ms=spell.first.first_at_ms,
         last_seen_at_ms=spell.to_ms,
@@ -108,7 +109,7 @@ def _usual_pause_ms(rebalance: Rebalance) -> float | None:
     """The median pause over what changed hands between members that were there: a member's death is RB007's matter."""
     if rebalance.trigger in (Cause.GROUP_EMPTIED, Cause.CONNECT_DELAY_EXPIRED):
         return None
-    gone = {m.member_id for m in rebalance.members if m.change == "left"}
+    gone = {m.member_id for m in rebalance.members if m.change == MemberChange.LEFT}
     pauses = [
         max(m.pause_estimate_ms, 0)
         for m in rebalance.movements
@@ -140,7 +141,7 @@ def _pause_finding(
     return history.finding(
         "RB002",
         key=f"pause {steps[0].rebalance.rebalance_id}",
-        severity="warning",
+        severity=Severity.WARNING,
         is_open=is_open and history.now_ms - steps[-1].at_ms <= history.limits.quiet_ms,
         first_seen_at_ms=steps[0].first_at_ms,
         last_seen_at_ms=steps[-1].at_ms,
@@ -169,7 +170,7 @@ def eager_although_able(history: History) -> list[Finding]:
     able = {
         s.rebalance.rebalance_id: True
         for s in history.attempts
-        if s.rebalance.mode == "eager" and _all_able(_present(s.rebalance))
+        if s.rebalance.mode == Mode.EAGER and _all_able(_present(s.rebalance))
     }
     found: list[Finding] = []
     for spell in history.spells(able):
@@ -177,7 +178,7 @@ def eager_although_able(history: History) -> list[Finding]:
         found += history.finding(
             "RB003",
             key=spell.first.rebalance.rebalance_id,
-            severity="info",
+            severity=Severity.INFO,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -199,7 +200,9 @@ def eager_connect(history: History) -> list[Finding]:
     eager = {
         s.rebalance.rebalance_id: True
         for s in history.attempts
-        if s.rebalance.protocol_type == "connect" and s.rebalance.mode == "eager" and s.rebalance.outcome == "completed"
+        if s.rebalance.protocol_type == "connect"
+        and s.rebalance.mode == Mode.EAGER
+        and s.rebalance.outcome == Outcome.COMPLETED
     }
     found: list[Finding] = []
     for spell in history.spells(eager):
@@ -210,7 +213,7 @@ def eager_connect(history: History) -> list[Finding]:
         found += history.finding(
             "CN006",
             key=spell.first.rebalance.rebalance_id,
-            severity="warning",
+            severity=Severity.WARNING,
             is_open=spell.is_open,
             first_seen_at_ms=spell.first.first_at_ms,
             last_seen_at_ms=spell.to_ms,
@@ -237,7 +240,7 @@ def _how(rebalance: Rebalance) -> str:
 
 
 def _present(rebalance: Rebalance) -> list[Member]:
-    return [m for m in rebalance.members if m.change != "left"]
+    return [m for m in rebalance.members if m.change != MemberChange.LEFT]
 
 
 def _all_able(members: Sequence[Member]) -> bool:

@@ -8,6 +8,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
+from rebalance_audit.domain.kinds import GroupType, MemberChange, Outcome, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
 
 
@@ -20,11 +21,11 @@ def stuck(history: History) -> list[Finding]:
     found: list[Finding] = []
     for step in history.attempts:
         r = step.rebalance
-        if r.group_type != "classic" or r.started_at_ms is None:
+        if r.group_type != GroupType.CLASSIC or r.started_at_ms is None:
             continue
         timeout_ms = _timeout_ms(history, step)
         limit_ms = timeout_ms + history.limits.stuck_slack_ms
-        if r.outcome == "open":
+        if r.outcome == Outcome.OPEN:
             since_ms, phase = (r.started_at_ms, "waiting for members to join")
             if r.joined_at_ms is not None:
                 since_ms, phase = r.joined_at_ms, "waiting for its leader's assignment"
@@ -39,11 +40,11 @@ def stuck(history: History) -> list[Finding]:
             continue
         if lasted_ms <= limit_ms:
             continue
-        is_open = r.outcome == "open"
+        is_open = r.outcome == Outcome.OPEN
         found += history.finding(
             "RB011",
             key=r.rebalance_id,
-            severity="critical" if is_open else "warning",
+            severity=Severity.CRITICAL if is_open else Severity.WARNING,
             is_open=is_open,
             first_seen_at_ms=since_ms,
             last_seen_at_ms=max(end_ms, since_ms),
@@ -67,7 +68,7 @@ def stuck_reconciliation(history: History) -> list[Finding]:
     found: list[Finding] = []
     for step in history.attempts:
         r = step.rebalance
-        if r.group_type == "classic" or r.outcome != "open":
+        if r.group_type == GroupType.CLASSIC or r.outcome != Outcome.OPEN:
             continue
         timeout_ms = _timeout_ms(history, step)
         lasted_ms = history.now_ms - step.first_at_ms
@@ -76,12 +77,12 @@ def stuck_reconciliation(history: History) -> list[Finding]:
         behind = [
             label(m)
             for m in r.members
-            if m.change != "left" and r.group_epoch is not None and (m.member_epoch or 0) < r.group_epoch
+            if m.change != MemberChange.LEFT and r.group_epoch is not None and (m.member_epoch or 0) < r.group_epoch
         ]
         found += history.finding(
             "RB012",
             key=r.rebalance_id,
-            severity="critical",
+            severity=Severity.CRITICAL,
             is_open=True,
             first_seen_at_ms=step.first_at_ms,
             last_seen_at_ms=history.now_ms,
@@ -109,7 +110,7 @@ def coordinator_trouble(history: History) -> list[Finding]:
         found += history.finding(
             "RB014",
             key=part[0].rebalance.rebalance_id,
-            severity="warning" if failed or len(part) > 2 else "info",
+            severity=Severity.WARNING if failed or len(part) > 2 else Severity.INFO,
             is_open=history.now_ms - part[-1].at_ms <= history.limits.quiet_ms,
             first_seen_at_ms=part[0].first_at_ms,
             last_seen_at_ms=part[-1].at_ms,
@@ -134,15 +135,15 @@ def vanished_generations(history: History) -> list[Finding]:
     run: list[HistoryStep] = []
     before_ms: int | None = None
     for step in history.attempts:
-        if step.rebalance.outcome == "missing":
+        if step.rebalance.outcome == Outcome.MISSING:
             run.append(step)
             continue
         if before_ms is not None and step.first_at_ms - before_ms <= limits.storm_short_window_ms:
             lost += run
         run, before_ms = [], step.at_ms
-        if step.rebalance.outcome == "completed":
+        if step.rebalance.outcome == Outcome.COMPLETED:
             delivered_at_ms.append(step.at_ms)
-        elif step.rebalance.outcome in ("superseded", "failed"):
+        elif step.rebalance.outcome in (Outcome.SUPERSEDED, Outcome.FAILED):
             lost.append(step)
     found: list[Finding] = []
     for part in clusters(lost, limits.quiet_ms):
@@ -160,7 +161,7 @@ def vanished_generations(history: History) -> list[Finding]:
         found += history.finding(
             "RB016",
             key=part[0].rebalance.rebalance_id,
-            severity="warning",
+            severity=Severity.WARNING,
             is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
             first_seen_at_ms=part[0].first_at_ms,
             last_seen_at_ms=part[-1].at_ms,

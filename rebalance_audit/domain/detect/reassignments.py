@@ -9,6 +9,7 @@ from typing import Any
 from rebalance_audit.domain.detect.history import as_json, capped, finding_id
 from rebalance_audit.domain.detect.limits import DEFAULT_REASSIGNMENT, ReassignmentLimits
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign.advice import blocked, cancel_command, execute_command, is_legal_topic, next_steps
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory, Throttle
@@ -25,13 +26,13 @@ def stalled(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Fi
         if r.blocked_by in (None, "adding_and_removing_overlap") or stood_ms is None or stood_ms <= limits.stall_ms:
             continue  # without a reason it was still within what its size takes
         from_ms = r.stalled_since_ms if r.stalled_since_ms is not None else r.standstill_from_ms or 0
-        severity = "critical" if is_open and stood_ms > limits.stall_critical_ms else "warning"
+        severity = Severity.CRITICAL if is_open and stood_ms > limits.stall_critical_ms else Severity.WARNING
         verb = "has made" if is_open else "made"
         found += _finding(
             history,
             "RA001",
             r,
-            severity=severity if is_open else "info",
+            severity=severity if is_open else Severity.INFO,
             is_open=is_open,
             first_seen_at_ms=from_ms,
             last_seen_at_ms=from_ms + stood_ms,
@@ -78,10 +79,10 @@ def throttle_left(history: ReassignmentHistory, limits: ReassignmentLimits) -> l
             cluster_id=history.cluster_id,
             finding_id=finding_id(history.cluster_id, "RA002", subject, "|".join(first.evidence[:1])),
             rule_id="RA002",
-            severity="warning",
+            severity=Severity.WARNING,
             subject_type="cluster",
             subject=subject,
-            status="open",
+            status=FindingStatus.OPEN,
             first_seen_at_ms=since_ms,
             last_seen_at_ms=now_ms,
             title=f"A replication throttle is still set on {what}, and nothing has been moving since {clock(since_ms)}",
@@ -133,7 +134,7 @@ def not_reached(history: ReassignmentHistory, limits: ReassignmentLimits) -> lis
             history,
             "RA003",
             r,
-            severity="info",
+            severity=Severity.INFO,
             is_open=False,
             first_seen_at_ms=r.started_at_ms if r.started_at_ms is not None else ended_ms,
             last_seen_at_ms=ended_ms,
@@ -178,10 +179,10 @@ def leader_not_preferred(history: ReassignmentHistory, limits: ReassignmentLimit
                 cluster_id=history.cluster_id,
                 finding_id=finding_id(history.cluster_id, "RA004", subject, "|".join(each.evidence[:1])),
                 rule_id="RA004",
-                severity="info",
+                severity=Severity.INFO,
                 subject_type="broker",
                 subject=subject,
-                status="open",
+                status=FindingStatus.OPEN,
                 first_seen_at_ms=now_ms,
                 last_seen_at_ms=now_ms,
                 title=f"Broker {each.broker_id} does not lead {each.led_elsewhere_count} of the "
@@ -205,12 +206,16 @@ def at_risk(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Fi
     found: list[Finding] = []
     for r in history.reassignments:
         if r.without_leader_ms > limits.under_min_isr_ms:
-            severity, lasted_ms, what = "critical", r.without_leader_ms, "had no leader"
+            severity, lasted_ms, what = Severity.CRITICAL, r.without_leader_ms, "had no leader"
         elif r.under_min_isr_ms > limits.under_min_isr_ms:
-            severity, lasted_ms = "critical", r.under_min_isr_ms
+            severity, lasted_ms = Severity.CRITICAL, r.under_min_isr_ms
             what = f"had fewer than min.insync.replicas={r.min_insync_replicas} in sync"
         elif r.under_replicated_ms > limits.under_replicated_ms:
-            severity, lasted_ms, what = "warning", r.under_replicated_ms, "had fewer replicas in sync than before"
+            severity, lasted_ms, what = (
+                Severity.WARNING,
+                r.under_replicated_ms,
+                "had fewer replicas in sync than before",
+            )
         else:
             continue
         start_ms = r.started_at_ms if r.started_at_ms is not None else r.ended_at_ms or history.seen_until_ms or 0
@@ -219,7 +224,7 @@ def at_risk(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Fi
             history,
             "RA005",
             r,
-            severity=severity if r.outcome == "open" else "warning",
+            severity=severity if r.outcome == "open" else Severity.WARNING,
             is_open=r.outcome == "open",
             first_seen_at_ms=start_ms,
             last_seen_at_ms=max(start_ms, end_ms or start_ms),
@@ -254,7 +259,7 @@ def cannot_complete(history: ReassignmentHistory, limits: ReassignmentLimits) ->
             history,
             "RA006",
             r,
-            severity="critical" if is_open else "info",
+            severity=Severity.CRITICAL if is_open else Severity.INFO,
             is_open=is_open,
             first_seen_at_ms=start_ms,
             last_seen_at_ms=max(start_ms, end_ms),
@@ -294,7 +299,7 @@ def _finding(
     rule_id: str,
     r: Reassignment,
     *,
-    severity: str,
+    severity: Severity,
     is_open: bool,
     first_seen_at_ms: int,
     last_seen_at_ms: int,
@@ -311,7 +316,7 @@ def _finding(
             severity=severity,
             subject_type="partition",
             subject=r.name,
-            status="open" if is_open else "resolved",
+            status=FindingStatus.OPEN if is_open else FindingStatus.RESOLVED,
             first_seen_at_ms=min(first_seen_at_ms, last_seen_at_ms),
             last_seen_at_ms=last_seen_at_ms,
             title=title,

@@ -10,6 +10,7 @@ from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, ph
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import counted, duration
+from rebalance_audit.domain.kinds import Outcome, Severity
 from rebalance_audit.domain.model import Finding
 
 _ADVICE = {
@@ -81,7 +82,7 @@ def excuses(history: History) -> dict[int, str | None]:
         causes = {r.trigger, *(t.trigger for t in r.triggers)}
         in_budget = budget.spend(step)
         reason: str | None = None
-        if r.outcome == "missing":
+        if r.outcome == Outcome.MISSING:
             continue  # judged below, by its neighbours
         if r.trigger in FOLLOW_UPS:
             chain += 1
@@ -89,7 +90,7 @@ def excuses(history: History) -> dict[int, str | None]:
                 reason = phrase_of(r.trigger)
         else:
             chain = 0
-            if r.outcome == "emptied":
+            if r.outcome == Outcome.EMPTIED:
                 reason = "nobody was left to wait"
             elif r.trigger == Cause.STREAMS_PROBING:
                 if last_probing_ms is None or step.at_ms - last_probing_ms >= limits.probing_min_interval_ms:
@@ -151,7 +152,7 @@ def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
     run: list[HistoryStep] = []
     before: HistoryStep | None = None
     for step in history.attempts:
-        if step.rebalance.outcome == "missing":
+        if step.rebalance.outcome == Outcome.MISSING:
             run.append(step)
             continue
         reason: str | None = None
@@ -219,7 +220,7 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     return history.finding(
         "RB001",
         key=first.rebalance.rebalance_id,
-        severity="critical" if is_critical else "warning",
+        severity=Severity.CRITICAL if is_critical else Severity.WARNING,
         is_open=history.now_ms - last.at_ms <= limits.storm_quiet_ms,
         first_seen_at_ms=first.first_at_ms,
         last_seen_at_ms=last.at_ms,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rebalance_audit.domain.detect.history import as_json, finding_id
 from rebalance_audit.domain.detect.wording import counted, duration, shown
 from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 from rebalance_audit.domain.model import Finding
 
 _RECORD_REF = re.compile(r"record:(.+)@\d+\Z", re.DOTALL)
@@ -132,10 +133,10 @@ def undecoded_findings(rows: Iterable[UndecodedCount], seen_until_ms: int) -> li
                 cluster_id=row.cluster_id,
                 finding_id=finding_id(row.cluster_id, "TR002", row.source, row.reason),
                 rule_id="TR002",
-                severity="warning",
+                severity=Severity.WARNING,
                 subject_type="source",
                 subject=row.source,
-                status="open",
+                status=FindingStatus.OPEN,
                 first_seen_at_ms=min(first_ms, last_ms),
                 last_seen_at_ms=last_ms,
                 title=f"{counted(row.count, 'record')} of {shown(row.source)} could not be read: "
@@ -170,10 +171,10 @@ def copy_conflict_findings(rows: Iterable[CopyConflict]) -> list[Finding]:
                 cluster_id=row.cluster_id,
                 finding_id=finding_id(row.cluster_id, "TR005", source, row.first_ref),
                 rule_id="TR005",
-                severity="warning",
+                severity=Severity.WARNING,
                 subject_type="source",
                 subject=source,
-                status="open",
+                status=FindingStatus.OPEN,
                 first_seen_at_ms=min(row.first_at_ms, row.last_at_ms),
                 last_seen_at_ms=max(row.first_at_ms, row.last_at_ms),
                 title=f"{counted(row.count, 'offset')} of {shown(source)} came with different bytes from different "
@@ -207,10 +208,10 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
                 cluster_id=row.cluster_id,
                 finding_id=finding_id(row.cluster_id, "TR001", row.source, f"{row.problem_code} {row.from_position}"),
                 rule_id="TR001",
-                severity="info" if row.problem_code == "skipped" else "warning",
+                severity=Severity.INFO if row.problem_code == "skipped" else Severity.WARNING,
                 subject_type="source",
                 subject=row.source,
-                status="open",
+                status=FindingStatus.OPEN,
                 first_seen_at_ms=min(first_ms, last_ms),
                 last_seen_at_ms=last_ms,
                 title=f"{shown(row.source)} was not seen from {row.from_position} to {end}: {shown(row.problem, 160)}",
@@ -239,10 +240,10 @@ def clock_findings(rows: Iterable[ClockReading]) -> list[Finding]:
                 cluster_id=row.cluster_id,
                 finding_id=finding_id(row.cluster_id, "TR003", row.node, row.first_ref),
                 rule_id="TR003",
-                severity="warning",
+                severity=Severity.WARNING,
                 subject_type="source",
                 subject=row.node,
-                status="open",
+                status=FindingStatus.OPEN,
                 first_seen_at_ms=row.last_at_ms,
                 last_seen_at_ms=row.last_at_ms,
                 title=title,
@@ -307,10 +308,10 @@ def clock_step_findings(rows: Iterable[ClockStep]) -> list[Finding]:
             cluster_id=row.cluster_id,
             finding_id=finding_id(row.cluster_id, "TR003", row.source, row.ref),
             rule_id="TR003",
-            severity="warning",
+            severity=Severity.WARNING,
             subject_type="source",
             subject=row.source,
-            status="open",
+            status=FindingStatus.OPEN,
             first_seen_at_ms=row.at_ms,
             last_seen_at_ms=row.at_ms,
             title=f"Times of {shown(row.source)} go back by {duration(row.back_ms)}: its leaders' clocks disagree",
@@ -343,10 +344,10 @@ def contradiction_findings(rows: Iterable[ContradictionCount], seen_until_ms: in
                     row.cluster_id, "TR004", row.group_id, f"{'line' if row.is_line else 'record'} {row.first_ref}"
                 ),
                 rule_id="TR004",
-                severity="warning",
+                severity=Severity.WARNING,
                 subject_type="group",
                 subject=row.group_id,
-                status="open",
+                status=FindingStatus.OPEN,
                 first_seen_at_ms=min(first_ms, last_ms),
                 last_seen_at_ms=last_ms,
                 title=f"{counted(row.count, 'log line')} about {group} {verb} the records"

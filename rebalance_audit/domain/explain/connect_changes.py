@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import MEMBERSHIP, Cause
+from rebalance_audit.domain.kinds import STOOD_STILL, Outcome
 from rebalance_audit.domain.model import Movement, Rebalance
 
 _WORKERS_CHANGED = MEMBERSHIP | {Cause.CONNECT_DELAY_EXPIRED}
 SAME_CHANGE_MS = 5_000
 """From the generation that knows of a connector to the one that knows its tasks: as long as taskConfigs() takes."""
-_STOOD_STILL = frozenset({"moved", "returned", "restarted"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,9 @@ class ConnectorChange:
 
 def connector_changes(rebalances: Sequence[Rebalance]) -> tuple[ConnectorChange, ...]:
     """`rebalances`: of one Connect group, measured, in order. In the order of the changes."""
-    settled = [r for r in rebalances if r.protocol_type == "connect" and r.outcome in ("completed", "emptied")]
+    settled = [
+        r for r in rebalances if r.protocol_type == "connect" and r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)
+    ]
     found: list[ConnectorChange] = []
     place = 0
     while place < len(settled):
@@ -97,7 +99,7 @@ def followed_by(settled: Sequence[Rebalance], place: int) -> list[Rebalance]:
 
 def _change(connectors: tuple[str, ...], chain: Sequence[Rebalance]) -> ConnectorChange:
     first = chain[0]
-    stopped = [m for r in chain for m in r.movements if m.kind in _STOOD_STILL and m.connector is not None]
+    stopped = [m for r in chain for m in r.movements if m.kind in STOOD_STILL and m.connector is not None]
     return ConnectorChange(
         connectors=connectors,
         generation_id=first.generation_id,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain import connect_story_words as words
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, connector_changes, followed_by
+from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance
 
 ROLLING_MS = 900_000
@@ -45,7 +46,9 @@ def connect_stories(rebalances: Sequence[Rebalance]) -> tuple[ConnectStory, ...]
     settled = [
         r
         for r in rebalances
-        if r.protocol_type == "connect" and r.kind == "rebalance" and r.outcome in ("completed", "emptied")
+        if r.protocol_type == "connect"
+        and r.kind == RebalanceKind.REBALANCE
+        and r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)
     ]
     changes = {change.rebalance_ids[0]: change for change in connector_changes(settled)}
     found: list[ConnectStory] = []
@@ -64,8 +67,8 @@ def _story_at(
 ) -> tuple[ConnectStory | None, int]:
     """The story that begins with this generation, and how many generations it takes."""
     before, r = settled[place - 1], settled[place]
-    gone, came = _changed(r, "left"), _changed(r, "joined")
-    if before.mode == "incremental" and r.mode == "eager":
+    gone, came = _changed(r, MemberChange.LEFT), _changed(r, MemberChange.JOINED)
+    if before.mode == Mode.INCREMENTAL and r.mode == Mode.EAGER:
         return _told("became_eager", [r], came, words.became_eager(r, came)), 1
     if gone and {m.worker_url for m in gone} <= {m.worker_url for m in came}:
         return _told("worker_replaced", [r], gone, words.worker_replaced(r, gone)), 1
@@ -90,7 +93,7 @@ def _story_at(
 def _departure(settled: Sequence[Rebalance], place: int, gone: Sequence[Member]) -> tuple[ConnectStory, int]:
     before, r = settled[place - 1], settled[place]
     held = {name for m in gone for name in m.owned_before or ()}
-    if r.mode == "eager":
+    if r.mode == Mode.EAGER:
         return _told("eager_round", [r], gone, words.eager_round(r, gone)), 1
     if r.connect_delay_ms and held:
         return _delayed(settled, place, gone, held)
@@ -111,7 +114,7 @@ def _delayed(
             break
     is_over = not chain[-1].connect_delay_ms
     urls = {m.worker_url for m in gone}
-    back = next((x for x in chain[1:] if urls & {m.worker_url for m in _changed(x, "joined")}), None)
+    back = next((x for x in chain[1:] if urls & {m.worker_url for m in _changed(x, MemberChange.JOINED)}), None)
     given = _handed_out(chain, held)
     if not is_over:
         kind, text = "worker_waited_for", words.worker_waited_for(r, gone, held, back)
@@ -125,19 +128,19 @@ def _delayed(
 
 def _arrival(settled: Sequence[Rebalance], place: int, came: Sequence[Member]) -> tuple[ConnectStory, int]:
     r = settled[place]
-    if r.mode == "eager" and any(m.kind in ("moved", "returned") for m in r.movements):
+    if r.mode == Mode.EAGER and any(m.kind in (MovementKind.MOVED, MovementKind.RETURNED) for m in r.movements):
         return _told("eager_round", [r], came, words.eager_round(r, came)), 1
     chain = [r]
     for later in settled[place + 1 :]:
         is_postponed = later.trigger == Cause.CONNECT_DELAY_EXPIRED and bool(chain[-1].connect_delay_ms)
-        also_came = _changed(later, "joined") if chain[-1].revoked_count or is_postponed else ()
+        also_came = _changed(later, MemberChange.JOINED) if chain[-1].revoked_count or is_postponed else ()
         if later.trigger != Cause.CONNECT_REVOCATION_FOLLOW_UP and not is_postponed and not also_came:
             break
-        if _changed(later, "left"):
+        if _changed(later, MemberChange.LEFT):
             break
         chain.append(later)
         came = [*came, *also_came]
-    moved = [m for x in chain for m in x.movements if m.kind in ("moved", "returned")]
+    moved = [m for x in chain for m in x.movements if m.kind in (MovementKind.MOVED, MovementKind.RETURNED)]
     revoking = [x for x in chain if x.revoked_count]
     if len(revoking) > 1:
         return _told("revoking_rounds", chain, came, words.revoking_rounds(chain, revoking, came, moved)), len(chain)
@@ -146,9 +149,9 @@ def _arrival(settled: Sequence[Rebalance], place: int, came: Sequence[Member]) -
 
 def _held_twice(r: Rebalance) -> list[str]:
     """What two workers said they ran when they joined: one of them had been put out and did not know."""
-    if r.mode != "incremental":
+    if r.mode != Mode.INCREMENTAL:
         return []
-    counts = Counter(name for m in r.members if m.change != "left" for name in m.owned_before or ())
+    counts = Counter(name for m in r.members if m.change != MemberChange.LEFT for name in m.owned_before or ())
     return sorted(name for name, count in counts.items() if count > 1)
 
 
@@ -191,10 +194,15 @@ def _workers(stories: Iterable[ConnectStory]) -> set[str]:
 
 
 def _handed_out(chain: Sequence[Rebalance], held: set[str]) -> list[Movement]:
-    return [m for r in chain for m in r.movements if m.resource in held and m.kind in ("moved", "returned")]
+    return [
+        m
+        for r in chain
+        for m in r.movements
+        if m.resource in held and m.kind in (MovementKind.MOVED, MovementKind.RETURNED)
+    ]
 
 
-def _changed(r: Rebalance, change: str) -> list[Member]:
+def _changed(r: Rebalance, change: MemberChange) -> list[Member]:
     return [m for m in r.members if m.change == change]
 
 

@@ -8,6 +8,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import label, worker_name
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed, shown
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange
+from rebalance_audit.domain.kinds import MemberChange, MovementKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance
 
 Told = tuple[str, str]
@@ -90,7 +91,7 @@ def worker_waited_for(r: Rebalance, gone: Sequence[Member], held: Collection[str
 
 def worker_replaced(r: Rebalance, gone: Sequence[Member]) -> Told:
     who = _who(gone)
-    home = [m for m in r.movements if m.kind == "returned"]
+    home = [m for m in r.movements if m.kind == MovementKind.RETURNED]
     return (
         f"{who} was restarted before the group missed it",
         f"A new process at the same address joined in generation {r.generation_id} while the old one was still a "
@@ -138,9 +139,9 @@ def no_delay(r: Rebalance, gone: Sequence[Member], held: Collection[str], given:
 
 def eager_round(r: Rebalance, about: Sequence[Member]) -> Told:
     who = _who(about)
-    stopped = [m for m in r.movements if m.kind in ("moved", "returned")]
-    verb = "left" if about[0].change == "left" else "joined"
-    returned = sum(m.kind == "returned" for m in stopped)
+    stopped = [m for m in r.movements if m.kind in (MovementKind.MOVED, MovementKind.RETURNED)]
+    verb = "left" if about[0].change == MemberChange.LEFT else "joined"
+    returned = sum(m.kind == MovementKind.RETURNED for m in stopped)
     return (
         f"{who} {verb}, and everything stopped: {_work(len(stopped))}",
         "Under the eager protocol (connect.protocol=eager) every worker stops all it runs before it joins a "

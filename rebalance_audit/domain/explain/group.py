@@ -15,6 +15,7 @@ from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.layout import aside, hanging
 from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, tell
+from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
 
 _DETAIL_INDENT = 3
@@ -115,7 +116,7 @@ def _stories(rebalances: Sequence[Rebalance]) -> list[RebalanceStory]:
     run: list[Rebalance] = []
     before: Rebalance | None = None
     for rebalance in rebalances:
-        if rebalance.outcome == "missing":
+        if rebalance.outcome == Outcome.MISSING:
             run.append(rebalance)
             continue
         if run:
@@ -129,21 +130,29 @@ def _stories(rebalances: Sequence[Rebalance]) -> list[RebalanceStory]:
 
 
 def _kind(rebalances: Sequence[Rebalance]) -> str:
-    known = next((r for r in reversed(rebalances) if r.outcome == "completed" and r.kind == "rebalance"), None)
+    known = next(
+        (r for r in reversed(rebalances) if r.outcome == Outcome.COMPLETED and r.kind == RebalanceKind.REBALANCE), None
+    )
     last = known or (rebalances[-1] if rebalances else None)
     if last is None:
         return "no rebalance in the evidence"
     if last.protocol_type == "connect":
         words, member = ["Connect cluster"], "worker"
     else:
-        streams = last.assignor == "stream" or last.group_type == "streams"
-        name = "Streams application" if streams else "share group" if last.group_type == "share" else "consumer group"
+        streams = last.assignor == "stream" or last.group_type == GroupType.STREAMS
+        name = (
+            "Streams application"
+            if streams
+            else "share group"
+            if last.group_type == GroupType.SHARE
+            else "consumer group"
+        )
         words, member = [name], "member"
-        if last.group_type in ("classic", "consumer"):
-            words.append("classic" if last.group_type == "classic" else "KIP-848")
-    mode = "mode not known" if last.mode == "unknown" else last.mode
+        if last.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
+            words.append("classic" if last.group_type == GroupType.CLASSIC else "KIP-848")
+    mode = "mode not known" if last.mode == Mode.UNKNOWN else last.mode
     words.append(f"{mode} ({shown(last.assignor)})" if last.assignor else mode)
-    count = rebalances[-1].member_count if rebalances[-1].outcome == "emptied" else last.member_count
+    count = rebalances[-1].member_count if rebalances[-1].outcome == Outcome.EMPTIED else last.member_count
     words.append(counted(count, member) if count is not None else f"{member}s not known")
     return ", ".join(words)
 
@@ -154,13 +163,13 @@ def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_unt
         covered = f" The evidence covers {clock(seen_from_ms)} to {clock(seen_until_ms)}."
     if not rebalances:
         return f"No rebalance of this group was seen.{covered}"
-    attempts = [r for r in rebalances if r.kind == "rebalance" and r.outcome != "missing"]
+    attempts = [r for r in rebalances if r.kind == RebalanceKind.REBALANCE and r.outcome != Outcome.MISSING]
     times = [t for r in rebalances for t in (r.started_at_ms, r.assigned_at_ms, r.ended_at_ms) if t is not None]
     span = ""
     if len(times) > 1 and max(times) > min(times):
         span = f" in {duration(max(times) - min(times))}"
     text = f"{counted(len(attempts), 'rebalance')}{span}"
-    rewrites = sum(r.kind == "static_rewrite" for r in rebalances)
+    rewrites = sum(r.kind == RebalanceKind.STATIC_REWRITE for r in rebalances)
     if rewrites:
         text += f" and {counted(rewrites, 'return')} of static members"
     return f"{text}; {_lost(rebalances)}.{covered}"
@@ -179,15 +188,15 @@ def _lost(rebalances: Sequence[Rebalance]) -> str:
 
 
 def _urgency(finding: Finding) -> tuple[bool, int, int]:
-    order = {"critical": 0, "warning": 1, "info": 2}
-    return (finding.status != "open", order.get(finding.severity, 3), -finding.last_seen_at_ms)
+    order = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+    return (finding.status != FindingStatus.OPEN, order.get(finding.severity, 3), -finding.last_seen_at_ms)
 
 
 def _finding_lines(finding: Finding, width: int) -> list[str]:
-    mark = finding.severity if finding.status == "open" else f"{finding.severity}, over"
+    mark = finding.severity if finding.status == FindingStatus.OPEN else f"{finding.severity}, over"
     head = f"{finding.rule_id} ({mark})  "
     lines = hanging(f"{head}{shown(finding.title, 400)}", width, len(head))
-    if finding.advice and finding.status == "open":
+    if finding.advice and finding.status == FindingStatus.OPEN:
         lines += hanging(f"{' ' * len(head)}→ {shown(finding.advice, 400)}", width, len(head) + 2)
     return lines
 

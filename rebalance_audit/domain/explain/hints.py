@@ -9,6 +9,16 @@ from rebalance_audit.domain.causes import PUT_OUT, SPARED_BY_STATIC, Cause
 from rebalance_audit.domain.detect.history import Identity, identity, label
 from rebalance_audit.domain.detect.wording import counted, duration, listed
 from rebalance_audit.domain.explain.rebalance import noun_of
+from rebalance_audit.domain.kinds import (
+    STOOD_STILL,
+    FindingStatus,
+    GroupType,
+    MemberChange,
+    Mode,
+    MovementKind,
+    Outcome,
+    RebalanceKind,
+)
 from rebalance_audit.domain.model import Finding, Rebalance
 
 _RETURN_WINDOW_MS = 600_000
@@ -19,7 +29,9 @@ _WORTH_SAYING_SECONDS = 1.0
 def not_seen_in(rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
     """What the rows themselves show to be missing."""
     notes: list[str] = []
-    unknown = sum(1 for r in rebalances if r.trigger == Cause.UNKNOWN and r.outcome not in ("missing", "emptied"))
+    unknown = sum(
+        1 for r in rebalances if r.trigger == Cause.UNKNOWN and r.outcome not in (Outcome.MISSING, Outcome.EMPTIED)
+    )
     if unknown:
         notes.append(
             f"the cause of {counted(unknown, 'rebalance')} (the coordinator's log of that time, given with --logs, "
@@ -31,14 +43,11 @@ def not_seen_in(rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
     if unbounded:
         notes.append(f"when {counted(unbounded, 'resumption')} happened at the latest (nothing bounds those pauses)")
     unmeasured = sum(
-        1
-        for r in rebalances
-        for m in r.movements
-        if m.kind in ("moved", "returned", "restarted") and m.pause_estimate_ms is None
+        1 for r in rebalances for m in r.movements if m.kind in STOOD_STILL and m.pause_estimate_ms is None
     )
     if unmeasured:
         notes.append(f"the pause of {counted(unmeasured, 'hand-over')}")
-    incomplete = sum(1 for r in rebalances if not r.is_complete_evidence and r.outcome != "missing")
+    incomplete = sum(1 for r in rebalances if not r.is_complete_evidence and r.outcome != Outcome.MISSING)
     if incomplete:
         notes.append(f"parts of the evidence of {counted(incomplete, 'rebalance')}")
     return tuple(notes)
@@ -50,7 +59,7 @@ def would_have_helped(rebalances: Sequence[Rebalance], findings: Sequence[Findin
         return ()
     hints = [*_static_membership(rebalances), *_cooperative(rebalances)]
     for finding in findings:
-        if finding.status == "open" and finding.rule_id in ("RB006", "RB008") and finding.advice:
+        if finding.status == FindingStatus.OPEN and finding.rule_id in ("RB006", "RB008") and finding.advice:
             hints.append(finding.advice)
     return tuple(dict.fromkeys(hints))
 
@@ -63,10 +72,10 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
     apart_ms: list[int] = []
     spared: set[str] = set()
     left_in: dict[Identity, str] = {}
-    attempts = [r for r in rebalances if r.kind == "rebalance" and r.outcome != "missing"]
+    attempts = [r for r in rebalances if r.kind == RebalanceKind.REBALANCE and r.outcome != Outcome.MISSING]
     for r in attempts:
         at_ms = r.assigned_at_ms if r.assigned_at_ms is not None else r.started_at_ms
-        if at_ms is None or r.protocol_type == "connect" or r.group_type not in ("classic", "consumer"):
+        if at_ms is None or r.protocol_type == "connect" or r.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER):
             continue
         put_out = {m for t in r.triggers if t.trigger in PUT_OUT for m in t.members}
         for member in r.members:
@@ -74,9 +83,9 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
             if member.group_instance_id is not None or member.member_id in put_out:
                 continue
             names[who] = label(member)
-            if member.change == "left":
+            if member.change == MemberChange.LEFT:
                 gone_at[who], left_in[who] = at_ms, r.rebalance_id
-            elif member.change == "joined" and who in gone_at:
+            elif member.change == MemberChange.JOINED and who in gone_at:
                 away_ms = at_ms - gone_at.pop(who)
                 if away_ms <= _RETURN_WINDOW_MS:
                     returns[who] += 1
@@ -104,9 +113,9 @@ def _cooperative(rebalances: Sequence[Rebalance]) -> list[str]:
     returned = [
         m.pause_estimate_ms
         for r in rebalances
-        if r.mode == "eager" and r.kind == "rebalance"
+        if r.mode == Mode.EAGER and r.kind == RebalanceKind.REBALANCE
         for m in r.movements
-        if m.kind == "returned" and m.pause_estimate_ms is not None
+        if m.kind == MovementKind.RETURNED and m.pause_estimate_ms is not None
     ]
     seconds = sum(max(ms, 0) for ms in returned) / 1000
     if seconds < _WORTH_SAYING_SECONDS:

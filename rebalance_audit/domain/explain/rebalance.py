@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect.history import label, worker_name
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.kinds import GroupType, MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance, Trigger
 
 _HAND_OVERS_SHOWN = 12
@@ -22,10 +23,10 @@ _SAYS_NOTHING = re.compile(
 """Details that every join or leave has."""
 
 _OUTCOME_WORDS = {
-    "superseded": "never delivered: another followed before its assignment arrived",
-    "failed": "failed: no generation came of it",
-    "open": "still running when the evidence ends",
-    "emptied": "the group is empty after it",
+    Outcome.SUPERSEDED: "never delivered: another followed before its assignment arrived",
+    Outcome.FAILED: "failed: no generation came of it",
+    Outcome.OPEN: "still running when the evidence ends",
+    Outcome.EMPTIED: "the group is empty after it",
 }
 
 
@@ -85,7 +86,7 @@ def tell(
 ) -> RebalanceStory:
     """`before`: the rebalance the group came from. `skipped_until`: what follows a run of numbers nothing tells of."""
     r = rebalance
-    is_missing = r.outcome == "missing"
+    is_missing = r.outcome == Outcome.MISSING
     noun = noun_of(r)
     gone_ids = {m for t in r.triggers for m in t.members}
     who = listed([label(m) for m in r.members if m.member_id in gone_ids])
@@ -113,7 +114,7 @@ def tell(
 
 
 def noun_of(rebalance: Rebalance) -> str:
-    return "task" if rebalance.protocol_type == "connect" or rebalance.group_type == "streams" else "partition"
+    return "task" if rebalance.protocol_type == "connect" or rebalance.group_type == GroupType.STREAMS else "partition"
 
 
 def exact(ms: float) -> str:
@@ -139,9 +140,9 @@ def _numbers(r: Rebalance, before: Rebalance | None, skipped_until: Rebalance | 
     word, mine = ("epoch", r.group_epoch) if r.generation_id is None else ("generation", r.generation_id)
     if mine is None:
         return f"{word} not known"
-    if r.kind == "static_rewrite":
+    if r.kind == RebalanceKind.STATIC_REWRITE:
         return f"{word} {mine} written again"
-    if r.outcome == "missing":
+    if r.outcome == Outcome.MISSING:
         follows = None if skipped_until is None else _number(skipped_until)
         return f"{word} {mine}" if follows is None or follows - 1 <= mine else f"{word}s {mine} … {follows - 1}"
     previous = None if before is None else _number(before)
@@ -227,7 +228,7 @@ def _notes(r: Rebalance, noun: str) -> tuple[str, ...]:
         notes.append(f"Connect waits up to {duration(r.connect_delay_ms)} before it hands out what has no worker")
     if r.unassigned_count:
         notes.append(f"{counted(r.unassigned_count, noun, plural)} without an owner after it")
-    if not r.is_complete_evidence and r.outcome != "missing":
+    if not r.is_complete_evidence and r.outcome != Outcome.MISSING:
         notes.append("evidence about it is incomplete")
     return tuple(notes)
 
@@ -249,13 +250,13 @@ def _way(movement: Movement, names: _MemberNames) -> str:
     giver = names.of(movement.from_member_id, movement.from_client_id, movement.from_worker_url)
     taker = names.of(movement.to_member_id, movement.to_client_id, movement.to_worker_url)
     match movement.kind:
-        case "moved":
+        case MovementKind.MOVED:
             return f"{giver} → {taker}"
-        case "returned":
+        case MovementKind.RETURNED:
             return "back to the same owner"
-        case "assigned":
+        case MovementKind.ASSIGNED:
             return f"new to {taker}"
-        case "revoked":
+        case MovementKind.REVOKED:
             return f"taken from {giver}"
         case _:
             return f"restarted at {taker}"
@@ -278,10 +279,10 @@ def _hand_over(kind: str, way: str, movements: Sequence[Movement]) -> HandOver:
 
 
 def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
-    if kind == "assigned":
+    if kind == MovementKind.ASSIGNED:
         return "first assignment"
     if worst.pause_estimate_ms is None:
-        return "without an owner then" if kind == "revoked" else "pause not known"
+        return "without an owner then" if kind == MovementKind.REVOKED else "pause not known"
     overlaps = [m.overlap_ms for m in movements if m.overlap_ms]
     if overlaps and worst.pause_estimate_ms <= 0:
         return f"two owners at once for {exact(max(overlaps))}"

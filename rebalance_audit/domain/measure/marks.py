@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from rebalance_audit.domain.kinds import LOWER, UPPER
+
 
 class Weighed(Protocol):
     """A mark, or the part of its row that counts here: all but the ref."""
@@ -32,10 +34,10 @@ def weigh(marks: Iterable[AnyMark]) -> tuple[int | None, int | None, AnyMark | N
     best: AnyMark | None = None
     for mark in marks:
         bound, at_ms = mark.bound, mark.at_ms
-        if bound == "lower":
+        if bound == LOWER:
             if lower is None or at_ms > lower:
                 lower = at_ms
-        elif bound == "upper":
+        elif bound == UPPER:
             if upper is None or at_ms < upper:
                 upper = at_ms
         elif best is None or mark.rank < best.rank:

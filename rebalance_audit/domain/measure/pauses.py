@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rebalance_audit.domain.kinds import STOOD_STILL, EvidenceTier, MovementKind
 from rebalance_audit.domain.measure.marks import Weighed, inside, weigh
-from rebalance_audit.domain.model import EvidenceTier, Rebalance, changed
+from rebalance_audit.domain.model import Rebalance, changed
 
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
 OVERLAP_SLACK_MS = 100
 """A negative bound smaller than the slack of its marks is rounding, not an overlap (docs/definitions.md#bounds)."""
-_PAUSING = frozenset({"moved", "returned", "restarted"})
 
 
 class Instant(NamedTuple):
@@ -94,13 +94,13 @@ def rebalance_numbers(
     lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
     uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
     is_bounded = len(uppers) == len(estimates)  # what has no estimate has no bounds
-    spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == "moved"]
+    spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == MovementKind.MOVED]
     return RebalanceNumbers(
         moved_count=len(spared) if is_known else None,
-        returned_count=kinds.count("returned") if is_known else None,
-        revoked_count=kinds.count("revoked") if is_known else None,
-        assigned_count=kinds.count("assigned") if is_known else None,
-        restarted_count=kinds.count("restarted") if is_known else None,
+        returned_count=kinds.count(MovementKind.RETURNED) if is_known else None,
+        revoked_count=kinds.count(MovementKind.REVOKED) if is_known else None,
+        assigned_count=kinds.count(MovementKind.ASSIGNED) if is_known else None,
+        restarted_count=kinds.count(MovementKind.RESTARTED) if is_known else None,
         avoidable_moved_count=spared.count(True) if is_known and None not in spared else None,
         pause_lower_ms=max(lowers, default=None),
         pause_estimate_ms=max(estimates, default=None),
@@ -113,7 +113,7 @@ def rebalance_numbers(
 
 
 def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None) -> MovementNumbers:
-    if kind not in _PAUSING:
+    if kind not in STOOD_STILL:
         return NOT_PAUSING
     if stop.estimate is None or resume.estimate is None:
         return MovementNumbers(stop.lower, stop.upper, resume.lower, resume.upper)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import FindingStatus, GroupType, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.tables import SEVERITIES
 
@@ -20,12 +21,12 @@ def group_row(
 ) -> dict[str, Any]:
     """`rebalances` of one group in order, at least one. Rates count back from the evidence's end, not from now."""
     last = rebalances[-1]
-    counted = [r for r in rebalances if r.kind == "rebalance"]
-    settled = next((r for r in reversed(rebalances) if r.outcome in ("completed", "emptied")), last)
+    counted = [r for r in rebalances if r.kind == RebalanceKind.REBALANCE]
+    settled = next((r for r in reversed(rebalances) if r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)), last)
     times = [at_ms for r in counted if (at_ms := happened_at_ms(r)) is not None]
     pauses = sorted(r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None)
     losses = [r.resource_seconds_estimate for r in rebalances if r.resource_seconds_estimate is not None]
-    still_open = [f for f in findings if f.status == "open"]
+    still_open = [f for f in findings if f.status == FindingStatus.OPEN]
     triggers = Counter(r.trigger for r in counted if r.trigger != Cause.UNKNOWN)
     return {
         "cluster_id": last.cluster_id,
@@ -75,10 +76,10 @@ def percentile(ascending: Sequence[int], share: float) -> float | None:
 
 def _state(last: Rebalance) -> str:
     """In Kafka's words, as the last attempt leaves the group."""
-    if last.outcome == "emptied" or last.member_count == 0:
+    if last.outcome == Outcome.EMPTIED or last.member_count == 0:
         return "Empty"
-    if last.outcome == "open":
-        if last.group_type != "classic":
+    if last.outcome == Outcome.OPEN:
+        if last.group_type != GroupType.CLASSIC:
             return "Reconciling"
         return "CompletingRebalance" if last.joined_at_ms is not None else "PreparingRebalance"
     return "Stable"

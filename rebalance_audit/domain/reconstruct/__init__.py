@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.model import GroupEvidence, Rebalance, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
@@ -31,7 +32,7 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
         return Reconstruction(rebalances=(), contradictions=tuple(of_line(line, detail) for line in evidence.lines))
     classic, contradictions = reconstruct_classic(evidence)
     modern, more = reconstruct_modern(evidence)
-    told, not_believed = epochs_told(evidence, [r for r in modern if r.outcome != "missing"])
+    told, not_believed = epochs_told(evidence, [r for r in modern if r.outcome != Outcome.MISSING])
     contradicting = in_time(contradictions + more + not_believed)
     modern += told
     if not modern:
@@ -39,10 +40,10 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
     if not classic and not told:
         return Reconstruction(rebalances=tuple(modern), contradictions=contradicting)
     # A converted group goes on counting: numbers one side lacks are the other side's.
-    numbers = {r.group_epoch for r in modern if r.outcome != "missing"} | {
-        r.generation_id for r in classic if r.outcome != "missing"
+    numbers = {r.group_epoch for r in modern if r.outcome != Outcome.MISSING} | {
+        r.generation_id for r in classic if r.outcome != Outcome.MISSING
     }
-    rows = [r for r in (*classic, *modern) if r.outcome != "missing" or _number(r) not in numbers]
+    rows = [r for r in (*classic, *modern) if r.outcome != Outcome.MISSING or _number(r) not in numbers]
     places = _places(evidence)
     rows.sort(
         key=lambda r: (

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from rebalance_audit.domain.kinds import EvidenceTier
 from rebalance_audit.domain.measure.marks import best_estimate, bounds, inside
 from rebalance_audit.domain.measure.pauses import Instant, instant
-from rebalance_audit.domain.model import EvidenceTier, Mark
+from rebalance_audit.domain.model import Mark
 
 RECORDED, LOGGED, INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, EvidenceTier.INFERRED
 

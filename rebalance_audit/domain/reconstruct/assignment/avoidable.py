@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from rebalance_audit.domain.kinds import MemberChange, MovementKind, Outcome
 from rebalance_audit.domain.model import Member, Movement, Rebalance, changed
 
 PER_TOPIC = frozenset({"range"})
@@ -17,15 +18,15 @@ BY_TOTAL = frozenset({"roundrobin", "sticky", "cooperative-sticky", "uniform"})
 
 def mark_avoidable(rebalance: Rebalance) -> Rebalance:
     """`is_avoidable` of each `moved` row. None where balance is not known: own assignors, different subscriptions."""
-    moved = {m.resource: m for m in rebalance.movements if m.kind == "moved"}
-    if not moved or rebalance.outcome != "completed":
+    moved = {m.resource: m for m in rebalance.movements if m.kind == MovementKind.MOVED}
+    if not moved or rebalance.outcome != Outcome.COMPLETED:
         return rebalance
-    members = [m for m in rebalance.members if m.change != "left"]
+    members = [m for m in rebalance.members if m.change != MemberChange.LEFT]
     if not _is_known(rebalance.assignor, members):
         return rebalance
     owner_after = {r: m.member_id for m in members for r in m.assigned or ()}
     stayed = {m.member_id for m in members}
-    new = {m.resource for m in rebalance.movements if m.kind == "assigned"}
+    new = {m.resource for m in rebalance.movements if m.kind == MovementKind.ASSIGNED}
     owner_before = {r: owner for r, owner in owner_after.items() if r not in moved and r not in new}
     owner_before |= {r: m.from_member_id for r, m in moved.items() if m.from_member_id in stayed}
     verdicts: dict[str, bool | None] = {}
@@ -35,7 +36,7 @@ def mark_avoidable(rebalance: Rebalance) -> Rebalance:
 
 
 def _judged(movement: Movement, verdicts: Mapping[str, bool | None]) -> Movement:
-    verdict = verdicts.get(movement.resource) if movement.kind == "moved" else None
+    verdict = verdicts.get(movement.resource) if movement.kind == MovementKind.MOVED else None
     return movement if verdict is None else changed(movement, is_avoidable=verdict)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.model import EvidenceTier, Member, Movement, Rebalance, Trigger, changed
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, MovementKind, ResourceType
+from rebalance_audit.domain.model import Member, Movement, Rebalance, Trigger, changed
 from rebalance_audit.domain.protocols import consumer_protocol, streams_protocol
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.records import MemberMetadata
@@ -83,16 +84,18 @@ def as_tasks(rebalance: Rebalance, task_of: Mapping[Resource, str], given: Itera
             first = movements[task]
             movements[task] = changed(first, evidence=tuple(dict.fromkeys(first.evidence + movement.evidence)))
         else:
-            movements[task] = changed(movement, resource_type="stream_task", resource=task, topic=None, partition=None)
-    held = {r for m in rebalance.members if m.change != "left" for r in _named(m.assigned, name_of) or ()}
-    moved = {m.resource for m in movements.values() if m.kind != "revoked"}
+            movements[task] = changed(
+                movement, resource_type=ResourceType.STREAM_TASK, resource=task, topic=None, partition=None
+            )
+    held = {r for m in rebalance.members if m.change != MemberChange.LEFT for r in _named(m.assigned, name_of) or ()}
+    moved = {m.resource for m in movements.values() if m.kind != MovementKind.REVOKED}
     return changed(
         rebalance,
         movements=tuple(movements[name] for name in sorted(movements)),
         members=tuple(_of_tasks(m, name_of, standby_of.get(m.member_id)) for m in rebalance.members),
         resource_count=len(held) if rebalance.resource_count is not None else None,
         kept_count=len(held - moved) if rebalance.kept_count is not None else None,
-        unassigned_count=sum(m.kind == "revoked" for m in movements.values())
+        unassigned_count=sum(m.kind == MovementKind.REVOKED for m in movements.values())
         if rebalance.unassigned_count is not None
         else None,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction, of_line
 from rebalance_audit.domain.records import GroupMetadataValue
@@ -103,17 +104,17 @@ class Attempt:
         return max(times) if times else None
 
     @property
-    def outcome(self) -> str:
+    def outcome(self) -> Outcome:
         """Without the two that need to know what follows: `open` stands for superseded and failed, too."""
         if self.missing_to is not None:
-            return "missing"
+            return Outcome.MISSING
         if self.value is not None:
-            return "completed" if self.value.members else "emptied"
+            return Outcome.COMPLETED if self.value.members else Outcome.EMPTIED
         if self.received is not None or self.rewrite_seq or self.converted is not None:
-            return "completed"
+            return Outcome.COMPLETED
         if self.emptied is not None:
-            return "emptied"
-        return "open"
+            return Outcome.EMPTIED
+        return Outcome.OPEN
 
 
 def classic_attempts(

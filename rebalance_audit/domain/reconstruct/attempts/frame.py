@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.model import EvidenceTier, Rebalance
+from rebalance_audit.domain.kinds import EvidenceTier, Outcome, RebalanceKind
+from rebalance_audit.domain.model import Rebalance
 
 from .attempt import Attempt
 
@@ -75,15 +76,15 @@ def _frame(
 ) -> Rebalance:
     value = attempt.value
     outcome = attempt.outcome
-    if outcome == "open" and followed:
-        outcome = "superseded" if attempt.stabilized is not None else "failed"
+    if outcome == Outcome.OPEN and followed:
+        outcome = Outcome.SUPERSEDED if attempt.stabilized is not None else Outcome.FAILED
 
     started_at_ms = attempt.preparing.at_ms if attempt.preparing else None
     joined_at_ms = value.current_state_timestamp if value is not None and not attempt.rewrite_seq else None
     if joined_at_ms is None and attempt.stabilized is not None:
         joined_at_ms = attempt.stabilized.at_ms
     delivered_at_ms = attempt.record.at_ms if attempt.record else attempt.received.at_ms if attempt.received else None
-    assigned_at_ms = delivered_at_ms if outcome == "completed" else None
+    assigned_at_ms = delivered_at_ms if outcome == Outcome.COMPLETED else None
     times = [t for t in (started_at_ms, joined_at_ms, delivered_at_ms, attempt.known_at_ms) if t is not None]
 
     members = value.members if value is not None else None
@@ -101,7 +102,7 @@ def _frame(
         group_id=group_id,
         generation_id=attempt.number,
         protocol_type=value.protocol_type or None if value is not None else None,
-        kind="static_rewrite" if attempt.rewrite_seq else "rebalance",
+        kind=RebalanceKind.STATIC_REWRITE if attempt.rewrite_seq else RebalanceKind.REBALANCE,
         rewrite_seq=attempt.rewrite_seq,
         outcome=outcome,
         assignor=value.protocol if value is not None else None,

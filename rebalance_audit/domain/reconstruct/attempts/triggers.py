@@ -12,8 +12,9 @@ from itertools import chain
 
 from rebalance_audit.domain.causes import DEPARTURES, EXPECTED, Cause
 from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.kinds import EvidenceTier
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave, classify_reason
-from rebalance_audit.domain.model import EvidenceTier, LogEvent, LogKind, Rebalance, Trigger, changed
+from rebalance_audit.domain.model import LogEvent, LogKind, Rebalance, Trigger, changed
 from rebalance_audit.domain.records import MemberMetadata
 
 from .attempt import Attempt

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, inferred, joined, logged, recorded
@@ -45,14 +46,14 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         heard_at_ms = heard_mark = None
     else:
         heard_at_ms, detail = preparing.at_ms, "nobody knew before the rebalance began"
-        heard_mark = logged("lower", heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
+        heard_mark = logged(LOWER, heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
     given_mark = joined_mark = midway_mark = None
     if given.known_at_ms is not None:
         ref = given.record.ref if given.record else None
-        given_mark = recorded("lower", given.known_at_ms, "the owner was given it then", ref)
+        given_mark = recorded(LOWER, given.known_at_ms, "the owner was given it then", ref)
     if joined_at_ms is not None:
         detail = "the join phase ended: it had re-joined"
-        joined_mark = recorded("upper", joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
+        joined_mark = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
         at_ms = joined_at_ms
         if heard_at_ms is not None:
             # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
@@ -60,7 +61,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
             count = max(_survivor_count(given, attempts[-1]), 1)
             at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
         detail = "between the rebalance's start and the end of the join phase"
-        midway_mark = inferred("estimate", at_ms, detail, joined_ref, rank=5)
+        midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5)
     return Between(
         given=given,
         attempts=attempts,

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from rebalance_audit.domain.causes import DEPARTURES, REJOINS_WITHOUT_REASON, Cause
-from rebalance_audit.domain.model import EvidenceTier, Rebalance, Trigger, changed
+from rebalance_audit.domain.kinds import EvidenceTier, Outcome
+from rebalance_audit.domain.model import Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
 from rebalance_audit.domain.reconstruct.attempts.triggers import (
     is_static,
@@ -91,7 +92,7 @@ def _elected_another(before: Before) -> bool:
 
 def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[str, MemberMetadata]) -> list[Trigger]:
     """The same members met again and no line says why: only some reasons leave a trace in the records."""
-    if not before.members or rebalance.outcome != "completed":
+    if not before.members or rebalance.outcome != Outcome.COMPLETED:
         if before.members == {} and after and rebalance.generation_id == 1:
             return [
                 Trigger(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
@@ -47,7 +48,7 @@ class HandOvers:
 
     def movement(
         self,
-        kind: str,
+        kind: MovementKind,
         resource: Resource,
         *,
         holding: Holding | None = None,
@@ -73,7 +74,7 @@ class HandOvers:
         stops, resumes, refs = shown
         old = None if holding is None else holding.member
         return _make_movement(
-            resource_type="partition",
+            resource_type=ResourceType.PARTITION,
             resource=resource_name(resource),
             topic=resource[0],
             partition=resource[1],

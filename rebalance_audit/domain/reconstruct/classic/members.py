@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rebalance_audit.domain.frozen import maker, quick
+from rebalance_audit.domain.kinds import Mode, Outcome
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.protocols import consumer_protocol
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
@@ -75,15 +76,15 @@ def _given(assignment: bytes) -> frozenset[Resource] | None:
         return None
 
 
-def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[str, MemberMetadata] | None) -> str:
+def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[str, MemberMetadata] | None) -> Mode:
     """`unknown` also where a cooperative assignor met only new members: later generations settle it."""
     if rebalance.assignor in EAGER_ASSIGNORS:
-        return "eager"
+        return Mode.EAGER
     stayed = [p for m, p in parsed.items() if before is None or m in before]
     if any(p.owned for p in stayed):
-        return "cooperative"
+        return Mode.COOPERATIVE
     held_something = before is not None and any(parse(before[p.member.member_id]).assigned for p in stayed)
-    return "eager" if held_something else "unknown"
+    return Mode.EAGER if held_something else Mode.UNKNOWN
 
 
 def settle_modes(rebalances: Sequence[Rebalance]) -> list[Rebalance]:
@@ -95,10 +96,10 @@ def settle_modes(rebalances: Sequence[Rebalance]) -> list[Rebalance]:
             rebalance = settled[i]
             if rebalance.assignor is None:
                 # An empty generation elects nothing; it ends what went before in that group's mode.
-                if rebalance.outcome == "emptied" and i and rebalance.mode == "unknown":
+                if rebalance.outcome == Outcome.EMPTIED and i and rebalance.mode == Mode.UNKNOWN:
                     settled[i] = changed(rebalance, mode=settled[i - 1].mode)
                 continue
-            if rebalance.mode != "unknown":
+            if rebalance.mode != Mode.UNKNOWN:
                 known[rebalance.assignor] = rebalance.mode
             elif rebalance.assignor in known:
                 settled[i] = changed(rebalance, mode=known[rebalance.assignor])

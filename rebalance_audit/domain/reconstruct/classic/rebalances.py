@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, Member, Rebalance, Trigger, changed
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, Mode, MovementKind, Outcome
+from rebalance_audit.domain.model import GroupEvidence, LogEvent, Member, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from rebalance_audit.domain.reconstruct.attempts.attempt import classic_attempts
@@ -67,7 +68,7 @@ def _step(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
     if value is None and attempt.rewrite_seq:
         return _static_return(rebalance, EvidenceTier.LOGGED), before
     if value is None or after is None:
-        return rebalance, forgotten(before) if rebalance.outcome in ("completed", "emptied") else before
+        return rebalance, forgotten(before) if rebalance.outcome in (Outcome.COMPLETED, Outcome.EMPTIED) else before
     parsed = {m.member_id: parse(m) for m in value.members}
     if attempt.rewrite_seq:
         return _rewritten(before, rebalance, parsed)
@@ -97,14 +98,20 @@ def _rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
             old = by_instance.get(p.member.group_instance_id)
         held = frozenset(before.held.get(old.member_id if old else p.member.member_id, frozenset()))
         assigned = p.assigned if p.assigned is not None else frozenset()
-        members.append(_member(p, rebalance, "replaced" if old else "stayed", held))
+        members.append(_member(p, rebalance, MemberChange.REPLACED if old else MemberChange.STAYED, held))
         if old is None:
             continue
         holding, fenced = Holding(old, before.delivered_index), _fenced(before, old)
         for resource in sorted(assigned):
             movements.append(
                 hand_overs.movement(
-                    "returned", resource, holding=holding, new=p.member, held=held, assigned=assigned, fenced=fenced
+                    MovementKind.RETURNED,
+                    resource,
+                    holding=holding,
+                    new=p.member,
+                    held=held,
+                    assigned=assigned,
+                    fenced=fenced,
                 )
             )
     rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
@@ -133,12 +140,12 @@ def _handed_over(
     for resource, one in downgrade.held.items():
         held_of[one.member.member_id].add(resource)
     for member_id, p in parsed.items():
-        change = "stayed" if member_id in held_of else "joined"
+        change = MemberChange.STAYED if member_id in held_of else MemberChange.JOINED
         members.append(_member(p, rebalance, change, frozenset(held_of.get(member_id, ()))))
     for member_id, member in downgrade.members.items():
         if member_id not in parsed:
             gone = Parsed(member, None, frozenset(), frozenset())
-            members.append(_member(gone, rebalance, "left", frozenset(held_of[member_id])))
+            members.append(_member(gone, rebalance, MemberChange.LEFT, frozenset(held_of[member_id])))
     rebalance = _from_consumer_group(rebalance, EvidenceTier.RECORDED, rebalance.evidence[0])
     rebalance = changed(
         rebalance,
@@ -164,30 +171,30 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
         old, held = before.member(p.member), None
         if before.is_history_known or before.members:
             held = frozenset() if old is None else before.held[old.member_id]
-        elif mode == "cooperative":
+        elif mode == Mode.COOPERATIVE:
             held = p.owned
         is_known = bool(held) if before.members is None else old is not None
-        members.append(_member(p, rebalance, "stayed" if is_known else "joined", held))
+        members.append(_member(p, rebalance, MemberChange.STAYED if is_known else MemberChange.JOINED, held))
     returned = {p.member.group_instance_id for p in parsed.values()} - {None}
     for member_id, member in (before.members or {}).items():
         if member_id not in parsed and member.group_instance_id not in returned:
             held = before.held.get(member_id, frozenset())
             gone = Parsed(member, None, frozenset(), frozenset())
-            members.append(_member(gone, rebalance, "left", held))
+            members.append(_member(gone, rebalance, MemberChange.LEFT, held))
     for resource in sorted(assigned_to):
         p, holding = assigned_to[resource], before.holdings.get(resource)
         if holding is None:
             if before.is_history_known:
-                movements.append(movement("assigned", resource, new=p.member))
+                movements.append(movement(MovementKind.ASSIGNED, resource, new=p.member))
             continue
         same = is_same(holding.member, p.member)
-        if same and mode == "cooperative" and holding.revoked_in is None and (resource in p.owned or not p.owned):
+        if same and mode == Mode.COOPERATIVE and holding.revoked_in is None and (resource in p.owned or not p.owned):
             kept += 1
             continue
         held = None if holding.revoked_in is not None else before.held.get(holding.member.member_id)
         movements.append(
             movement(
-                "returned" if same else "moved",
+                MovementKind.RETURNED if same else MovementKind.MOVED,
                 resource,
                 holding=holding,
                 new=p.member,
@@ -199,7 +206,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
     for resource in sorted(before.holdings.keys() - assigned_to.keys()):
         holding = before.holdings[resource]
         if holding.revoked_in is None:
-            movements.append(movement("revoked", resource, holding=holding))
+            movements.append(movement(MovementKind.REVOKED, resource, holding=holding))
             holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=before.index)
     rebalance = changed(rebalance, mode=mode, members=tuple(members), movements=tuple(movements), kept_count=kept)
     return _closed(before, rebalance, parsed, holdings, None)
@@ -234,7 +241,7 @@ def _closed(
     return changed(rebalance, resource_count=len(held), unassigned_count=len(without_owner)), after
 
 
-def _member(p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resource] | None) -> Member:
+def _member(p: Parsed, rebalance: Rebalance, change: MemberChange, held: frozenset[Resource] | None) -> Member:
     assigned = p.assigned
     return _make_member(
         member_id=p.member.member_id,
@@ -242,7 +249,7 @@ def _member(p: Parsed, rebalance: Rebalance, change: str, held: frozenset[Resour
         client_id=p.member.client_id,
         client_host=p.member.client_host,
         change=change,
-        is_leader=change != "left" and p.member.member_id == rebalance.leader_member_id,
+        is_leader=change != MemberChange.LEFT and p.member.member_id == rebalance.leader_member_id,
         session_timeout_ms=p.member.session_timeout,
         rebalance_timeout_ms=p.member.rebalance_timeout if p.member.rebalance_timeout >= 0 else None,
         subscribed_topics=tuple(sorted(p.topics)) if p.topics is not None else None,
@@ -271,7 +278,7 @@ def _from_consumer_group(rebalance: Rebalance, tier: EvidenceTier, ref: str) -> 
 def _static_return(rebalance: Rebalance, tier: EvidenceTier) -> Rebalance:
     return changed(
         rebalance,
-        mode="unknown",
+        mode=Mode.UNKNOWN,
         trigger=Cause.STATIC_MEMBER_REPLACED,
         trigger_tier=tier,
         trigger_detail="a static member came back with a new member id; the generation did not change",

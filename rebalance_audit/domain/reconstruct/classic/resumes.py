@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
 from rebalance_audit.domain.model import GroupRecord, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
@@ -20,8 +21,8 @@ def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
     """When the assigned callbacks of new owners returned, by the record that gives to them all."""
     detail = "the assigned callback follows the group record by 7 ms in the median"
     return (
-        recorded("lower", record.at_ms, "the assignment was delivered", record.ref),
-        recorded("estimate", record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3),
+        recorded(LOWER, record.at_ms, "the assignment was delivered", record.ref),
+        recorded(ESTIMATE, record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3),
     )
 
 
@@ -35,12 +36,12 @@ def resume_bound(
     until = following.record.offset if following is not None and following.record is not None else 1 << 62
     commit = commits.first_between(assigned, record.offset, until)
     if commit is not None:
-        return [recorded("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1])]
+        return [recorded(UPPER, commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1])]
     if following is not None and owner.member_id in (following.member_ids or ()):
         joined_at_ms, joined_ref = joined([following])
         if joined_at_ms is not None and not following.rewrite_seq:
             detail = "the new owner joined the next rebalance"
-            return [recorded("upper", joined_at_ms + LINE_SLACK_MS, detail, joined_ref)]
+            return [recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)]
     return []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
 from rebalance_audit.domain.model import Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
@@ -39,7 +40,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     marks = [] if between.given_mark is None else [between.given_mark]
     commit = commits.last_between(stretch.held, since, until)
     if commit is not None:
-        marks.append(recorded("lower", commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
+        marks.append(recorded(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
@@ -57,7 +58,7 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     marks = [] if between.joined_mark is None else [between.joined_mark]
     if heard_at_ms is not None and preparing is not None and started_it:
         detail = "its own re-join began the rebalance"
-        marks.append(logged("upper", heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
+        marks.append(logged(UPPER, heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
     elif between.heard_mark is not None:
         marks.append(between.heard_mark)
     if commit is not None and joined_at_ms is not None:
@@ -68,7 +69,7 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
         if is_recent:
-            marks.append(recorded("estimate", commit[0], "its last commit, made when it gave up", commit[1], rank=2))
+            marks.append(recorded(ESTIMATE, commit[0], "its last commit, made when it gave up", commit[1], rank=2))
     if between.midway_mark is not None:
         marks.append(between.midway_mark)
     return marks
@@ -85,19 +86,19 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
         at_ms, ref = stretch.fenced.at_ms, stretch.fenced.ref
         detail = "another process had taken its group.instance.id; it learned it then"
         return [
-            logged("lower", at_ms - LINE_SLACK_MS, detail, ref),
-            logged("estimate", at_ms, detail, ref, rank=3),
+            logged(LOWER, at_ms - LINE_SLACK_MS, detail, ref),
+            logged(ESTIMATE, at_ms, detail, ref, rank=3),
         ]
     if rewrite.replaced is not None:
         until_ms, detail = rewrite.record.at_ms, "it had stopped before it came back"
     else:
         until_ms = rewrite.record.at_ms + HEARTBEAT_MS
         detail = "it came back, or another process took its place: no log tells whether it was fenced"
-    marks = [recorded("upper", until_ms + LINE_SLACK_MS, detail, rewrite.record.ref)]
+    marks = [recorded(UPPER, until_ms + LINE_SLACK_MS, detail, rewrite.record.ref)]
     if commit is not None:
-        marks.append(recorded("estimate", commit[0], "its last commit before it came back", commit[1], rank=2))
+        marks.append(recorded(ESTIMATE, commit[0], "its last commit before it came back", commit[1], rank=2))
     else:
-        marks.append(inferred("estimate", rewrite.record.at_ms, detail, rewrite.record.ref, rank=5))
+        marks.append(inferred(ESTIMATE, rewrite.record.at_ms, detail, rewrite.record.ref, rank=5))
     return marks
 
 
@@ -109,10 +110,10 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
     since = stretch.revoked.record.offset if stretch.revoked.record else -1
     ref = stretch.revoked.record.ref if stretch.revoked.record else None
     if revoked_at_ms is not None:
-        marks.append(recorded("lower", revoked_at_ms - LINE_SLACK_MS, "the assignment that took it away", ref))
+        marks.append(recorded(LOWER, revoked_at_ms - LINE_SLACK_MS, "the assignment that took it away", ref))
         marks.append(
             recorded(
-                "estimate",
+                ESTIMATE,
                 revoked_at_ms + REVOKED_CALLBACK_MS,
                 "soon after the assignment that took it away",
                 ref,
@@ -123,11 +124,11 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
     if commit is not None:
         marks.append(
             recorded(
-                "estimate", commit[0], "its last commit of the partition, made when it gave it up", commit[1], rank=2
+                ESTIMATE, commit[0], "its last commit of the partition, made when it gave it up", commit[1], rank=2
             )
         )
     after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]
     joined_at_ms, joined_ref = joined(after)
     if joined_at_ms is not None:
-        marks.append(recorded("upper", joined_at_ms + LINE_SLACK_MS, "it had re-joined after giving it up", joined_ref))
+        marks.append(recorded(UPPER, joined_at_ms + LINE_SLACK_MS, "it had re-joined after giving it up", joined_ref))
     return marks

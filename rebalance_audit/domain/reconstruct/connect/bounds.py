@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, Mark
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Bound, EvidenceTier
+from rebalance_audit.domain.model import ConnectRecord, LogEvent, Mark
 
 from .rounds import Round
 
@@ -10,21 +11,23 @@ Source = ConnectRecord | LogEvent | Round
 """The evidence of a mark: a status, a line, or a generation."""
 
 
-def not_before(source: Source, detail: str, at_ms: int | None = None, *, tier: str | None = None) -> Mark:
-    return _mark("lower", source, detail, at_ms, tier, 0)
+def not_before(source: Source, detail: str, at_ms: int | None = None, *, tier: EvidenceTier | None = None) -> Mark:
+    return _mark(LOWER, source, detail, at_ms, tier, 0)
 
 
-def not_after(source: Source, detail: str, at_ms: int | None = None, *, tier: str | None = None) -> Mark:
-    return _mark("upper", source, detail, at_ms, tier, 0)
+def not_after(source: Source, detail: str, at_ms: int | None = None, *, tier: EvidenceTier | None = None) -> Mark:
+    return _mark(UPPER, source, detail, at_ms, tier, 0)
 
 
-def about(source: Source, detail: str, at_ms: int | None = None, *, rank: int, tier: str | None = None) -> Mark:
-    return _mark("estimate", source, detail, at_ms, tier, rank)
+def about(
+    source: Source, detail: str, at_ms: int | None = None, *, rank: int, tier: EvidenceTier | None = None
+) -> Mark:
+    return _mark(ESTIMATE, source, detail, at_ms, tier, rank)
 
 
-def _mark(bound: str, source: Source, detail: str, at_ms: int | None, tier: str | None, rank: int) -> Mark:
+def _mark(bound: Bound, source: Source, detail: str, at_ms: int | None, tier: EvidenceTier | None, rank: int) -> Mark:
     if tier is None:
         is_logged = isinstance(source, LogEvent) or (isinstance(source, Round) and source.attempt.record is None)
         tier = EvidenceTier.LOGGED if is_logged else EvidenceTier.RECORDED
     at_ms = source.at_ms if at_ms is None else at_ms
-    return Mark(bound=bound, at_ms=at_ms or 0, tier=str(tier), rank=rank, detail=detail, ref=source.ref)
+    return Mark(bound=bound, at_ms=at_ms or 0, tier=tier, rank=rank, detail=detail, ref=source.ref)

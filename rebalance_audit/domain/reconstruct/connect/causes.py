@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rebalance_audit.domain.causes import DEPARTURES, REJOINS, Cause
-from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, LogKind, Trigger
+from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.attempts.triggers import logged_triggers, recorded_triggers
 from rebalance_audit.domain.records import MemberMetadata
@@ -102,7 +103,7 @@ class Causes:
         found = [
             Trigger(
                 trigger=Cause.CONNECT_WORKER_LEFT,
-                tier=str(EvidenceTier.LOGGED),
+                tier=EvidenceTier.LOGGED,
                 members=(member,),
                 detail="it shut down",
                 evidence=(line.ref,),
@@ -292,9 +293,7 @@ def _inferred_trigger(
     *,
     members: tuple[str, ...] = (),
     refs: Sequence[str] = (),
-    tier: str = EvidenceTier.INFERRED,
+    tier: EvidenceTier = EvidenceTier.INFERRED,
 ) -> Trigger:
     found = [*refs, *(r.ref for r in (before, round_) if r is not None and r.ref is not None)]
-    return Trigger(
-        trigger=trigger, tier=str(tier), members=members, detail=detail, evidence=tuple(dict.fromkeys(found))
-    )
+    return Trigger(trigger=trigger, tier=tier, members=members, detail=detail, evidence=tuple(dict.fromkeys(found)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.connect_topics import ConnectStatus
+from rebalance_audit.domain.kinds import TaskState
 from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.departures import Departure, logged_departure
@@ -70,10 +71,10 @@ class Departures:
         """How the worker went, where no line says so: by the status its work was left in."""
         if run.ended is None or not run.statuses:
             return Cause.UNKNOWN
-        if run.statuses[-1].record.state == "UNASSIGNED":
+        if run.statuses[-1].record.state == TaskState.UNASSIGNED:
             return Cause.MEMBER_LEFT
         # Compaction takes the older status first: where RUNNING is left, nothing followed it.
-        return Cause.MEMBER_SESSION_EXPIRED if run.statuses[-1].record.state == "RUNNING" else Cause.UNKNOWN
+        return Cause.MEMBER_SESSION_EXPIRED if run.statuses[-1].record.state == TaskState.RUNNING else Cause.UNKNOWN
 
     def _own_lines(self, run: OwnershipRun) -> list[LogEvent]:
         """Lines of the run's process after the last generation it had part in; not those of a process started anew."""
@@ -100,7 +101,7 @@ def ended_by(run: OwnershipRun, departures: Departures) -> str | None:
             return "given_up"
     left = departures.logged(run)
     trigger = left.trigger if left is not None else departures.inferred(run)
-    if any(r.record.state == "UNASSIGNED" for r in run.statuses[-1:]) or departures.stopping(run) is not None:
+    if any(r.record.state == TaskState.UNASSIGNED for r in run.statuses[-1:]) or departures.stopping(run) is not None:
         return "stopped"
     if trigger in (Cause.MEMBER_LEFT, Cause.MEMBER_REMOVED_BY_ADMIN):
         return "stopped"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from rebalance_audit.domain.causes import CONNECT_ROUNDS, Cause
+from rebalance_audit.domain.kinds import Mode, TaskState
 
 from .existence import Existence
 from .marks import START_AFTER_RECORD_MS, STOP_AFTER_RECORD_MS, Sources, start_marks, stop_marks
@@ -34,7 +35,7 @@ class EagerCost:
     def of(self, round_: Round, trigger: Cause) -> float | None:
         """Resource-seconds; None where the work before or after is not known, or everything did stop."""
         before = self._sources.rounds.before(round_.index)
-        if round_.mode != "incremental" or before is None or round_.is_failed:
+        if round_.mode != Mode.INCREMENTAL or before is None or round_.is_failed:
             return None
         if any(w.running is None for w in (*before.workers, *round_.workers)):
             return None
@@ -67,7 +68,7 @@ class EagerCost:
             max(run.statuses[-1].at_ms - run.ended.at_ms, 0)
             for run in self._ownership.all()
             if run.ended is not None and run.how == "revoked" and run.statuses
-            if run.statuses[-1].record.state == "UNASSIGNED" and not self._sources.has_new_config(run.ended)
+            if run.statuses[-1].record.state == TaskState.UNASSIGNED and not self._sources.has_new_config(run.ended)
         ]
         return median(known) if known else STOP_AFTER_RECORD_MS
 

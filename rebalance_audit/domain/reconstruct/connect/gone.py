@@ -7,7 +7,8 @@ saying RUNNING: that is no sign of life.
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import LEFT_IN_ORDER, Cause
-from rebalance_audit.domain.model import EvidenceTier, LogKind, Mark
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Bound, EvidenceTier
+from rebalance_audit.domain.model import LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS, Departure
 from rebalance_audit.domain.reconstruct.evidence.marks import COMMIT_SLACK_MS, EXPIRY_SLACK_MS, LINE_SLACK_MS
 
@@ -74,36 +75,36 @@ def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
     """A line of the coordinator says how it went."""
     at_ms, ref = departure.at_ms or 0, departure.ref
 
-    def mark(bound: str, at_ms: int, detail: str, *, rank: int = 0, tier: str = EvidenceTier.LOGGED) -> Mark:
-        return Mark(bound=bound, at_ms=at_ms, tier=str(tier), rank=rank, detail=detail, ref=ref)
+    def mark(bound: Bound, at_ms: int, detail: str, *, rank: int = 0, tier: EvidenceTier = EvidenceTier.LOGGED) -> Mark:
+        return Mark(bound=bound, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref)
 
     if departure.trigger == Cause.MEMBER_POLL_TIMEOUT:
         # The heartbeat thread leaves while the tasks work on, until the worker's own thread comes back.
         came_ms = departure.rejoined_at_ms or at_ms
         return [
-            mark("lower", at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while its tasks worked on"),
-            mark("estimate", came_ms, "it gave its work up before it joined again", rank=4, tier=EvidenceTier.INFERRED),
+            mark(LOWER, at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while its tasks worked on"),
+            mark(ESTIMATE, came_ms, "it gave its work up before it joined again", rank=4, tier=EvidenceTier.INFERRED),
         ]
     if departure.trigger in LEFT_IN_ORDER:
         return [
-            mark("lower", at_ms - SHUTDOWN_MS, "a worker stops its work before it leaves"),
-            mark("upper", at_ms + LINE_SLACK_MS, "it left the group"),
-            mark("estimate", at_ms, "it left the group", rank=4),
+            mark(LOWER, at_ms - SHUTDOWN_MS, "a worker stops its work before it leaves"),
+            mark(UPPER, at_ms + LINE_SLACK_MS, "it left the group"),
+            mark(ESTIMATE, at_ms, "it left the group", rank=4),
         ]
-    marks = [mark("upper", at_ms + LINE_SLACK_MS, "it was put out of the group")]
+    marks = [mark(UPPER, at_ms + LINE_SLACK_MS, "it was put out of the group")]
     if departure.trigger != Cause.MEMBER_SESSION_EXPIRED:
-        return [*marks, mark("estimate", at_ms, "it was put out of the group", rank=5, tier=EvidenceTier.INFERRED)]
+        return [*marks, mark(ESTIMATE, at_ms, "it was put out of the group", rank=5, tier=EvidenceTier.INFERRED)]
     assumed = "" if session_ms is not None else " (assumed)"
     if session_ms is not None:
         detail = f"it sent a heartbeat {session_ms} ms before its session expired"
-        marks.append(mark("lower", at_ms - session_ms - EXPIRY_SLACK_MS, detail))
+        marks.append(mark(LOWER, at_ms - session_ms - EXPIRY_SLACK_MS, detail))
     died_ms = at_ms - (session_ms or ASSUMED_SESSION_MS) + HEARTBEAT_MS // 2
     detail = (
         f"expiry less the session timeout of {session_ms or ASSUMED_SESSION_MS} ms{assumed}, plus half a heartbeat "
         f"interval (assumed {HEARTBEAT_MS} ms)"
     )
     tier = EvidenceTier.LOGGED if session_ms is not None else EvidenceTier.INFERRED
-    return [*marks, mark("estimate", died_ms, detail, rank=4, tier=tier)]
+    return [*marks, mark(ESTIMATE, died_ms, detail, rank=4, tier=tier)]
 
 
 def _unseen(run: OwnershipRun, ended: Round, session_ms: int | None, *, is_dead: bool) -> list[Mark]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, LogKind, Mark
+from rebalance_audit.domain.kinds import Bound, EvidenceTier, TaskState
+from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
 from .bounds import about, not_after, not_before
@@ -80,7 +81,7 @@ def _start_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
         return zombie_marks(run, run.resumes, sources.lines)
     marks: list[Mark] = []
     begun = run.begun
-    running = next((r for r in run.statuses if r.record.state == "RUNNING"), None)
+    running = next((r for r in run.statuses if r.record.state == TaskState.RUNNING), None)
     if begun is not None:
         marks.append(not_before(begun, "the assignment was delivered"))
         marks += _start_lines(run, begun, running, sources.lines)
@@ -130,10 +131,10 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     if ended is None:
         return []
     marks = [_given(run)]
-    alive = [r for r in run.statuses if r.record.state in ("RUNNING", "PAUSED", "RESTARTING")]
+    alive = [r for r in run.statuses if r.record.state in (TaskState.RUNNING, TaskState.PAUSED, TaskState.RESTARTING)]
     for status in alive[-1:]:
         marks.append(not_before(status, f"its status said {status.record.state}", status.at_ms - STATUS_ORDER_MS))
-    unassigned = [r for r in run.statuses[-1:] if r.record.state == "UNASSIGNED"]
+    unassigned = [r for r in run.statuses[-1:] if r.record.state == TaskState.UNASSIGNED]
     for status in unassigned:
         marks += unassigned_marks(status)
     marks += _stop_lines(run, ended, sources.lines)
@@ -148,8 +149,8 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
             marks += gone_marks(run, ended, sources.departures, is_marked=bool(unassigned))
             if run.revived is not None:
                 # Frozen or cut off? A worker that was only cut off worked all the time.
-                marks = [m for m in marks if m.bound != "upper"]
-                marks += [m for m in stop_marks(run.revived, sources) if m.bound == "upper"]
+                marks = [m for m in marks if m.bound != Bound.UPPER]
+                marks += [m for m in stop_marks(run.revived, sources) if m.bound == Bound.UPPER]
     return marks
 
 

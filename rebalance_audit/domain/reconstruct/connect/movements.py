@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalance_audit.domain.kinds import MovementKind
 from rebalance_audit.domain.model import Mark, Movement
 
 from .bounds import not_before
@@ -41,7 +42,7 @@ class Movements:
         for run in self._ownership.ended_in(round_):
             if run.resource not in given and not self._is_held(run, round_):
                 given.add(run.resource)
-                found.append(_movement("revoked", run, None, round_))
+                found.append(_movement(MovementKind.REVOKED, run, None, round_))
         for restart in self._restarts.get(round_.index, []):
             if restart.run.resource not in given:
                 found.append(self._restarted(restart, round_))
@@ -50,8 +51,8 @@ class Movements:
     def _given(self, run: OwnershipRun, before: OwnershipRun | None, round_: Round) -> Movement:
         if before is None:
             refs = [r.ref for r in run.statuses[:1]]
-            return _movement("assigned", None, run, round_, refs=refs)
-        kind = "returned" if before.worker.key == run.worker.key else "moved"
+            return _movement(MovementKind.ASSIGNED, None, run, round_, refs=refs)
+        kind = MovementKind.RETURNED if before.worker.key == run.worker.key else MovementKind.MOVED
         elsewhere = before.ended if before.ended is not round_ else None
         return _movement(
             kind,
@@ -69,7 +70,7 @@ class Movements:
         told = reconfigured_lines(run, self._sources.lines, round_.at_ms - RESTART_MS, round_.at_ms)
         stops += [not_before(line, "the worker began to stop it") for line in told[-1:]]
         resumes = (not_before(round_, "the assignment was delivered"), *restart.resumes())
-        return _movement("restarted", run, run, round_, stops=tuple(stops), resumes=resumes)
+        return _movement(MovementKind.RESTARTED, run, run, round_, stops=tuple(stops), resumes=resumes)
 
     def _is_held(self, run: OwnershipRun, round_: Round) -> bool:
         """Another worker has it, too."""
@@ -82,7 +83,7 @@ class Movements:
 
 
 def _movement(
-    kind: str,
+    kind: MovementKind,
     old: OwnershipRun | None,
     new: OwnershipRun | None,
     round_: Round,

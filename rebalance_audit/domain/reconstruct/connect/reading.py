@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from rebalance_audit.domain.kinds import Mode, Outcome
 from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.model import LogEvent
 from rebalance_audit.domain.protocols import connect_protocol
@@ -23,7 +24,7 @@ from rebalance_audit.domain.wire import DecodeError
 from .lines import JoinedLines, WorkerLines
 from .rounds import Resource, Round, Rounds, Worker, worker_id_of
 
-MODES = {"default": "eager", "compatible": "incremental", "sessioned": "incremental"}
+MODES = {"default": Mode.EAGER, "compatible": Mode.INCREMENTAL, "sessioned": Mode.INCREMENTAL}
 PROTOCOL_NAMES = {0: "default", 1: "compatible", 2: "sessioned"}
 _TASK_NAME = re.compile(r"(?P<connector>.+)-(?P<task>\d{1,10})\Z", re.DOTALL)
 
@@ -76,8 +77,8 @@ def rounds_of(attempts: Sequence[Attempt], lines: WorkerLines) -> Rounds:
             continue
         if value is not None and attempt.record is not None:
             rounds.append(_from_record(index, attempt, read[attempt.record.ref], shared, lines))
-        elif attempt.outcome == "emptied":
-            rounds.append(Round(index=index, attempt=attempt, mode="unknown", assignor=None, workers=()))
+        elif attempt.outcome == Outcome.EMPTIED:
+            rounds.append(Round(index=index, attempt=attempt, mode=Mode.UNKNOWN, assignor=None, workers=()))
         else:
             group = lines.joined_near(attempt.number, attempt.known_at_ms)
             if group is not None:
@@ -90,7 +91,7 @@ def _from_record(
 ) -> Round:
     value = attempt.value
     assert value is not None
-    mode = MODES.get(value.protocol or "", "unknown")
+    mode = MODES.get(value.protocol or "", Mode.UNKNOWN)
     workers: list[Worker] = []
     given: list[ConnectAssignment] = []
     for member in read:
@@ -100,7 +101,7 @@ def _from_record(
     return Round(
         index=index,
         attempt=attempt,
-        mode=mode if value.members else "unknown",
+        mode=mode if value.members else Mode.UNKNOWN,
         assignor=value.protocol,
         workers=tuple(sorted(workers, key=lambda w: w.member_id)),
         leader_member_id=value.leader,
@@ -110,11 +111,11 @@ def _from_record(
     )
 
 
-def _worker(read: _ReadMember, mode: str, shared: frozenset[str], lines: WorkerLines, attempt: Attempt) -> Worker:
+def _worker(read: _ReadMember, mode: Mode, shared: frozenset[str], lines: WorkerLines, attempt: Attempt) -> Worker:
     member, state, assignment = read.member, read.state, read.assignment
     url = state.url if state is not None else None
     worker_id = worker_id_of(url)
-    is_eager = mode == "eager" or (mode == "unknown" and state is not None and state.version == 0)
+    is_eager = mode == Mode.EAGER or (mode == Mode.UNKNOWN and state is not None and state.version == 0)
     given = _resources(assignment.assigned) if assignment is not None else frozenset()
     taken = _resources(assignment.revoked) if assignment is not None and not is_eager else frozenset()
     held: frozenset[Resource] | None = None
@@ -189,7 +190,7 @@ def _from_lines(index: int, attempt: Attempt, group: JoinedLines, urls: dict[str
     return Round(
         index=index,
         attempt=attempt,
-        mode=MODES.get(protocol or "", "unknown"),
+        mode=MODES.get(protocol or "", Mode.UNKNOWN),
         assignor=protocol,
         workers=tuple(workers),
         leader_member_id=first.get("leader"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind
 from rebalance_audit.domain.model import GroupEvidence, Member, Rebalance, Trigger
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt, classic_attempts
 from rebalance_audit.domain.reconstruct.attempts.frame import frames
@@ -69,7 +70,7 @@ def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
             before = rounds.before(index)
             rebalance = _delivered(rebalance, round_, before, existence, is_fresh=is_fresh)
             moved = movements.of(round_)
-            restarted = sum(m.kind == "restarted" for m in moved)
+            restarted = sum(m.kind == MovementKind.RESTARTED for m in moved)
             kept = None if rebalance.kept_count is None else rebalance.kept_count - restarted
             rebalance = replace(
                 rebalance,
@@ -106,7 +107,7 @@ def _delivered(
         for w in round_.workers
     )
     # Workers join by the protocol of the generation before: an eager one made them stop.
-    ran_on = (before.mode if before is not None else round_.mode) != "eager"
+    ran_on = (before.mode if before is not None else round_.mode) != Mode.EAGER
     if round_.is_partial:
         rebalance = replace(
             rebalance,
@@ -135,16 +136,18 @@ def _members(rebalance: Rebalance, round_: Round, before: Round | None, is_fresh
     for worker in round_.workers:
         held = _owned_before(worker, before, round_, is_fresh)
         is_new = worker.member_id not in was if before is not None else is_fresh or not held
-        found.append(_member(rebalance, worker, "joined" if is_new else "stayed", held, worker.running))
+        found.append(
+            _member(rebalance, worker, MemberChange.JOINED if is_new else MemberChange.STAYED, held, worker.running)
+        )
     present = {w.member_id for w in round_.workers}
     for worker in was.values():
         if worker.member_id not in present and not round_.is_partial:
-            found.append(_member(rebalance, worker, "left", worker.running, frozenset()))
+            found.append(_member(rebalance, worker, MemberChange.LEFT, worker.running, frozenset()))
     return tuple(found)
 
 
 def _owned_before(worker: Worker, before: Round | None, round_: Round, is_fresh: bool) -> frozenset[Resource] | None:
-    if worker.held is not None and round_.mode != "eager":
+    if worker.held is not None and round_.mode != Mode.EAGER:
         return worker.held
     if before is None:
         return frozenset() if is_fresh else None
@@ -155,7 +158,7 @@ def _owned_before(worker: Worker, before: Round | None, round_: Round, is_fresh:
 def _member(
     rebalance: Rebalance,
     worker: Worker,
-    change: str,
+    change: MemberChange,
     held: frozenset[Resource] | None,
     running: frozenset[Resource] | None,
 ) -> Member:
@@ -167,7 +170,7 @@ def _member(
         client_host=metadata.client_host if metadata else None,
         worker_url=worker.url,
         change=change,
-        is_leader=change != "left" and worker.member_id == rebalance.leader_member_id,
+        is_leader=change != MemberChange.LEFT and worker.member_id == rebalance.leader_member_id,
         session_timeout_ms=metadata.session_timeout if metadata else None,
         rebalance_timeout_ms=metadata.rebalance_timeout if metadata and metadata.rebalance_timeout >= 0 else None,
         owned_before=None if held is None else names(held),

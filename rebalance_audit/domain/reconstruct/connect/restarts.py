@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalance_audit.domain.model import ConnectRecord, EvidenceTier, LogEvent, LogKind, Mark
+from rebalance_audit.domain.kinds import EvidenceTier, TaskState
+from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
 from .bounds import about, not_after, not_before
@@ -95,11 +96,11 @@ def _by_statuses(run: OwnershipRun, rounds: Rounds) -> list[tuple[Round | None, 
     found: list[tuple[Round | None, Restart]] = []
     for before, after in zip(run.statuses, run.statuses[1:], strict=False):
         old, new = before.record, after.record
-        if new.state != "RUNNING" or old.state not in ("UNASSIGNED", "RUNNING"):
+        if new.state != TaskState.RUNNING or old.state not in (TaskState.UNASSIGNED, TaskState.RUNNING):
             continue
         if old.generation is None or new.generation is None or not old.generation < new.generation:
             continue
-        stopped = before if old.state == "UNASSIGNED" else None
+        stopped = before if old.state == TaskState.UNASSIGNED else None
         of_number = within[bisect_left(within, new.generation, key=_number) :][:1]
         round_ = of_number[0] if of_number and of_number[0].number == new.generation else None
         found.append((round_, Restart(run=run, stopped=stopped, started=after)))

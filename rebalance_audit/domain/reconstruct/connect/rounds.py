@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.kinds import Mode, ResourceType
 from rebalance_audit.domain.model import LogEvent, LogKind
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.records import MemberMetadata
@@ -46,7 +47,7 @@ class Round:
     index: int
     """Of its attempt."""
     attempt: Attempt
-    mode: str
+    mode: Mode
     assignor: str | None
     workers: tuple[Worker, ...]
     leader_member_id: str | None = None
@@ -138,8 +139,8 @@ def resource_name(resource: Resource) -> str:
     return connector if task is None else f"{connector}-{task}"
 
 
-def resource_type(resource: Resource) -> str:
-    return "connector" if resource[1] is None else "task"
+def resource_type(resource: Resource) -> ResourceType:
+    return ResourceType.CONNECTOR if resource[1] is None else ResourceType.TASK
 
 
 def order(resource: Resource) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rebalance_audit.domain.connect_topics import ConnectStatus
+from rebalance_audit.domain.kinds import Mode, TaskState
 from rebalance_audit.domain.model import ConnectRecord, LogKind
 
 from .lines import WorkerLines
@@ -123,12 +124,12 @@ class Ownership:
         """Compares what the worker says it ran when it joined with what it was last given."""
         mine = self._open.setdefault(worker.member_id, {})
         joined_as = self._modes.get(worker.member_id, round_.mode)
-        if joined_as == "eager":
+        if joined_as == Mode.EAGER:
             # By the protocol of the generation before it stops all it was given before it joins.
             for resource in list(mine):
                 _end(mine.pop(resource), round_, "stopped_to_join")
             return
-        if round_.mode == "eager":
+        if round_.mode == Mode.EAGER:
             self._become_eager(worker)
             return
         # A worker's own line alone: what it was asked to give up it held, whoever else has it by now.
@@ -230,7 +231,7 @@ def _run_of(runs: Sequence[OwnershipRun], status: ConnectStatus, at_ms: int) -> 
             place = bisect_right(runs, status.generation, key=_seen_number)
             near = runs[max(place - 1, 0) : place + 1]
         found = [_alive(run, at_ms) for run in near if _covers(run, status.generation)]
-    if not found and status.state in ("UNASSIGNED", "FAILED"):
+    if not found and status.state in (TaskState.UNASSIGNED, TaskState.FAILED):
         found = [run for run in runs if _distance(run, at_ms) <= LATE_STATUS_MS]
     return min(found, key=lambda run: (_distance(run, at_ms), -run.seen.index), default=None)
 

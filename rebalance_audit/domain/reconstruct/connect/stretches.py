@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.domain.kinds import TaskState
 from rebalance_audit.domain.measure.marks import best_estimate, bounds, inside
 from rebalance_audit.domain.model import Mark
 
@@ -68,7 +69,7 @@ def cut_overdue(found: list[StateInterval]) -> list[StateInterval]:
         if due_ms is None or end is None or end.at <= due_ms + HAND_OVER_MS:
             continue
         late = StateInterval(
-            state="LOST",
+            state=TaskState.LOST,
             start=BoundedInstant.exactly(due_ms),
             end=end,
             ended_by=stretch.ended_by,

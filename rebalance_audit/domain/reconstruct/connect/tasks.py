@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rebalance_audit.domain.kinds import TaskState
 from rebalance_audit.domain.model import ConnectRecord, ConnectTask, GroupEvidence
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
@@ -21,12 +22,12 @@ from .runs import Ownership, OwnershipRun
 from .stretches import BoundedInstant, StateInterval, cut_overdue, settle
 from .worker_stretches import add_restarts, with_failures
 
-_ENDS = {
-    "PAUSED": "paused",
-    "FAILED": "failed",
-    "RESTARTING": "restarted",
-    "STOPPED": "stopped",
-    "UNASSIGNED": "stopped",
+_ENDS: dict[str, str] = {
+    TaskState.PAUSED: "paused",
+    TaskState.FAILED: "failed",
+    TaskState.RESTARTING: "restarted",
+    TaskState.STOPPED: "stopped",
+    TaskState.UNASSIGNED: "stopped",
 }
 """The end of the interval before, by the state that follows it on the same worker."""
 _WHY = {
@@ -56,7 +57,7 @@ class TaskHistory:
         taken: set[tuple[int, str]] = set()
         for stretch in sorted(stretches, key=lambda s: (s.start.at, s.end.at if s.end else 1 << 62)):
             is_empty = stretch.end is not None and stretch.end.at <= stretch.start.at
-            if is_empty and stretch.state != "FAILED":
+            if is_empty and stretch.state != TaskState.FAILED:
                 continue
             row = self._row(resource, stretch)
             while (row.from_ms, row.state) in taken:
@@ -109,29 +110,29 @@ class TaskHistory:
         start = settle(marks, run.seen.at_ms)
         number = run.begun.number if run.begun is not None else None
         refs = (run.seen.ref, *(m.ref for m in marks))
-        found = [StateInterval(state="RUNNING", start=start, run=run, generation_id=number, evidence=refs)]
+        found = [StateInterval(state=TaskState.RUNNING, start=start, run=run, generation_id=number, evidence=refs)]
         statuses = list(run.statuses)
-        if run.ended is not None and statuses and statuses[-1].record.state == "UNASSIGNED":
+        if run.ended is not None and statuses and statuses[-1].record.state == TaskState.UNASSIGNED:
             statuses.pop()  # the run's own end
         is_first = True
         for record in statuses:
             status = record.record
             current = found[-1]
-            if is_first and status.state not in ("UNASSIGNED", "RESTARTING"):
+            if is_first and status.state not in (TaskState.UNASSIGNED, TaskState.RESTARTING):
                 is_first = False
                 current.state, current.generation_id = status.state, status.generation
-                current.detail = _first_line(status.trace) if status.state == "FAILED" else None
+                current.detail = _first_line(status.trace) if status.state == TaskState.FAILED else None
                 current.evidence = (record.ref, *current.evidence)
-                if status.state != "RUNNING":
+                if status.state != TaskState.RUNNING:
                     current.start = _by_status(record, run)
                 continue
             is_first = False
             is_newer = current.generation_id is not None and (status.generation or 0) > current.generation_id
-            is_restart = status.state == "RUNNING" and is_newer
+            is_restart = status.state == TaskState.RUNNING and is_newer
             if status.state == current.state and not is_restart:
                 continue
             at = _by_status(record, run)
-            if status.state == "UNASSIGNED":
+            if status.state == TaskState.UNASSIGNED:
                 at = settle(unassigned_marks(record), record.at_ms)
             at = at.no_earlier_than(current.start.at)
             has_more = record is not run.statuses[-1]
@@ -142,8 +143,9 @@ class TaskHistory:
                     start=at,
                     run=run,
                     generation_id=status.generation,
-                    expected=status.state in ("UNASSIGNED", "RESTARTING", "PAUSED", "STOPPED"),
-                    detail=_first_line(status.trace) if status.state == "FAILED" else None,
+                    expected=status.state
+                    in (TaskState.UNASSIGNED, TaskState.RESTARTING, TaskState.PAUSED, TaskState.STOPPED),
+                    detail=_first_line(status.trace) if status.state == TaskState.FAILED else None,
                     evidence=(record.ref,),
                 )
             )
@@ -172,7 +174,7 @@ class TaskHistory:
         dead = run if how == "worker_lost" else None
         why = _WHY.get(how or "") if run.revived is None else "its worker was out of reach, and came back later"
         first = StateInterval(
-            state="LOST" if dead is not None else "UNASSIGNED",
+            state=TaskState.LOST if dead is not None else TaskState.UNASSIGNED,
             start=end,
             run=dead,
             generation_id=ended.number,
@@ -208,9 +210,9 @@ class TaskHistory:
         if round_.delay_ms:
             due_ms = round_.at_ms + round_.delay_ms
             detail = f"scheduled delay of {round_.delay_ms} ms announced in generation {round_.number}"
-            state, expected = "WAITING", True
+            state, expected = TaskState.WAITING, True
         else:
-            detail, state, expected = f"generation {round_.number} gave it to nobody", "LOST", False
+            detail, state, expected = f"generation {round_.number} gave it to nobody", TaskState.LOST, False
         if current.state == state:
             # What is left of the delay is announced anew in each generation.
             current.due_ms = due_ms
@@ -244,7 +246,7 @@ class TaskHistory:
                 found[resource].end, found[resource].ended_by = BoundedInstant.exactly(round_.at_ms), "deleted"
             for resource in missing - found.keys():
                 found[resource] = StateInterval(
-                    state="LOST",
+                    state=TaskState.LOST,
                     start=BoundedInstant.exactly(round_.at_ms),
                     generation_id=round_.number,
                     detail=f"configured, and generation {round_.number} gave it to nobody",
@@ -271,12 +273,14 @@ def _by_status(record: ConnectRecord, run: OwnershipRun) -> BoundedInstant:
 
 
 def _ends(before: str, after: str, *, has_more: bool) -> str:
-    if before in ("UNASSIGNED", "RESTARTING") or (before == "RUNNING" and after == "RUNNING"):
+    if before in (TaskState.UNASSIGNED, TaskState.RESTARTING) or (
+        before == TaskState.RUNNING and after == TaskState.RUNNING
+    ):
         return "restarted"
-    if after == "UNASSIGNED" and has_more:
+    if after == TaskState.UNASSIGNED and has_more:
         return "restarted"
-    if after == "RUNNING":
-        return "resumed" if before == "PAUSED" else "restarted"
+    if after == TaskState.RUNNING:
+        return "resumed" if before == TaskState.PAUSED else "restarted"
     return _ends_by_state(after)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rebalance_audit.domain.kinds import TaskState
 from rebalance_audit.domain.model import LogKind
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
@@ -22,7 +23,7 @@ def add_restarts(found: list[StateInterval], run: OwnershipRun, lines: WorkerLin
         found[-1].end, found[-1].ended_by = end, "restarted"
         found[-1].evidence = (*found[-1].evidence, *(m.ref for m in stops))
         refs = tuple(m.ref for m in starts)
-        found.append(StateInterval(state="RUNNING", start=start, run=run, evidence=refs))
+        found.append(StateInterval(state=TaskState.RUNNING, start=start, run=run, evidence=refs))
 
 
 def with_failures(found: list[StateInterval], run: OwnershipRun, lines: WorkerLines) -> list[StateInterval]:
@@ -38,7 +39,7 @@ def with_failures(found: list[StateInterval], run: OwnershipRun, lines: WorkerLi
         for line in lines.about(run.worker.node, run.resource, kinds, stretch.start.at, before_ms)[:1]:
             at_ms = line.at_ms or 0
             at = BoundedInstant(stretch.start.lower, at_ms, at_ms + LINE_SLACK_MS)
-            failed = replace(stretch, state="FAILED", start=at, evidence=(line.ref,))
+            failed = replace(stretch, state=TaskState.FAILED, start=at, evidence=(line.ref,))
             stretch.end, stretch.ended_by = at, "failed"
             result.append(failed)
     return result

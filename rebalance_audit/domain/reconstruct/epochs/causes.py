@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import EvidenceTier, GroupType
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
-from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogEvent, LogKind, Trigger
+from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, REGULARLY
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def epoch_triggers(
     before: GroupRecord | None,
     lines: Iterable[LogEvent],
     commits: Commits,
-    group_type: str,
+    group_type: GroupType,
     comes_back: ComesBack,
 ) -> list[Trigger]:
     """All causes, a conversion first, then departures, then arrivals, then changes of members that stayed.
@@ -228,7 +229,7 @@ def _how_it_went(
 
 
 def _without_member_change(
-    epoch: Epoch, before: GroupRecord | None, group_type: str, topics_changed: list[str]
+    epoch: Epoch, before: GroupRecord | None, group_type: GroupType, topics_changed: list[str]
 ) -> list[Trigger]:
     """Topics changed where a record says so or their hash does (from 4.1 on it stands in the epoch's own record)."""
     if not epoch.before:
@@ -237,7 +238,7 @@ def _without_member_change(
     hashes = [getattr(r.record.value, "metadata_hash", None) if r is not None else None for r in (before, epoch.record)]
     is_same = None not in hashes and hashes[0] == hashes[1] and not topics_changed
     is_other = None not in hashes and hashes[0] != hashes[1]
-    if group_type == "share" and not topics_changed and not is_other:
+    if group_type == GroupType.SHARE and not topics_changed and not is_other:
         trigger, detail = Cause.SHARE_STATE_INITIALIZED, "state of newly subscribed partitions was initialized"
     elif is_same:
         return []

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import GroupRecord, LogEvent, Movement, changed
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 
-GROUP_TYPES = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
-STABLE_STATES = {"consumer": 0, "share": 0, "streams": 1}
+GROUP_TYPES = {
+    "ConsumerGroup": GroupType.CONSUMER,
+    "ShareGroup": GroupType.SHARE,
+    "StreamsGroup": GroupType.STREAMS,
+}
+STABLE_STATES = {GroupType.CONSUMER: 0, GroupType.SHARE: 0, GroupType.STREAMS: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +106,7 @@ def is_eager_classic(metadata: Any) -> bool:
 
 
 @cache
-def role_of(name: str) -> tuple[str, str] | None:
+def role_of(name: str) -> tuple[GroupType, str] | None:
     """(group type, role) of a record name: epoch, member, target, current or topics."""
     for prefix, group_type in GROUP_TYPES.items():
         if name.startswith(prefix):

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rebalance_audit.domain.causes import DEPARTURES, EXPECTED, Cause
+from rebalance_audit.domain.kinds import EvidenceTier, GroupType, Mode, Outcome, RebalanceKind
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
-from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogEvent, LogKind, Rebalance, Trigger
+from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, Rebalance, Trigger
 from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
@@ -144,13 +145,13 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
     following = epochs[index + 1] if index + 1 < len(epochs) else None
     is_followed = following is not None or epoch.number < highest
     if epoch.member_ids is not None and not epoch.member_ids:
-        outcome = "emptied"
+        outcome = Outcome.EMPTIED
     elif following is not None and _was_left_behind(following):
-        outcome = "superseded"
+        outcome = Outcome.SUPERSEDED
     elif epoch.target is not None or epoch.is_conversion or epoch.rewrite_seq:
-        outcome = "completed"
+        outcome = Outcome.COMPLETED
     else:
-        outcome = "superseded" if is_followed else "open"
+        outcome = Outcome.SUPERSEDED if is_followed else Outcome.OPEN
     before = epochs[index - 1] if index else None
     triggers = _triggers(epoch, ways) or _without_cause(epoch, before)
     first = triggers[0] if triggers else Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN)
@@ -158,8 +159,8 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
     target_at_ms = epoch.target.at_ms if epoch.target is not None else None
     told = (epoch.first, *epoch.causes, *([epoch.target] if epoch.target else []))
     group_type = next(
-        (str(x.fields["group_type"]) for e in epochs for x in (e.first, *e.causes) if "group_type" in x.fields),
-        "consumer",
+        (GroupType(x.fields["group_type"]) for e in epochs for x in (e.first, *e.causes) if "group_type" in x.fields),
+        GroupType.CONSUMER,
     )
     return Rebalance(
         cluster_id=evidence.cluster_id,
@@ -170,10 +171,10 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
         group_epoch=epoch.number,
         group_type=group_type,
         protocol_type=group_type,
-        kind="static_rewrite" if epoch.rewrite_seq else "rebalance",
+        kind=RebalanceKind.STATIC_REWRITE if epoch.rewrite_seq else RebalanceKind.REBALANCE,
         rewrite_seq=epoch.rewrite_seq,
         outcome=outcome,
-        mode="server",
+        mode=Mode.SERVER,
         assignor=assignor_name(epoch.target.fields.get("assignor")) if epoch.target is not None else None,
         coordinator_broker_id=epoch.first.coordinator_broker_id,
         member_count=None if epoch.member_ids is None else len(epoch.member_ids),
@@ -264,7 +265,7 @@ def _without_cause(epoch: ToldEpoch, before: ToldEpoch | None) -> list[Trigger]:
 
 
 def _is_share(*epochs: ToldEpoch) -> bool:
-    return any(line.fields.get("group_type") == "share" for epoch in epochs for line in epoch.causes)
+    return any(line.fields.get("group_type") == GroupType.SHARE for epoch in epochs for line in epoch.causes)
 
 
 def _cause(line: LogEvent) -> tuple[Cause, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Bound, EvidenceTier
 from rebalance_audit.domain.log_lines.reasons import classify_fence
-from rebalance_audit.domain.model import EvidenceTier, GroupRecord, LogKind, Mark
+from rebalance_audit.domain.model import GroupRecord, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import (
@@ -43,25 +44,25 @@ def modern_stop_marks(
     if release.returned is not None:
         # A process that lives on: what it was put out for it hears of at its next poll.
         back = release.returned
-        marks.append(_mark("upper", back.at_ms + LINE_SLACK_MS, "the same member joined again", back.ref))
+        marks.append(_mark(UPPER, back.at_ms + LINE_SLACK_MS, "the same member joined again", back.ref))
     else:
         detail = "its record no longer holds the resource"
-        marks.append(_mark("upper", release.gone.at_ms + LINE_SLACK_MS, detail, release.gone.ref))
+        marks.append(_mark(UPPER, release.gone.at_ms + LINE_SLACK_MS, detail, release.gone.ref))
     if release.told is not None and resource is not None and release.is_pending:
         # A consumer of this protocol commits before its callback, and again on its timer while the callback runs: only
         # the first commit shows when it let go.
         commit = commits.first_between([resource], release.told.offset, release.gone.offset)
         if commit is not None:
-            marks.append(_mark("estimate", commit[0], "its commit when asked to revoke", commit[1], rank=2))
+            marks.append(_mark(ESTIMATE, commit[0], "its commit when asked to revoke", commit[1], rank=2))
             commit = None
     if release.told is not None and release.is_pending:
-        marks.append(_mark("lower", release.told.at_ms - LINE_SLACK_MS, "it was asked to revoke", release.told.ref))
-        marks.append(_mark("estimate", release.told.at_ms, "it was asked to revoke", release.told.ref, rank=3))
+        marks.append(_mark(LOWER, release.told.at_ms - LINE_SLACK_MS, "it was asked to revoke", release.told.ref))
+        marks.append(_mark(ESTIMATE, release.told.at_ms, "it was asked to revoke", release.told.ref, rank=3))
     elif current is not None and release.told is None:
-        marks.append(_mark("lower", current.at_ms - LINE_SLACK_MS, "it held the resource then", current.ref))
+        marks.append(_mark(LOWER, current.at_ms - LINE_SLACK_MS, "it held the resource then", current.ref))
     if release.rejoined and commit is None:
         marks.append(
-            _mark("estimate", release.gone.at_ms - 10, "it had given all up to re-join", release.gone.ref, rank=3)
+            _mark(ESTIMATE, release.gone.at_ms - 10, "it had given all up to re-join", release.gone.ref, rank=3)
         )
     is_expired = False
     if release.line is not None and release.line.kind is LogKind.MEMBER_FENCED:
@@ -69,11 +70,11 @@ def modern_stop_marks(
             classify_fence(str(release.line.fields.get("reason") or "")).trigger == Cause.MEMBER_SESSION_EXPIRED
         )
     if commit is not None:
-        marks.append(_mark("lower", commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
+        marks.append(_mark(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
         rank = 4 if is_expired or (release.told is None and commit[0] < release.gone.at_ms - 5_500) else 2
-        marks.append(_mark("estimate", commit[0], "its last commit, made when it gave up", commit[1], rank=rank))
+        marks.append(_mark(ESTIMATE, commit[0], "its last commit, made when it gave up", commit[1], rank=rank))
     elif release.told is None:
-        marks.append(_mark("estimate", release.gone.at_ms, "it was gone from the group", release.gone.ref, rank=5))
+        marks.append(_mark(ESTIMATE, release.gone.at_ms, "it was gone from the group", release.gone.ref, rank=5))
     metadata = release.member.metadata
     if resource is not None and metadata is not None and current is not None:
         line = clients.stop(metadata.client_id, resource, (given_at_ms or 0) - 60_000, release.gone.at_ms + 1_000)
@@ -86,14 +87,14 @@ def _idle(release: Release) -> list[Mark]:
     """It left because it did not poll: its worker goes on until it does, and loses its partitions then."""
     gone, back = release.gone, release.returned
     detail = "its leave, sent while it still worked"
-    marks = [_mark("lower", gone.at_ms - COMMIT_SLACK_MS, detail, gone.ref)]
+    marks = [_mark(LOWER, gone.at_ms - COMMIT_SLACK_MS, detail, gone.ref)]
     if back is None:
-        return [*marks, _mark("estimate", gone.at_ms, detail, gone.ref, rank=5)]
+        return [*marks, _mark(ESTIMATE, gone.at_ms, detail, gone.ref, rank=5)]
     detail = "its re-join follows its lost callback by some ms"
     return [
         *marks,
-        _mark("upper", back.at_ms + LINE_SLACK_MS, detail, back.ref),
-        _mark("estimate", back.at_ms, detail, back.ref, rank=3),
+        _mark(UPPER, back.at_ms + LINE_SLACK_MS, detail, back.ref),
+        _mark(ESTIMATE, back.at_ms, detail, back.ref, rank=3),
     ]
 
 
@@ -106,9 +107,9 @@ def modern_resume_marks(
     before_ms = 0 if is_classic else CALLBACK_BEFORE_RECORD_MS
     after_ms, median = (ASSIGNED_CALLBACK_MS, 7) if is_classic else (CURRENT_TO_CALLBACK_MS, 99)
     marks = [
-        _mark("lower", record.at_ms - before_ms, "its record first holds the resource", record.ref),
+        _mark(LOWER, record.at_ms - before_ms, "its record first holds the resource", record.ref),
         _mark(
-            "estimate",
+            ESTIMATE,
             record.at_ms + after_ms,
             f"the assigned callback follows this record by {median} ms in the median",
             record.ref,
@@ -117,7 +118,7 @@ def modern_resume_marks(
     ]
     commit = commits.first_between([resource], record.offset, 1 << 62) if resource is not None else None
     if commit is not None:
-        marks.append(_mark("upper", commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
+        marks.append(_mark(UPPER, commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
     if resource is not None and member.metadata is not None:
         line = clients.start(
             member.metadata.client_id, resource, record.at_ms - CALLBACK_BEFORE_RECORD_MS, record.at_ms + 10_000
@@ -127,5 +128,5 @@ def modern_resume_marks(
     return tuple(marks)
 
 
-def _mark(bound: str, at_ms: int, detail: str, ref: str, *, rank: int = 0) -> Mark:
+def _mark(bound: Bound, at_ms: int, detail: str, ref: str, *, rank: int = 0) -> Mark:
     return Mark(bound=bound, at_ms=at_ms, tier=EvidenceTier.RECORDED, rank=rank, detail=detail, ref=ref)

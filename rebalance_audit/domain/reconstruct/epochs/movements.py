@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import GroupRecord, Mark, Movement
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits
@@ -36,7 +37,7 @@ def taken_over(
         resource=held.resource,
         topic=held.topic,
         partition=held.partition,
-        kind="assigned" if old is None else "returned" if is_returned else "moved",
+        kind=MovementKind.ASSIGNED if old is None else MovementKind.RETURNED if is_returned else MovementKind.MOVED,
         from_member_id=old.member_id if old else None,
         to_member_id=member.member_id,
         from_client_id=old.metadata.client_id if old and old.metadata else None,
@@ -57,12 +58,12 @@ def left_without_owner(held: Held, release: Release) -> Movement:
         resource=held.resource,
         topic=held.topic,
         partition=held.partition,
-        kind="revoked",
+        kind=MovementKind.REVOKED,
         from_member_id=release.member.member_id,
         from_client_id=metadata.client_id if metadata else None,
         evidence=(release.gone.ref,),
     )
 
 
-def _type_of(held: Held) -> str:
-    return "stream_task" if held.topic is None else "partition"
+def _type_of(held: Held) -> ResourceType:
+    return ResourceType.STREAM_TASK if held.topic is None else ResourceType.PARTITION

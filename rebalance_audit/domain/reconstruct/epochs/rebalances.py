@@ -7,6 +7,7 @@ docs/kafka_writes.md#groups-by-epochs.
 
 from __future__ import annotations
 
+from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import GroupEvidence, GroupRecord, LogKind, Rebalance, changed
 from rebalance_audit.domain.protocols import consumer_protocol
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import task_names
@@ -54,7 +55,7 @@ class _Fold:
         self._clients = ClientLines(evidence.lines)
         self._names = dict(evidence.topic_names)
         self._names |= only_name_left(evidence, self._names)
-        self.group_type = "consumer"
+        self.group_type = GroupType.CONSUMER
         self._live: dict[str, LiveMember] = {}
         self._released: dict[str, Release] = {}
         self.epochs: list[Epoch] = []
@@ -267,7 +268,7 @@ class _Fold:
 
     def _gain(self, member: LiveMember, held: Held, record: GroupRecord) -> None:
         """A movement of the epoch in which the new owner takes the resource over."""
-        if self.group_type == "share":
+        if self.group_type == GroupType.SHARE:
             return  # several owners at once: share_movements looks at the whole epoch
         epoch = next((e for e in reversed(self.epochs) if e.number == record.record.value.member_epoch), None)
         if epoch is None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from rebalance_audit.domain.causes import EXPECTED, Cause
-from rebalance_audit.domain.model import EvidenceTier, GroupEvidence, LogKind, Member, Movement, Rebalance, Trigger
+from rebalance_audit.domain.kinds import EvidenceTier, GroupType, MemberChange, Mode, Outcome, RebalanceKind
+from rebalance_audit.domain.model import GroupEvidence, LogKind, Member, Movement, Rebalance, Trigger
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
@@ -31,7 +32,7 @@ class EpochRows:
         evidence: GroupEvidence,
         epochs: Sequence[Epoch],
         commits: Commits,
-        group_type: str,
+        group_type: GroupType,
         comes_back: ComesBack,
     ) -> None:
         self._evidence = evidence
@@ -61,8 +62,8 @@ class EpochRows:
                 group_id=self._evidence.group_id,
                 group_epoch=first,
                 group_type=self._group_type,
-                outcome="missing",
-                mode="server",
+                outcome=Outcome.MISSING,
+                mode=Mode.SERVER,
                 trigger_detail=f"epochs {first} to {last}" if last > first else None,
                 is_complete_evidence=False,
             )
@@ -81,11 +82,11 @@ class EpochRows:
         evidence = self._evidence
         has_next = index + 1 < len(self._epochs)
         if epoch.is_emptied and not epoch.is_reached:
-            outcome = "emptied"
+            outcome = Outcome.EMPTIED
         elif epoch.is_reached:
-            outcome = "completed"
+            outcome = Outcome.COMPLETED
         else:
-            outcome = "superseded" if has_next or epoch.is_left_behind else "open"
+            outcome = Outcome.SUPERSEDED if has_next or epoch.is_left_behind else Outcome.OPEN
         started_at_ms = epoch.record.at_ms if epoch.record else None
         target = epoch.target
         computed = getattr(target.record.value, "assignment_timestamp", None) if target else None
@@ -109,7 +110,7 @@ class EpochRows:
         refs += [ref for t in triggers for ref in t.evidence]
         times = [t for t in (started_at_ms, target.at_ms if target else None, finished_at_ms) if t is not None]
         held = {r for m in epoch.members.values() for r in m.held}
-        is_shared = self._group_type == "share"
+        is_shared = self._group_type == GroupType.SHARE
         movements = share_movements(epoch) if is_shared else _last_of_each(epoch.movements)
         moved = {m.resource for m in movements}
         return Rebalance(
@@ -119,10 +120,10 @@ class EpochRows:
             group_epoch=epoch.number,
             group_type=self._group_type,
             protocol_type=self._group_type,
-            kind="static_rewrite" if epoch.rewrite_seq else "rebalance",
+            kind=RebalanceKind.STATIC_REWRITE if epoch.rewrite_seq else RebalanceKind.REBALANCE,
             rewrite_seq=epoch.rewrite_seq,
             outcome=outcome,
-            mode="server",
+            mode=Mode.SERVER,
             assignor=assignor_name(assignor),
             coordinator_broker_id=next(
                 (x.coordinator_broker_id for x in evidence.lines if x.coordinator_broker_id is not None), None
@@ -173,7 +174,13 @@ class EpochRows:
                 group_instance_id=getattr(metadata, "instance_id", None),
                 client_id=getattr(metadata, "client_id", None),
                 client_host=getattr(metadata, "client_host", None),
-                change="left" if now is None else "stayed" if was else "replaced" if replaced else "joined",
+                change=MemberChange.LEFT
+                if now is None
+                else MemberChange.STAYED
+                if was
+                else MemberChange.REPLACED
+                if replaced
+                else MemberChange.JOINED,
                 member_epoch=member.member_epoch,
                 rebalance_timeout_ms=getattr(metadata, "rebalance_timeout_ms", None),
                 subscribed_topics=getattr(metadata, "subscribed_topic_names", None),

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
+from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import Movement
 
 from .epoch import Epoch, Held, LiveMember
@@ -32,7 +33,12 @@ def share_movements(epoch: Epoch) -> tuple[Movement, ...]:
             continue
         held = next(m.held[resource] for m in (*old.values(), *new.values()))
         found.append(
-            _movement(held, _only(old), _only(new), "moved" if old and new else "assigned" if new else "revoked")
+            _movement(
+                held,
+                _only(old),
+                _only(new),
+                MovementKind.MOVED if old and new else MovementKind.ASSIGNED if new else MovementKind.REVOKED,
+            )
         )
     return tuple(found)
 
@@ -49,10 +55,10 @@ def _only(owners: Mapping[str, LiveMember]) -> LiveMember | None:
     return next(iter(owners.values())) if len(owners) == 1 else None
 
 
-def _movement(held: Held, old: LiveMember | None, new: LiveMember | None, kind: str) -> Movement:
+def _movement(held: Held, old: LiveMember | None, new: LiveMember | None, kind: MovementKind) -> Movement:
     shown = [m.current.ref for m in (old, new) if m is not None and m.current is not None]
     return Movement(
-        resource_type="partition",
+        resource_type=ResourceType.PARTITION,
         resource=held.resource,
         topic=held.topic,
         partition=held.partition,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.model import EvidenceTier, LogEvent, Mark
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Bound, EvidenceTier
+from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 
 COMMIT_SLACK_MS = 50
@@ -39,15 +40,15 @@ _RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, Evid
 _make_mark = maker(Mark)
 
 
-def recorded(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
+def recorded(bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
     return _make_mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref)
 
 
-def logged(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
+def logged(bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
     return _make_mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref)
 
 
-def inferred(bound: str, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
+def inferred(bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
     return _make_mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref)
 
 
@@ -55,10 +56,10 @@ def own_stop_marks(line: LogEvent) -> list[Mark]:
     """A client writes its line on entry of the callback (KIP-848: when it begins to revoke, before the callback)."""
     assert line.at_ms is not None
     detail = "the client's own log"
-    marks = [logged("estimate", line.at_ms, detail, line.ref, rank=1)]
-    marks.append(logged("lower", line.at_ms - LINE_SLACK_MS, detail, line.ref))
+    marks = [logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1)]
+    marks.append(logged(LOWER, line.at_ms - LINE_SLACK_MS, detail, line.ref))
     if line.fields.get("stage") != "begin":
-        marks.append(logged("upper", line.at_ms + OWN_CALLBACK_MS, detail, line.ref))
+        marks.append(logged(UPPER, line.at_ms + OWN_CALLBACK_MS, detail, line.ref))
     return marks
 
 
@@ -67,8 +68,8 @@ def own_start_marks(line: LogEvent) -> list[Mark]:
     assert line.at_ms is not None
     detail = "the client's own log"
     return [
-        logged("estimate", line.at_ms, detail, line.ref, rank=1),
-        logged("lower", line.at_ms - LINE_SLACK_MS, detail, line.ref),
+        logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1),
+        logged(LOWER, line.at_ms - LINE_SLACK_MS, detail, line.ref),
     ]
 
 
