@@ -21,7 +21,7 @@ def landing_application(noun: str, file: str) -> str:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """What a run did. A stage with nothing new did nothing, and says so by absence."""
 
     ms_by_stage: dict[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ def run(
     settings: Mapping[str, Any] | None = None,
     with_quality: bool = True,
     reached: Callable[[str], None] | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Run the stages (default: all, in order) over what is new, as the warehouse's one writer.
 
     `progress(stage, "started" | "ended" | "nothing new")`. Spark starts only if a stage has something to do.
@@ -51,7 +51,7 @@ def run(
         raise ValueError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
     opened = warehouse if isinstance(warehouse, Warehouse) else Warehouse.open(warehouse)
     tell = progress or (lambda stage, what: None)
-    outcome = Outcome()
+    outcome = RunOutcome()
     with opened.lease("run"):
         opened.clear_staging()
         from spark_jobs.stages.stage import Run, open_gate

@@ -27,7 +27,7 @@ from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
     from ingest.collector import CollectSettings
-    from spark_jobs.pipeline import Outcome
+    from spark_jobs.pipeline import RunOutcome
 
 RETRY_S = 10.0
 
@@ -63,7 +63,7 @@ def run(
 
 def run_stages(
     opened: Any, names: list[str] | None = None, *, is_checked: bool = True, quiet: bool, spark: Any = None
-) -> Outcome:
+) -> RunOutcome:
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
@@ -98,7 +98,7 @@ def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
                     note(f"{table}: holds", quiet=quiet)
 
 
-def tell_outcome(outcome: Outcome, took_s: float, *, quiet: bool) -> None:
+def tell_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
     if not outcome.ms_by_stage:
         note("Nothing new; the tables are as they were.", quiet=quiet)
         return

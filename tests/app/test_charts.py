@@ -99,7 +99,7 @@ def test_marks_open_their_rebalance_and_know_their_family(reader: Questions) -> 
     picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
     assert picture.targets == (("rebalance", "orders/6"), ("rebalance", "orders/7"))
     assert [words.FAMILIES[f] for f in picture.marks["family"]] == ["arrival", "failure"]
-    assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member vanished (session expired)"
+    assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member vanished"
 
 
 def test_missing_evidence_leaves_the_assignments_right(reader: Questions) -> None:

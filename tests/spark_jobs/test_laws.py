@@ -31,7 +31,7 @@ SCENARIOS = (
     "4.3.0/kip848_join_leave",
     "3.9.1/cooperative_scale_up",
 )
-Runner = Callable[[Warehouse], pipeline.Outcome]
+Runner = Callable[[Warehouse], pipeline.RunOutcome]
 
 
 @pytest.fixture(scope="module")
