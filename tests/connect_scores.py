@@ -38,7 +38,7 @@ class ConnectTally:
     waits: int = 0
     waits_exact: int = 0
     waits_wrong: int = 0
-    """Untold, or told where nobody waited."""
+    """Not shown, or shown where nobody waited."""
     wait_errors_ms: list[int] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ def name_of(row: ConnectTask | Movement) -> str:
 
 
 def score_connect(capture: Path, found: Reconstruction | None) -> ConnectTally:
-    """`found`: None where the evidence tells of no Connect group."""
+    """`found`: None where the evidence shows no Connect group."""
     tally = ConnectTally()
     names = worker_urls(capture)
     _score_sets(tally, capture, found.rebalances if found is not None else (), names)
@@ -209,7 +209,7 @@ def _is_inside(at_ms: int, bounds: tuple[int | None, int, int | None]) -> bool:
 
 
 def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], told: Sequence[ConnectTask], end_ms: int) -> None:
-    """One wait may be told in parts: what is left of a delay is announced anew."""
+    """One wait may be shown in parts: what is left of a delay is announced anew."""
     left = list(told)
     for wait in truth:
         tally.waits += 1

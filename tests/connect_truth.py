@@ -26,7 +26,7 @@ _JOINED = re.compile(
 )
 _BEGAN = re.compile(r"\[(?P<at>[-0-9]+ [:0-9]+,\d{3})\] INFO \[Worker [^]]*\] Rebalance started")
 SETTLED_MS = 1_000
-"""A worker whose journal was silent for so long before the next rebalance has carried out what it was told."""
+"""A worker whose journal was silent for so long before the next rebalance has carried out what it was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ def score(capture: Path, evidence: str) -> Tally:
 
 
 def _has_callbacks(story: dict[str, Any]) -> bool:
-    """Share consumers are not told what they are given; Connect's tasks have journals instead."""
+    """Share consumers do not learn what they are given; Connect's tasks have journals instead."""
     return story.get("group_type") != "share" and story.get("protocol_type") != "connect"
 
 

@@ -116,7 +116,7 @@ def test_every_verb_explains_itself(call: Any, verb: str) -> None:
     assert told.err == ""
 
 
-def test_version_is_told(call: Any) -> None:
+def test_version_is_shown(call: Any) -> None:
     assert call("--version").out == f"rebalance-audit {__version__}\n"
 
 
@@ -222,7 +222,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(filled: Path) -> None:
 # ---- explain
 
 
-def test_explain_tells_every_rebalance_of_a_recorded_group(call: Any) -> None:
+def test_explain_shows_every_rebalance_of_a_recorded_group(call: Any) -> None:
     told = call("explain", "orders-app", "--evidence", EAGER, "-q")
     assert told.status == 0
     assert told.err == ""
@@ -285,7 +285,7 @@ def moved(tmp_path: Path) -> Path:
     return folder(tmp_path / "moved", "controller-100", {log_name(0): batches(a_story().sources)})
 
 
-def test_explain_tells_what_became_of_a_reassignment(call: Any, moved: Path) -> None:
+def test_explain_shows_what_became_of_a_reassignment(call: Any, moved: Path) -> None:
     told = call("explain", "--reassignment", "orders-0", "--evidence", moved, "-q")
     assert told.status == 0, told.err
     assert told.out.startswith("orders-0 [1,0,2] → [2,3,5] completed")
@@ -297,7 +297,7 @@ def test_explain_tells_what_became_of_a_reassignment(call: Any, moved: Path) -> 
     assert found["steps"][0]["phase"] == "before"
 
 
-def test_explain_tells_what_became_of_a_plan(call: Any, moved: Path, tmp_path: Path) -> None:
+def test_explain_shows_what_became_of_a_plan(call: Any, moved: Path, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     lines = [{"topic": "orders", "partition": p, "replicas": [2, 3, 5]} for p in (0, 1)]
     file.write_text(json.dumps({"version": 1, "partitions": lines}))
@@ -338,7 +338,7 @@ def test_an_unknown_reassignment_is_answered_with_the_ones_that_are_there(call: 
     assert "nor of any other partition" in told.err
 
 
-def test_explain_tells_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_path: Path) -> None:
+def test_explain_shows_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(EAGER, copy)
     first = json.loads(call("explain", "orders-app", "--evidence", EAGER, "-o", "jsonl").out.splitlines()[1])
@@ -715,7 +715,7 @@ def test_the_demo_shows_every_recorded_cluster(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_watch_follows_logs_publishes_and_ends_in_order(tmp_path: Path) -> None:
-    """Without a broker: logs alone tell rebalances, too."""
+    """Without a broker: logs alone show rebalances, too."""
     logs, place = tmp_path / "broker-1", tmp_path / "w"
     logs.mkdir()
     (logs / "server.log").write_bytes(gzip.decompress((EAGER / "logs" / "broker-1" / "server.log.gz").read_bytes()))

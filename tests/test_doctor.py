@@ -67,7 +67,7 @@ def test_missing_packages_are_named_as_they_are_installed() -> None:
     assert "confluent-kafka" in found[0].detail
 
 
-def test_little_space_is_told_before_a_run_ends_in_the_middle(tmp_path: Path) -> None:
+def test_little_space_is_shown_before_a_run_ends_in_the_middle(tmp_path: Path) -> None:
     assert doctor.disk(tmp_path, 10 << 20).state is Health.FAULT
     assert doctor.disk(tmp_path, 500 << 20).state is Health.OPTIONAL
     assert doctor.disk(tmp_path, 5 << 30).state is Health.OK
@@ -105,7 +105,7 @@ def test_a_host_that_does_not_answer_is_named() -> None:
     assert "127.0.0.1:1" in check.detail
 
 
-def test_a_warehouse_nobody_published_is_told_apart_from_none(tmp_path: Path) -> None:
+def test_a_warehouse_nobody_published_is_distinguished_from_none(tmp_path: Path) -> None:
     (none,) = doctor.warehouse(str(tmp_path / "w"))
     assert "There is no warehouse" in none.detail
     Warehouse.open(tmp_path / "w", create=True)

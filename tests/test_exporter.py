@@ -58,7 +58,7 @@ def test_rebalances_are_counted_by_group_and_trigger(seen: dict[Any, float]) -> 
     assert found["member_poll_timeout"] == 28
 
 
-def test_open_findings_are_told_by_rule_and_storms_by_group(seen: dict[Any, float]) -> None:
+def test_open_findings_are_shown_by_rule_and_storms_by_group(seen: dict[Any, float]) -> None:
     cluster = gold_rows.CLUSTER
     assert seen["rebalance_audit_finding_open", labels(cluster=cluster, rule="RB001", severity="critical")] == 1
     assert seen["rebalance_audit_storm_active", labels(cluster=cluster, group="checkout")] == 1
@@ -134,7 +134,7 @@ def test_a_new_publication_is_seen_at_the_next_refresh(tmp_path: Path) -> None:
     assert scraped(told)[open_finding] == 1
 
 
-def test_a_warehouse_that_goes_away_is_told_and_the_last_numbers_stay(tmp_path: Path) -> None:
+def test_a_warehouse_that_goes_away_is_shown_and_the_last_numbers_stay(tmp_path: Path) -> None:
     place = tmp_path / "w"
     told = Exporter(gold_rows.write(place, many=1))
     told.refresh()

@@ -26,7 +26,7 @@ _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[a-z0-9,_-]+\])?==[^\
 
 
 def tracked_files() -> list[Path]:
-    """What git knows, and what it would add; a copy without git has no strays to tell apart."""
+    """What git knows, and what it would add; a copy without git cannot show strays."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],

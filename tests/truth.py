@@ -85,7 +85,7 @@ Known = tuple[list["TruePause"], dict[Place, list[Step]]]
 
 
 def true_steps(events: Iterable[dict[str, Any]], group_of: dict[str, str]) -> dict[tuple[str, str], list[Step]]:
-    """By (group, resource): every time it was handed out, as the assigned callbacks tell."""
+    """By (group, resource): every time it was handed out, as the assigned callbacks show."""
     steps: dict[Place, list[Step]] = {}
     last: dict[Place, str] = {}
     for event in events:

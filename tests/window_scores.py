@@ -2,7 +2,7 @@
 
 Over every completed rebalance of an eager group in which a member was given back what it had: the time from
 `Preparing to rebalance` to the group record, which dashboards show; the longest pause of such a partition by its
-client's callbacks; the longest we tell for one.
+client's callbacks; the longest we show for one.
 """
 
 from __future__ import annotations

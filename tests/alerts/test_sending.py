@@ -103,7 +103,7 @@ def _apprise(receiver: Receiver) -> str:
     return f"json://127.0.0.1:{receiver.port}/hook"
 
 
-def test_an_open_incident_is_told_once(receiver: Receiver, state: Path) -> None:
+def test_an_open_incident_is_shown_once(receiver: Receiver, state: Path) -> None:
     for expected in (1, 0, 0):
         assert send_alerts([an_incident()], [_webhook(receiver)], state).delivered_count == expected
     assert len(receiver.received) == 1
@@ -135,12 +135,12 @@ def test_an_incident_that_is_over_is_resolved_once_with_the_labels_it_opened_wit
     assert resolved["endsAt"] == "2025-11-21T14:05:11.000+00:00"
 
 
-def test_an_incident_that_opens_again_is_told_again(receiver: Receiver, state: Path) -> None:
+def test_an_incident_that_opens_again_is_shown_again(receiver: Receiver, state: Path) -> None:
     for status, expected in (("open", 1), ("over", 1), ("open", 1), ("open", 0)):
         assert send_alerts([an_incident(status=status)], [_webhook(receiver)], state).delivered_count == expected
 
 
-def test_an_incident_that_becomes_graver_is_told_again_and_ends_the_lesser_alert(
+def test_an_incident_that_becomes_graver_is_shown_again_and_ends_the_lesser_alert(
     receiver: Receiver, state: Path
 ) -> None:
     targets = [_webhook(receiver), _apprise(receiver)]
@@ -153,7 +153,7 @@ def test_an_incident_that_becomes_graver_is_told_again_and_ends_the_lesser_alert
     assert "told as warning before" in message["message"]
 
 
-def test_a_second_member_that_vanishes_is_told_in_a_message_of_its_own(receiver: Receiver, state: Path) -> None:
+def test_a_second_member_that_vanishes_is_shown_in_a_message_of_its_own(receiver: Receiver, state: Path) -> None:
     targets = [_webhook(receiver), _apprise(receiver)]
     one = an_incident(kind="member_fault", title="c1 of orders vanished")
     both = replace(one, culprits=("c1", "c2"), title="c1 and c2 of orders vanished")
@@ -178,7 +178,7 @@ def test_another_group_makes_it_wider_and_keeps_its_labels(receiver: Receiver, s
     assert first["labels"] == second["labels"]
 
 
-def test_a_fleet_that_goes_down_one_by_one_is_told_a_few_times(receiver: Receiver, state: Path) -> None:
+def test_a_fleet_that_goes_down_one_by_one_is_shown_a_few_times(receiver: Receiver, state: Path) -> None:
     told = [
         send_alerts([an_incident(culprits=tuple(f"c{n}" for n in range(count)))], [_apprise(receiver)], state)
         for count in range(1, 101)
@@ -188,7 +188,7 @@ def test_a_fleet_that_goes_down_one_by_one_is_told_a_few_times(receiver: Receive
     ]  # fmt: skip
 
 
-def test_what_an_earlier_version_remembered_is_told_once_more_if_it_is_open(receiver: Receiver, state: Path) -> None:
+def test_what_an_earlier_version_remembered_is_shown_once_more_if_it_is_open(receiver: Receiver, state: Path) -> None:
     state.write_text('{"version": 1, "delivered": {"k": {"rb001:1": {"status": "open", "severity": "warning"}}}}')
     past = an_incident(2, status="over")
     assert send_alerts([an_incident(), past], [_webhook(receiver)], state).delivered_count == 1
@@ -206,7 +206,7 @@ def test_apprise_targets_get_one_message_per_incident_and_state(receiver: Receiv
     assert "over: 2025-11-21 14:03:11 UTC to 2025-11-21 14:05:11 UTC (2 min)" in resolved["message"]
 
 
-def test_a_target_that_is_down_is_told_the_next_time_and_holds_up_no_other(receiver: Receiver, state: Path) -> None:
+def test_a_target_that_is_down_gets_it_the_next_time_and_holds_up_no_other(receiver: Receiver, state: Path) -> None:
     gone = Receiver()
     gone.stop()
     report = send_alerts([an_incident()], [f"http://127.0.0.1:{gone.port}/x", _webhook(receiver)], state)
@@ -240,7 +240,7 @@ def test_a_redirect_is_no_delivery(receiver: Receiver, state: Path) -> None:
     assert send_alerts([an_incident()], [_webhook(receiver)], state).failures[0].endswith("it answered HTTP 302.")
 
 
-def test_an_apprise_target_that_is_down_is_told_the_next_time(receiver: Receiver, state: Path) -> None:
+def test_an_apprise_target_that_is_down_gets_it_the_next_time(receiver: Receiver, state: Path) -> None:
     receiver.answer = 503
     report = send_alerts([an_incident()], [_apprise(receiver)], state)
     assert report.delivered_count == 0
@@ -275,13 +275,13 @@ def test_of_several_messages_those_before_the_failure_are_remembered(receiver: R
     assert len(receiver.received) == 2
 
 
-def test_a_new_target_is_not_told_what_was_over_before_it_was_there(receiver: Receiver, state: Path) -> None:
+def test_a_new_target_is_not_shown_what_was_over_before_it_was_there(receiver: Receiver, state: Path) -> None:
     past, present = an_incident(1, status="over"), an_incident(2)
     assert send_alerts([past, present], [_webhook(receiver)], state).delivered_count == 1
     assert receiver.received[0][0]["labels"]["incident_id"] == present.incident_id
 
 
-def test_what_came_and_went_between_two_runs_is_told_once(receiver: Receiver, state: Path) -> None:
+def test_what_came_and_went_between_two_runs_is_shown_once(receiver: Receiver, state: Path) -> None:
     send_alerts([], [_apprise(receiver)], state)
     short = an_incident(status="over")
     send_alerts([short], [_apprise(receiver)], state)
@@ -301,7 +301,7 @@ def test_incidents_of_one_group_alone_withdraw_nothing(receiver: Receiver, state
     assert send_alerts([], [_webhook(receiver)], state).delivered_count == 0
 
 
-def test_below_the_least_severity_nothing_is_told(receiver: Receiver, state: Path) -> None:
+def test_below_the_least_severity_nothing_is_shown(receiver: Receiver, state: Path) -> None:
     incidents = [an_incident(1, severity="info"), an_incident(2), an_incident(3, severity="critical")]
     assert send_alerts(incidents, [_webhook(receiver)], state, min_severity="critical").delivered_count == 1
     assert send_alerts(incidents, [_webhook(receiver)], state, min_severity="info").delivered_count == 2
@@ -405,7 +405,7 @@ def test_the_state_file_is_replaced_whole_and_nothing_is_left_beside_it(receiver
     assert json.loads(state.read_text())["version"] == 2
 
 
-def test_two_senders_at_once_tell_it_once(receiver: Receiver, state: Path) -> None:
+def test_two_senders_at_once_show_it_once(receiver: Receiver, state: Path) -> None:
     threads = [
         threading.Thread(target=send_alerts, args=([an_incident()], [_webhook(receiver)], state)) for _ in range(4)
     ]

@@ -213,7 +213,7 @@ def test_a_click_on_a_row_opens_that_reassignment_and_its_link_shows_the_same(pa
     shows(page, "No: it stands still.")
 
 
-def test_a_lost_worker_is_told_drawn_and_leads_to_its_rounds(page: Any, address: str) -> None:
+def test_a_lost_worker_is_shown_drawn_and_leads_to_its_rounds(page: Any, address: str) -> None:
     opened(page, address, "connect")
     shows(
         page,

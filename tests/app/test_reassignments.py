@@ -108,7 +108,7 @@ def test_a_standstill_of_the_past_is_drawn_where_it_was() -> None:
     assert [(a, b) for a, b, _ in bars_of(picture, "broker 4", Style.STANDING)] == [(20, 80)]
 
 
-def test_a_partitions_lanes_tell_leading_in_sync_copying_and_standing_still() -> None:
+def test_a_partitions_lanes_show_leading_in_sync_copying_and_standing_still() -> None:
     r = reassignment_rows.waiting_for_broker_4("orders", 4)
     none = pd.DataFrame()
     picture = charts.partition_time_line(r, none, none, T0)
@@ -198,7 +198,7 @@ def test_no_name_from_a_log_line_reaches_a_command() -> None:
     assert all("rm -rf" not in (command or "") for _, command in advice.steps)
 
 
-def test_a_cause_is_told_only_where_the_rebalance_names_it(reader: Questions) -> None:
+def test_a_cause_is_shown_only_where_the_rebalance_names_it(reader: Questions) -> None:
     elections = reader.elections(CLUSTER, HOUR, ["__consumer_offsets-7"])
     rebalances = reader.group_rebalances(CLUSTER, "orders", HOUR)
     (found,) = coincidences(rebalances, elections, ["__consumer_offsets-7"])

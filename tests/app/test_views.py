@@ -150,7 +150,7 @@ def test_expected_rounds_are_called_so(opened: Open, full_warehouse: Path) -> No
     assert "6.0 partition-seconds (5.9 … not bounded)" in text
 
 
-def test_a_rebalance_tells_who_went_where_and_how_long_it_took(opened: Open, full_warehouse: Path) -> None:
+def test_a_rebalance_shows_who_went_where_and_how_long_it_took(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="orders/7")
     text = said(at)
     assert "What happened to orders at generation 7?" in text
@@ -207,7 +207,7 @@ def test_a_log_line_stands_in_its_surroundings_with_what_was_read_marked(opened:
     assert "Stabilized group orders generation 7" in text
 
 
-def test_connect_tells_waiting_by_design_from_a_fault(opened: Open, full_warehouse: Path) -> None:
+def test_connect_shows_waiting_by_design_from_a_fault(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "connect")
     text = said(at)
     assert "3 of 8 tasks did not run at some time: 43.0 task-seconds by design, 920 task-seconds not by design." in text
@@ -263,7 +263,7 @@ def test_a_group_shows_the_moves_it_hangs_on(opened: Open, full_warehouse: Path)
     assert "a leader changed" not in said(opened(full_warehouse, "group", cluster=CLUSTER, group="checkout"))
 
 
-def test_connect_tells_its_stories_in_plain_words(opened: Open, full_warehouse: Path) -> None:
+def test_connect_shows_its_stories_in_plain_words(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "connect")
     text = said(at)
     assert (
@@ -275,7 +275,7 @@ def test_connect_tells_its_stories_in_plain_words(opened: Open, full_warehouse: 
     assert pressed(at, "Look closer")["by"] == "workers"
 
 
-def test_connect_tells_whose_change_stopped_whose_work(opened: Open, full_warehouse: Path) -> None:
+def test_connect_shows_whose_change_stopped_whose_work(opened: Open, full_warehouse: Path) -> None:
     text = said(opened(full_warehouse, "connect"))
     assert (
         "1 of 1 change of a connector stopped work of others, who had changed nothing; the worst, of source, 2 tasks "

@@ -91,7 +91,7 @@ def test_every_stage_is_followed_by_its_check_in_the_order_of_the_pipeline(found
     }
 
 
-def test_the_dag_tells_what_it_does_and_who_owns_it(found: dict[str, Any]) -> None:
+def test_the_dag_shows_what_it_does_and_who_owns_it(found: dict[str, Any]) -> None:
     dag = found["dags"]["rebalance_audit"]
     assert "When it fails" in dag["docs"]
     assert dag["owner"] == "rebalance-audit"

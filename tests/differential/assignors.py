@@ -235,7 +235,7 @@ def connect_group(rng: random.Random, assignor: str) -> Asked:
 
 
 def _after(rng: random.Random, running: dict[str, ours.Work], answer: ours.ConnectRound) -> dict[str, ours.Work]:
-    """Workers do as they are told, mostly; some go, some come, some come back empty."""
+    """Workers do as they are asked, mostly; some go, some come, some come back empty."""
     found = {}
     for worker, work in running.items():
         if rng.random() < 0.12 and len(running) > 1:

@@ -2,7 +2,7 @@
 
 Kafka's classes accept two things that we refuse on purpose, each with its reason in README.md:
 
-1. bytes after the end of a key or a value (Kafka ignores them; we need them to tell layouts apart);
+1. bytes after the end of a key or a value (Kafka ignores them; we need them to distinguish layouts);
 2. text that is not UTF-8 (Kafka puts U+FFFD in its place; its brokers never write such text).
 
 So each case is compared twice. `_as_kafka` reads it with our decoders on a reader that tolerates just these two, and

@@ -141,7 +141,7 @@ def _difference(value: bytes, ours: MetadataRecord | DecodeError, answer: Answer
     if isinstance(ours, DecodeError):
         if isinstance(answer, str):
             return None
-        # Kafka's answer need not show U+FFFD: of a tag that stands there twice it tells the last.
+        # Kafka's answer need not show U+FFFD: of a tag that stands there twice it shows the last.
         is_replaced = ours.reason is DecodeReason.BAD_UTF8 and value[ours.at] >= 0x80
         return None if is_replaced else "only Kafka reads it"
     if isinstance(answer, str):

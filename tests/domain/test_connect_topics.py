@@ -46,7 +46,7 @@ class TestStatus:
             (b"status-connector-task-1", "task-1", None),
         ],
     )
-    def test_a_connector_named_like_a_task_is_told_apart_by_its_key(
+    def test_a_connector_named_like_a_task_is_distinguished_by_its_key(
         self, key: bytes, connector: str, task: int | None
     ) -> None:
         read = decode_status(key, connect_json(STATUS))

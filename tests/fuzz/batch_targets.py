@@ -23,7 +23,7 @@ _BLOCK_ROWS = 30
 
 
 def segment(data: bytes) -> None:
-    """A log file: every stretch is read or told, and what is told stands in the file."""
+    """A log file: every stretch is read or reported, and what is reported stands in the file."""
     for item in read_batches(io.BytesIO(data)):
         told = item if isinstance(item, Problem) else rows_or_problem(item)
         if isinstance(told, Problem) and not 0 <= (told.position or 0) <= len(data):

@@ -23,7 +23,7 @@ _MOST_RECORDS = 500
 
 
 def metadata_record(data: bytes) -> None:
-    """Read or refused at a byte of it; and what may be stored is told from what may not, once and for all."""
+    """Read or refused at a byte of it; and what may be stored is cut from what may not, once and for all."""
     try:
         decode_metadata(data)
     except DecodeError as refused:

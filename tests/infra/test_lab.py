@@ -182,7 +182,7 @@ def test_no_golden_folder_is_without_its_origin() -> None:
 
 @pytest.mark.parametrize("folder", CAPTURES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 class TestGoldenCapture:
-    def test_its_origin_tells_how_to_make_it_again(self, folder: Path) -> None:
+    def test_its_origin_shows_how_to_make_it_again(self, folder: Path) -> None:
         origin = json.loads((folder / "origin.json").read_text())
         assert origin["kafka_version"] == folder.parent.name
         assert f"capture {folder.name} " in origin["command"] + " "

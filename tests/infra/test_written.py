@@ -35,7 +35,7 @@ def test_records_change_what_they_name_and_leave_the_rest() -> None:
     ]
 
 
-def test_a_partition_of_two_znodes_is_told_once_both_are_there_and_only_where_its_own_part_changed() -> None:
+def test_a_partition_of_two_znodes_is_shown_once_both_are_there_and_only_where_its_own_part_changed() -> None:
     def topic(second: list[int]) -> str:
         plan = {"version": 2, "partitions": {"0": [1, 2], "1": second}, "adding_replicas": {"1": [3]}}
         return json.dumps(plan)

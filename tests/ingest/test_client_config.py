@@ -57,7 +57,7 @@ def test_a_usual_secured_client_is_understood_by_librdkafka(tmp_path: Path) -> N
     AdminClient({**config, "log_level": 0})  # raises for a name or value librdkafka does not know
 
 
-def test_all_faults_are_told_at_once_each_with_its_remedy() -> None:
+def test_all_faults_are_shown_at_once_each_with_its_remedy() -> None:
     properties = {
         "ssl.truststore.location": "/etc/trust.jks",
         "ssl.keystore.location": "/etc/key.jks",

@@ -111,7 +111,7 @@ def test_a_crash_before_landing_is_as_if_it_never_ran(
     assert len(places(tmp_path)) == len(set(places(tmp_path))) == 10
 
 
-def test_continuous_collection_lands_what_arrives_and_stops_when_told(
+def test_continuous_collection_lands_what_arrives_and_stops_when_asked(
     mock_broker: Producer, address: str, tmp_path: Path
 ) -> None:
     produce(mock_broker, OFFSETS, 0, (b"k", b"v"))
@@ -167,7 +167,7 @@ def test_connect_topics_are_found_by_their_keys_and_their_secrets_stay_out(
     assert not any(SECRET in (row["value"] or b"") for row in landed(tmp_path, "record"))
 
 
-def test_a_topic_that_is_not_there_is_told_and_the_others_go_on(
+def test_a_topic_that_is_not_there_is_shown_and_the_others_go_on(
     mock_broker: Producer, address: str, tmp_path: Path
 ) -> None:
     produce(mock_broker, OFFSETS, 0, (b"k", b"v"))
@@ -207,7 +207,7 @@ def test_settings_only_the_consumer_refuses_are_one_sentence_too(
         collect(CollectSettings(client_config=config, connect_topics={}, until_end=True), Landing(tmp_path))
 
 
-def test_a_denied_topic_is_told_with_the_rights_it_needs(mock_broker: Producer, address: str) -> None:
+def test_a_denied_topic_is_shown_with_the_rights_it_needs(mock_broker: Producer, address: str) -> None:
     cluster = LiveCluster({"bootstrap.servers": address})
     sentence = cluster.sentence(OFFSETS, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert "may not be read by this user" in sentence

@@ -66,7 +66,7 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
     tried = [record for record in of_transactions if not record.is_control]
     assert len(tried) == 2
     assert commits_of(records) == (1, tried[1].offset)
-    assert commits_of(told) == (2, tried[1].offset)  # a consumer is not told which are transactional
+    assert commits_of(told) == (2, tried[1].offset)  # a consumer does not see which are transactional
     assert [p.sentence for s in evidence.sources for p in s.problems if p.code == "unreadable"] == []
     packed = {
         codec: batch_codec(data_dir / f"{name}-0" / f"{0:020d}.log") for name, codec in topics.items()

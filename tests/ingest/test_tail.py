@@ -151,7 +151,7 @@ def test_a_short_file_keeps_its_id_when_it_grows(tmp_path: Path) -> None:
     log, watcher = tmp_path / "server.log", Watcher(tmp_path, "*.log", restarts=True)
     append(log, event(0))
     watcher.poll()
-    assert watcher.got == []  # too short to be told apart, and too young
+    assert watcher.got == []  # too short to be distinguished, and too young
     watcher.settle()
     assert watcher.texts == lines(0)
     append(log, "".join(map(event, range(1, 40))))
@@ -183,7 +183,7 @@ def test_an_old_finished_file_may_go(tmp_path: Path) -> None:
     assert watcher.problems == []
 
 
-def test_a_file_in_no_known_layout_is_told_once_and_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_file_in_no_known_layout_is_shown_once_and_does_not_stop_the_others(tmp_path: Path) -> None:
     append(tmp_path / "gc.log", "[0.005s][info][gc] Using G1\n" * 2000)
     append(tmp_path / "server.log", "".join(map(event, range(20))))
     watcher = Watcher(tmp_path, "*.log")

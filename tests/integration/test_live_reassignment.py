@@ -35,7 +35,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
 
 
 @pytest.mark.broker
-def test_a_move_is_followed_live_and_told_as_the_tool_tells_it(tmp_path: Path, told: Told) -> None:
+def test_a_move_is_followed_live_and_shown_as_the_tool_shows_it(tmp_path: Path, told: Told) -> None:
     from infra.lab import configs
     from infra.lab.cluster import SMALL_HEAP, Cluster
 

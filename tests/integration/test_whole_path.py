@@ -1,5 +1,5 @@
 """The whole path on a real cluster: while clients come, go and die, the collector follows; afterwards the gold tables
-tell what happened, why, and bounds that contain what the clients saw themselves."""
+show what happened, why, and bounds that contain what the clients saw themselves."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ def _drive(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("group", [CLASSIC, CONNECT])
-def test_every_rebalance_that_was_caused_is_told_with_its_cause(audited: Audited, group: str) -> None:
+def test_every_rebalance_that_was_caused_is_shown_with_its_cause(audited: Audited, group: str) -> None:
     found = audited.rebalances(group)
     expected = [(r["number"], r["outcome"], r["trigger"]) for r in audited.groups[group]["rebalances"]]
     assert [(r.generation_id, r.outcome, r.trigger) for r in found] == expected
 
 
-def test_the_killed_consumer_is_told_by_log_and_record(audited: Audited) -> None:
+def test_the_killed_consumer_is_shown_by_log_and_record(audited: Audited) -> None:
     (killed,) = [r for r in audited.rebalances(CLASSIC) if r.trigger == "member_session_expired"]
     assert killed.trigger_tier == "logged"
     refs = {ref.partition(":")[0] for ref in killed.evidence}

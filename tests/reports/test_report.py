@@ -215,7 +215,7 @@ def test_an_empty_warehouse_gives_a_report_that_says_so(tmp_path: Path) -> None:
     assert "No incident is open." in " ".join(page.words)
 
 
-def test_a_failed_data_check_and_unknown_causes_are_told(tmp_path: Path) -> None:
+def test_a_failed_data_check_and_unknown_causes_are_shown(tmp_path: Path) -> None:
     story = a_group().joins("c1", at_s=0).meets_again(at_s=60, because="unknown", is_complete_evidence=False)
     check = {
         "batch_id": "7", "table_name": "gold.rebalance", "check_name": "pause bounds in order", "is_fatal": False,
@@ -247,7 +247,7 @@ def test_of_two_clusters_each_name_says_where(tmp_path: Path) -> None:
     assert "orders @ cluster-b" in text
 
 
-def test_reassignments_are_told_and_what_stands_still_comes_first(tmp_path: Path) -> None:
+def test_reassignments_are_shown_and_what_stands_still_comes_first(tmp_path: Path) -> None:
     stuck = waiting_for_broker_4("orders", 0)
     done = replace(
         stuck, reassignment_id="orders-1@9", partition=1, outcome="completed", stalled_since_ms=None, blocked_by=None,

@@ -49,7 +49,7 @@ def test_offsets_before_the_first_reading_may_have_been_compacted_away() -> None
     assert shown(ledger_rows([a_reading(7, 9)], {})) == [(0, 7, True, "compacted"), (7, 9, False, "none")]
 
 
-def test_a_problem_is_told_once_however_often_it_was_met() -> None:
+def test_a_problem_is_shown_once_however_often_it_was_met() -> None:
     problem = {"problem": "cut short", "problem_code": "unreadable", "problem_position": 4}
     rows = ledger_rows([a_reading(0, 5), *(a_reading(None, None, read_id=r, **problem) for r in ("r1#1", "r2#1"))], {})
     assert shown(rows) == [(0, 5, False, "none"), (4, None, True, "unreadable")]

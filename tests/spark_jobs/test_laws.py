@@ -206,7 +206,7 @@ def _lines(everything: Landed, cluster_id: str) -> list[SourceLine]:
     return [SourceLine(**{n: r[n] for n in names}) for r in ordered]
 
 
-def test_clocks_that_nobody_configured_are_told_from_a_sample_as_from_everything(
+def test_clocks_that_nobody_configured_are_inferred_from_a_sample_as_from_everything(
     at_once: Warehouse, everything: Landed
 ) -> None:
     for cluster_id, clocks in node_clocks(at_once, None, source_version=-1).items():

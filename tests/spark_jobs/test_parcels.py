@@ -1,4 +1,4 @@
-"""Parcels bring each group what it is told from, whatever their size: what `gather` brings it. No JVM."""
+"""Parcels bring each group what it is made from, whatever their size: what `gather` brings it. No JVM."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_each_group_is_brought_all_that_tells_of_it(
+def test_each_group_is_brought_all_that_shows_it(
     stored: Stored, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parcels, "BUCKET_BYTES", sizes[0])

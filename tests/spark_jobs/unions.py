@@ -3,7 +3,7 @@
     python -m tests.spark_jobs.unions [CAPTURE…]     all golden captures together: three orders, several numbers of
                                                      cores and sizes of buckets (`make unions`)
 
-What a group gets alone is told without Spark and without a warehouse, from its own capture: as `explain` does it.
+What a group gets alone is shown without Spark and without a warehouse, from its own capture: as `explain` does it.
 """
 
 from __future__ import annotations

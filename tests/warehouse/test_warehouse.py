@@ -199,7 +199,7 @@ def test_files_of_collectors_are_adopted_as_they_are(warehouse: Warehouse, tmp_p
 # ---- what changed
 
 
-def test_appended_and_replaced_keys_are_told_since_a_version(warehouse: Warehouse) -> None:
+def test_appended_and_replaced_keys_are_shown_since_a_version(warehouse: Warehouse) -> None:
     warehouse.append("silver.finding", findings("a", "b"))
     first = warehouse.version("silver.finding")
     warehouse.append("silver.finding", findings("c"))
@@ -309,7 +309,7 @@ def test_values_are_parameters_and_never_sql(warehouse: Warehouse) -> None:
 # ---- one writer
 
 
-def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_and_shown_who_writes(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     another = Warehouse.open(tmp_path)
     refusal = rf"written by process {os.getpid()} .*import"

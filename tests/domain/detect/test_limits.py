@@ -29,11 +29,11 @@ def test_no_overrides_leave_the_limits_as_they_are() -> None:
     assert limits_for([], "prod", "orders") == Limits()
 
 
-def test_group_patterns_tell_upper_from_lower_case() -> None:
+def test_group_patterns_show_upper_from_lower_case() -> None:
     assert limits_for([{"group": "Orders", "quiet_ms": 1}], "prod", "orders") == Limits()
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_shown_at_once() -> None:
     with pytest.raises(LimitsError) as caught:
         limits_for(
             [{"storm_short_cuont": 3, "quiet_ms": "long"}, {"group": 7, "quiet_ms": -1, "settled_ms": True}], "c", "g"
@@ -45,7 +45,7 @@ def test_all_faults_are_told_at_once() -> None:
     )
 
 
-def test_faults_are_told_for_entries_that_match_another_group() -> None:
+def test_faults_are_shown_for_entries_that_match_another_group() -> None:
     with pytest.raises(LimitsError, match="no limit 'nope'"):
         limits_for([{"group": "other", "nope": 1}], "prod", "orders")
 

@@ -1,6 +1,6 @@
 """What each captured scenario must be found to be, from its description in truth/scenario.json alone.
 
-Severities stand for how it must be told; a rule that is not named must be silent. Who adds a capture adds a line.
+Severities stand for how it must be shown; a rule that is not named must be silent. Who adds a capture adds a line.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_a_storm_counts_names_its_limit_and_its_commonest_cause() -> None:
     assert numbers["causes"] == {"member_poll_timeout": 14}
 
 
-def test_a_poll_timeout_tells_of_work_done_twice() -> None:
+def test_a_poll_timeout_shows_work_done_twice() -> None:
     story = a_group().joins("c1", "c2", at_s=0).exceeds_poll_interval("c2", at_s=60, comes_back=False)
     overlapping = tuple(
         Movement(
@@ -76,7 +76,7 @@ def test_a_poll_timeout_tells_of_work_done_twice() -> None:
     assert "It worked on for 2 s beside the new owner" in found.advice
 
 
-def test_a_member_that_flaps_by_its_poll_interval_is_not_told_to_become_static() -> None:
+def test_a_member_that_flaps_by_its_poll_interval_is_not_shown_to_become_static() -> None:
     story = a_group().joins("c1", "c2", "c3", at_s=0)
     for i in range(4):
         story.exceeds_poll_interval("c2", at_s=60 + 60 * i)

@@ -75,7 +75,7 @@ def test_nothing_undecoded_is_silent() -> None:
     assert undecoded_findings([_undecoded(count=0)], NOW_MS) == []
 
 
-def test_two_copies_that_differ_are_told_once_per_partition() -> None:
+def test_two_copies_that_differ_are_shown_once_per_partition() -> None:
     row = CopyConflict(
         cluster_id="cluster-a", topic="__consumer_offsets", partition=7, count=2,
         first_ref="record:__consumer_offsets-7@10", last_ref="record:__consumer_offsets-7@11",
@@ -89,7 +89,7 @@ def test_two_copies_that_differ_are_told_once_per_partition() -> None:
     assert copy_conflict_findings([]) == []
 
 
-def test_gaps_are_told_and_compaction_is_not() -> None:
+def test_gaps_are_shown_and_compaction_is_not() -> None:
     def gap(code: str) -> CoverageGap:
         return CoverageGap(
             cluster_id="cluster-a", source="record:__consumer_offsets-7", problem_code=code,
@@ -149,7 +149,7 @@ def _clock(offset_ms: int, *, zone: str | None = None, count: int = 5, scatter_m
     ],
     ids=["wrong region", "wrong offset", "ahead", "behind, zone inferred", "ahead, zone right"],
 )
-def test_a_clock_that_disagrees_is_told(reading: ClockReading, title: str) -> None:
+def test_a_clock_that_disagrees_is_shown(reading: ClockReading, title: str) -> None:
     (found,) = clock_findings([reading])
     assert (found.rule_id, found.subject, found.title) == ("TR003", "broker-1", title)
     assert found.evidence == ("log:broker-1/server.log#f00d@0",)
@@ -168,11 +168,11 @@ def test_a_clock_that_disagrees_is_told(reading: ClockReading, title: str) -> No
     ],
     ids=["usual delay", "one second", "right zone", "inferred zone", "two lines", "two lines, zone", "scattered"],
 )
-def test_a_clock_that_agrees_or_cannot_be_told_is_silent(reading: ClockReading) -> None:
+def test_a_clock_that_agrees_or_cannot_be_shown_is_silent(reading: ClockReading) -> None:
     assert clock_findings([reading]) == []
 
 
-def test_times_that_go_back_in_one_partition_are_told_once_with_the_largest_step() -> None:
+def test_times_that_go_back_in_one_partition_are_shown_once_with_the_largest_step() -> None:
     steps = [
         ClockStep(
             cluster_id="cluster-a", source="__consumer_offsets-7", back_ms=back_ms,
@@ -197,7 +197,7 @@ def _contradiction(**changes: object) -> ContradictionCount:
     return ContradictionCount(**{**facts, **changes})  # type: ignore[arg-type]
 
 
-def test_lines_and_records_that_were_not_believed_are_told_apart_and_per_group() -> None:
+def test_lines_and_records_that_were_not_believed_are_distinguished_and_per_group() -> None:
     rows = [
         _contradiction(),
         _contradiction(count=1, group_id="evil\ngroup"),

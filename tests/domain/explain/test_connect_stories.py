@@ -202,7 +202,7 @@ def test_a_connector_and_its_tasks_are_one_change() -> None:
     assert story.title == "beta changed, and no other connector stood still"
 
 
-def test_nothing_is_told_of_other_groups_and_of_evidence_that_begins_in_the_middle() -> None:
+def test_nothing_is_shown_of_other_groups_and_of_evidence_that_begins_in_the_middle() -> None:
     assert not connect_stories([])
     assert not told(a_connect_group().generation(7, {"w1": has("alpha alpha-0")}, at_ms=1_000))
 
@@ -220,7 +220,7 @@ SCRIPTS = {
 @pytest.mark.parametrize(
     "capture", [c for c in CAPTURES if c.name in SCRIPTS], ids=lambda c: f"{c.parent.name} {c.name}"
 )
-def test_a_capture_tells_the_stories_of_its_script(capture: Path) -> None:
+def test_a_capture_shows_the_stories_of_its_script(capture: Path) -> None:
     group = next(g for g in gathered(capture).groups if g.group_id == "connect-lab")
     stories = connect_stories([measure(r) for r in reconstruct(group).rebalances])
     kinds = [s.kind for s in stories if s.kind != "connector_changed" and "nothing moved" not in s.title]

@@ -130,7 +130,7 @@ def test_nothing_seen_is_said_with_what_was_looked_at() -> None:
     )
 
 
-def test_two_members_of_one_client_id_are_told_apart_by_their_hosts() -> None:
+def test_two_members_of_one_client_id_are_distinguished_by_their_hosts() -> None:
     before, killed = _killed_member()
     twins = tuple(replace(m, client_id="same") for m in killed.members)
     text = explain_text(explain("orders", [before, replace(killed, members=twins)]))
@@ -177,7 +177,7 @@ def test_a_static_member_would_have_been_put_out_by_its_poll_interval_all_the_sa
     assert not any("group.instance.id" in hint for hint in explain("orders", story.rebalances).would_have_helped)
 
 
-def test_reasons_every_client_gives_are_left_out_and_others_are_told() -> None:
+def test_reasons_every_client_gives_are_left_out_and_others_are_shown() -> None:
     before, killed = _killed_member()
     for detail, said in (
         ("need to re-join with the given member-id: c3-6470dab3-de1b-439c-9388-1bca9dc658a4", "c3 (/10.0.0.9) joined"),
@@ -202,7 +202,7 @@ def test_nothing_would_have_helped_where_nothing_was_lost() -> None:
     assert explain("orders", story.rebalances).would_have_helped == ()
 
 
-def test_a_connect_cluster_is_told_in_workers_and_tasks() -> None:
+def test_a_connect_cluster_is_shown_in_workers_and_tasks() -> None:
     story = a_connect_cluster().joins("w1", "w2", at_s=0)
     story.leaves("w2", at_s=60, connect_delay_ms=300_000, unassigned_count=3, assigned={"w1": ("t-0",)})
     text = explain_text(explain("connect-a", story.rebalances))

@@ -24,7 +24,7 @@ from tests.encoders import (
 )
 
 
-def test_a_connect_group_record_tells_its_workers_and_connectors() -> None:
+def test_a_connect_group_record_shows_its_workers_and_connectors() -> None:
     member = classic_member(
         "m1", subscription=connect_worker_state("http://host-1:8083/", 5),
         assignment=connect_assignment({"sink": [-1, 0]}, leader="m1"),

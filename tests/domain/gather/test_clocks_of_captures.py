@@ -48,7 +48,7 @@ def without_times(found: list[Rebalance]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
-def test_a_zone_that_nobody_gave_is_told_from_the_lines_and_nothing_changes(capture: Path) -> None:
+def test_a_zone_that_nobody_gave_is_inferred_from_the_lines_and_nothing_changes(capture: Path) -> None:
     here, there = told(capture), told(capture, timedelta(hours=5, minutes=30))
     (clock,) = there.clocks.values()
     assert (clock.source, clock.utc_offset_ms) == (ZoneSource.INFERRED, 19_800_000)

@@ -49,7 +49,7 @@ def test_a_status_record_comes_back_from_its_row_and_names_no_group() -> None:
     assert event_of_row(row) == decoded
 
 
-def test_a_line_comes_back_from_its_row_with_what_its_neighbours_told() -> None:
+def test_a_line_comes_back_from_its_row_with_what_its_neighbours_show() -> None:
     from dataclasses import replace
 
     line = a_line(0, 1)

@@ -130,7 +130,7 @@ def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_and_the_costs_ad
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
-def test_every_incident_names_its_evidence_and_tells_its_story(capture: Path) -> None:
+def test_every_incident_names_its_evidence_and_shows_its_story(capture: Path) -> None:
     for incident in found_in(capture):
         assert incident.evidence
         assert incident.title

@@ -180,5 +180,5 @@ def test_applications_in_other_layouts_are_read_too() -> None:
     "message",
     ["Discovered group coordinator localhost:9092 (id: 1 rack: null)", "Found no committed offset for partition o-0"],
 )
-def test_other_messages_tell_nothing(message: str) -> None:
+def test_other_messages_show_nothing(message: str) -> None:
     assert parsed(HEAD + CONSUMER + message + CLIENT_LOGGER) is None

@@ -253,5 +253,5 @@ def test_the_tasks_message_is_understood_in_any_context(
         HEAD + "Kafka Connect starting (org.apache.kafka.connect.runtime.Connect:50)\n",
     ],
 )
-def test_other_messages_tell_nothing(line: str) -> None:
+def test_other_messages_show_nothing(line: str) -> None:
     assert parsed(line) is None

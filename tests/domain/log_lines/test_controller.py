@@ -1,4 +1,4 @@
-"""Reassignments as controllers and brokers tell them. Lines of 2.7.2, 3.9.1 and 4.3.0 are as seen on real clusters."""
+"""Reassignments as controllers and brokers show them. Lines of 2.7.2, 3.9.1 and 4.3.0 are as seen on real clusters."""
 
 from __future__ import annotations
 
@@ -486,5 +486,5 @@ def test_before_4_3_a_replayed_record_has_no_difference_behind_it() -> None:
         "(kafka.cluster.P)",
     ],
 )
-def test_other_lines_tell_nothing(line: str) -> None:
+def test_other_lines_show_nothing(line: str) -> None:
     assert parse_controller_line(a_line(HEAD + line)) is None

@@ -1,4 +1,4 @@
-"""Logs of real clusters: nothing that tells of a group is overlooked, nothing honest is suspected."""
+"""Logs of real clusters: nothing that shows a group is overlooked, nothing honest is suspected."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _is_ambiguous(event: LogEvent) -> bool:
     return event.kind is LogKind.TOPIC_METADATA_COMPUTED and event.fields.get("group_type") == "streams"
 
 
-def test_a_streams_groups_metadata_hash_is_told_of_the_group_and_marked() -> None:
+def test_a_streams_groups_metadata_hash_is_shown_of_the_group_and_marked() -> None:
     (path,) = (GOLDEN / "4.3.0" / "streams_protocol" / "logs").glob("*/server.log.gz")
     hashes = [event for event in parse_lines(events_in(path)) if event.kind is LogKind.TOPIC_METADATA_COMPUTED]
     assert [(event.group_id, event.could_be_forged) for event in hashes] == [("flow-app", True)]

@@ -168,7 +168,7 @@ class TestForgery:
             byte += len(piece)
         return [(event.kind, event.group_id, event.could_be_forged) for event in parse_lines(lines)]
 
-    def test_the_true_head_is_torn_and_tells_nothing(self) -> None:
+    def test_the_true_head_is_torn_and_shows_nothing(self) -> None:
         pieces = self.pieces(self.FORGED)
         assert len(pieces) == 2
         assert parse_line(a_line(pieces[0])) is None

@@ -38,7 +38,7 @@ def test_a_java_int_is_read_and_nothing_else(text: str, number: int | None) -> N
     ],
     ids=["generation", "partition", "epoch", "broker", "two forms in one"],
 )
-def test_a_line_with_such_a_number_tells_nothing_of_a_group(line: str, number: str) -> None:
+def test_a_line_with_such_a_number_shows_nothing_of_a_group(line: str, number: str) -> None:
     assert parsed(HEAD + line.format(number) + SCALA_LOGGER) is None
 
 
@@ -74,7 +74,7 @@ def test_a_task_without_a_number_is_a_connector_and_an_error_without_one_a_text(
     ],
     ids=["epoch", "leader", "count", "controller", "record", "registration"],
 )
-def test_a_line_with_such_a_number_tells_nothing_of_a_partition(line: str, number: str) -> None:
+def test_a_line_with_such_a_number_shows_nothing_of_a_partition(line: str, number: str) -> None:
     source = a_line(HEAD + line.format(number) + " (state.change.logger)")
     if "Skipped" not in line:
         assert parse_controller_line(source) is None

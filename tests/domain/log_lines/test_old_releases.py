@@ -56,7 +56,7 @@ def test_a_departure_of_2_2_has_no_instance_id() -> None:
     assert event.fields == {"member_id": M1}
 
 
-def test_a_departure_of_2_4_is_told_with_its_instance_id() -> None:
+def test_a_departure_of_2_4_is_shown_with_its_instance_id() -> None:
     event = scala(
         f"Member[group.instance.id None, member.id {M1}] in group orders-app has left, removing it from the group"
     )
@@ -64,7 +64,7 @@ def test_a_departure_of_2_4_is_told_with_its_instance_id() -> None:
     assert event.fields == {"member_id": M1, "group_instance_id": None}
 
 
-def test_a_static_member_that_returns_to_2_3_is_told_without_its_group() -> None:
+def test_a_static_member_that_returns_to_2_3_is_shown_without_its_group() -> None:
     event = scala(
         f"Static member Some(inst-2) with unknown member id rejoins, assigning new member id {STATIC_2}, while old "
         f"member {STATIC_1} will be removed."
@@ -75,7 +75,7 @@ def test_a_static_member_that_returns_to_2_3_is_told_without_its_group() -> None
     assert kept.kind is LogKind.STATIC_MEMBER_KEPT
 
 
-def test_a_generation_of_2_2_tells_neither_count_nor_leader() -> None:
+def test_a_generation_of_2_2_shows_neither_count_nor_leader() -> None:
     stable = scala("Stabilized group orders-app generation 3 (__consumer_offsets-1)")
     assert (stable.kind, stable.fields) == (LogKind.STABILIZED, {"generation_id": 3, "offsets_partition": 1})
     given = scala("Assignment received from leader for group orders-app for generation 3")
@@ -106,7 +106,7 @@ def test_connect_2_3_prints_its_generation_without_a_protocol_version() -> None:
 # ---- KIP-848 early access
 
 
-def test_fencing_is_told_with_and_without_a_second_full_stop() -> None:
+def test_fencing_is_shown_with_and_without_a_second_full_stop() -> None:
     first = java("[GroupId modern] Member 8Zb2kKqTQyiU0lHk7X0O7w fenced from the group because its session expired.")
     assert classify_fence(first.fields["reason"]).trigger == "member_session_expired"  # 3.7
     second = java(
@@ -133,7 +133,7 @@ def test_target_assignments_of_3_7_and_3_8_are_printed_in_full() -> None:
 # ---- controllers
 
 
-def test_the_requests_of_2_4_and_2_5_tell_leader_and_isr() -> None:
+def test_the_requests_of_2_4_and_2_5_show_leader_and_isr() -> None:
     event = parse_controller_line(a_line(SENT_BY_2_4))
     assert event is None  # read by domain.reassign.lines, like those of 2.3
 
@@ -146,7 +146,7 @@ SENT_BY_2_4 = (
 )
 
 
-def test_the_end_told_by_3_3_is_one_where_the_leader_changes() -> None:
+def test_the_end_shown_by_3_3_is_one_where_the_leader_changes() -> None:
     event = controller(
         "[2026-11-21 14:00:00,123] INFO [Controller 100] AlterPartition request from node 1 for orders-0 completed the "
         "ongoing partition reassignment and triggered a leadership change. Returning NEW_LEADER_ELECTED. "
@@ -156,7 +156,7 @@ def test_the_end_told_by_3_3_is_one_where_the_leader_changes() -> None:
     assert (event.topic, event.partition, event.fields["is_completed"]) == ("orders", 0, True)
 
 
-def test_the_end_told_by_3_3_and_3_4_is_true_and_by_later_releases_it_is_not_known() -> None:
+def test_the_end_shown_by_3_3_and_3_4_is_true_and_by_later_releases_it_is_not_known() -> None:
     message = (
         "AlterPartition request from node 1 for orders-0 completed the ongoing partition reassignment. "
         "(org.apache.kafka.controller.ReplicationControlManager)"
@@ -167,7 +167,7 @@ def test_the_end_told_by_3_3_and_3_4_is_true_and_by_later_releases_it_is_not_kno
     assert new.fields["is_completed"] is None
 
 
-def test_brokers_that_register_with_3_3_are_told() -> None:
+def test_brokers_that_register_with_3_3_are_shown() -> None:
     from rebalance_audit.domain.reassign.lines import BROKER_CHANGED, LogLines
 
     text = (

@@ -216,7 +216,7 @@ def test_a_reason_that_still_holds_the_clients_part_is_split_first(
         ("a member was removed by an admin", "member_left"),
     ],
 )
-def test_a_departure_is_told_by_the_clients_words_alone(client_reason: str | None, trigger: str) -> None:
+def test_a_departure_is_shown_by_the_clients_words_alone(client_reason: str | None, trigger: str) -> None:
     assert classify_leave(client_reason).trigger == trigger
     assert classify_reason(None, client_reason).trigger == trigger
 
@@ -247,6 +247,6 @@ def test_member_ids_with_the_separator_do_not_cut_the_reason() -> None:
     assert split == (f"Adding new member {member} with group instance id null", "a; client reason: b")
 
 
-def test_member_ids_with_commas_are_told_apart_by_their_uuids() -> None:
+def test_member_ids_with_commas_are_distinguished_by_their_uuids() -> None:
     odd = f"a, b-{M1}"
     assert classify_reason(f"Removing [{odd}, {M2}] on pending sync request expiration").member_ids == (odd, M2)

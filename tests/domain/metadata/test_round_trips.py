@@ -139,7 +139,7 @@ def test_what_is_not_of_this_format_is_refused_with_its_reason(value: bytes | No
     assert refused.value.reason is reason
 
 
-def test_a_feature_level_of_kafka_3_2_is_told_from_a_later_one() -> None:
+def test_a_feature_level_of_kafka_3_2_is_distinguished_from_a_later_one() -> None:
     old = b"\x01\x0c\x00" + b"\x11metadata.version" + b"\x00\x01" + b"\x00\x05" + b"\x00"
     level = decode_metadata(old).value
     assert (level.min_feature_level, level.feature_level) == (1, 5)
@@ -180,7 +180,7 @@ def test_what_is_no_secret_is_kept_to_the_byte() -> None:
         assert redact_metadata(value) == value
 
 
-def test_a_redacted_setting_still_tells_its_name() -> None:
+def test_a_redacted_setting_still_shows_its_name() -> None:
     hidden = redact_metadata(
         record(4, 0, {"resourceType": 4, "resourceName": "1", "name": "sasl.jaas.config", "value": SECRET})
     )

@@ -1,4 +1,4 @@
-"""The bytes are Kafka's (kafka_written/KafkaStreamsWrites.java); the story in them is told here a second time."""
+"""The bytes are Kafka's (kafka_written/KafkaStreamsWrites.java); the story in them is shown here a second time."""
 
 from __future__ import annotations
 

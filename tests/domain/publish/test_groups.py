@@ -48,7 +48,7 @@ def test_rates_count_back_from_the_end_of_the_evidence_without_rewrites() -> Non
         ({"outcome": "superseded"}, "Stable"),
     ],
 )
-def test_the_last_attempt_tells_the_state(last: dict[str, Any], state: str) -> None:
+def test_the_last_attempt_shows_the_state(last: dict[str, Any], state: str) -> None:
     assert group_row([a_rebalance(1), a_rebalance(2, **last)], [], NOW_MS)["state"] == state
 
 

@@ -78,7 +78,7 @@ def test_a_rebalance_that_comes_long_after_has_nothing_to_do_with_it() -> None:
     assert (move.rebalance_id, move.is_cause) == ("a@70000", False)
 
 
-def test_a_partition_that_is_read_is_told_only_where_a_rebalance_with_it_followed() -> None:
+def test_a_partition_that_is_read_is_shown_only_where_a_rebalance_with_it_followed() -> None:
     change = election("orders", 3, 10_000)
     assert moves(change, rebalances=(rebalance("a", 11_000, "member_joined", ("orders", 4)),)) == []
     assert moves(change, rebalances=(rebalance("a", 8_000, "member_joined", ("orders", 3)),)) == []

@@ -29,7 +29,7 @@ State = tuple[tuple[int, ...], int | None, frozenset[int]]
 ROOT = Path(__file__).parents[3]
 RECORDS, LOGS, CONTROLLERS = "metadata log", "all logs", "controllers"
 LINE_LIMIT_MS = 100
-"""How far a line's time may be from that of the write it tells of."""
+"""How far a line's time may be from that of the write it shows."""
 POLL_MS = 100
 ANSWER_MS = 674
 """The most that a broker's answer was seen to be behind what was written (docs/measured.md#reassignments)."""

@@ -87,7 +87,7 @@ class Asked:
 
 
 def readable(target: list[int], before: list[Any], after: list[Any]) -> tuple[int, ...]:
-    """The target as far as records can tell: Kafka leaves its list of those to remove as it was where none is, and a
+    """The target as far as records can show: Kafka leaves its list of those to remove as it was where none is, and a
     target that happens to end with these reads like one without them."""
     leftover = sorted(after[4])
     if before[4] == after[4] and target == after[0] and leftover and target[-len(leftover) :] == leftover:

@@ -29,7 +29,7 @@ def test_what_was_expected_is_found_and_agrees_with_what_was_written_and_polled(
 
 
 @pytest.mark.parametrize("capture", OF_CONTROLLERS, ids=name_of)
-def test_controllers_logs_alone_tell_less_and_invent_nothing(capture: Path) -> None:
+def test_controllers_logs_alone_show_less_and_invent_nothing(capture: Path) -> None:
     result = score(capture, CONTROLLERS)
     assert result.invented == 0
     assert 0 < result.found <= result.expected

@@ -272,7 +272,7 @@ def test_reading_a_log_twice_or_in_pieces_changes_nothing() -> None:
         assert [*first, *fold.ended()] == list(whole.reassignments)
 
 
-def test_elections_tell_their_cause() -> None:
+def test_elections_show_their_cause() -> None:
     story = a_topic().at(5_000).change(leader=2).at(6_000).change(leader=1)
     story.at(7_000).shuts_down(1).change(isr=(0, 2), leader=0)
     story.at(8_000).change(isr=(2,), leader=2).fenced(0)

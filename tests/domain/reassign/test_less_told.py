@@ -1,4 +1,4 @@
-"""ZooKeeper mode with state.change.logger at INFO: nothing tells leaders and in-sync replicas, so nothing is claimed of
+"""ZooKeeper mode with state.change.logger at INFO: nothing shows leaders and in-sync replicas, so nothing is claimed of
 them. The lines are those of seen/2.3.1 without state-change.log."""
 
 from __future__ import annotations
@@ -58,5 +58,5 @@ def test_an_origin_that_is_not_known_is_not_guessed() -> None:
     assert first.original_replicas is None
     assert (first.steps[0].phase, first.is_complete_evidence) == ("accepted", False)
     assert first.detail == "Its partition's creation is older than the logs: what it moved from is not known."
-    assert found["orders-3", (1,)].original_replicas is None  # a shrink: only its end tells of it
-    assert found["orders-0", (1, 4)].original_replicas == (3, 4)  # the move before it told
+    assert found["orders-3", (1,)].original_replicas is None  # a shrink: only its end shows it
+    assert found["orders-0", (1, 4)].original_replicas == (3, 4)  # the move before it shown

@@ -53,7 +53,7 @@ def skipped(
     )
 
 
-def test_a_growth_that_only_brokers_tell_of_is_a_step_and_the_controllers_time_stands_for_the_rest() -> None:
+def test_a_growth_that_only_brokers_show_is_a_step_and_the_controllers_time_stands_for_the_rest() -> None:
     logs = created(active(Logs(), 0))
     assigned(logs, 1_000, ASSIGNED)
     skipped(logs, 1_030, 2, epoch=1, isr="1, 0, 2", replicas="2, 3, 5, 0, 1", adding="3, 5", removing="0, 1")
@@ -79,7 +79,7 @@ def test_the_same_move_asked_for_twice_is_two_attempts() -> None:
     assert [r.outcome for r in logs.attempts()] == ["cancelled", "cancelled"]
 
 
-def test_another_order_is_told_by_the_brokers_alone() -> None:
+def test_another_order_is_shown_by_the_brokers_alone() -> None:
     logs = created(active(Logs(), 0))
     for node, ms in ((0, 5_040), (2, 5_030)):
         skipped(logs, ms, node, epoch=1, isr="1, 0, 2", replicas="2, 1, 0")
@@ -91,7 +91,7 @@ def test_another_order_is_told_by_the_brokers_alone() -> None:
     )
 
 
-def test_fewer_replicas_are_told_by_the_leader_and_by_the_broker_that_gives_its_own_up() -> None:
+def test_fewer_replicas_are_shown_by_the_leader_and_by_the_broker_that_gives_its_own_up() -> None:
     logs = created(active(Logs(), 0))
     start = (
         "starts at leader epoch 1 from offset 40 with partition epoch 1, high watermark 40, ISR [1,0], adding replicas"
@@ -126,12 +126,12 @@ def test_a_fenced_broker_that_came_back_does_not_block() -> None:
     assigned(logs, 1_000, ASSIGNED)
     quorum(logs, 200_000, "Successfully altered 0 out of 1 partition reassignment(s).")
     (attempt,) = logs.attempts()
-    assert attempt.blocked_by == "unknown"  # nobody at hand tells of in-sync replicas
+    assert attempt.blocked_by == "unknown"  # nobody at hand shows in-sync replicas
     quorum(logs, 4_000, f"{change}brokerId=5, brokerEpoch=23, fenced=1, inControlledShutdown=0, logDirs=[])")
     assert logs.attempts()[0].blocked_by == "broker_down"
 
 
-def test_forged_lines_tell_nothing_and_break_nothing() -> None:
+def test_forged_lines_show_nothing_and_break_nothing() -> None:
     logs = created(active(Logs(), 0))
     assigned(logs, 500, "isr=x, leader=1, replicas=none, removingReplicas=?, addingReplicas=7")
     empty = "PartitionRegistration(replicas=[], directories=[], isr=[], leader=-1, leaderEpoch=0, partitionEpoch=0)"

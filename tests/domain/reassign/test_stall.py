@@ -47,7 +47,7 @@ def test_whom_the_controller_waits_for_differs_by_release(level: int, target: tu
     assert (attempt.stalled_since_ms, attempt.blocked_by) == (START_MS + 20_000, blocked_by)
 
 
-def test_a_replica_it_keeps_on_a_broker_that_is_down_is_told_so() -> None:
+def test_a_replica_it_keeps_on_a_broker_that_is_down_is_named() -> None:
     story = asked(21, (1, 4, 5)).at(START_MS + 20_000).change(isr=(2, 3, 4, 5)).fenced(1)
     attempt = only(story.at(START_MS + 200_000).no_op())
     assert (attempt.blocked_by, attempt.blocked_replicas) == ("broker_down", (1,))
@@ -55,14 +55,14 @@ def test_a_replica_it_keeps_on_a_broker_that_is_down_is_told_so() -> None:
     assert next_steps(attempt)[0].startswith("Start broker 1, or cancel")
 
 
-def test_no_controller_is_what_a_silence_of_the_log_and_a_new_leader_tell() -> None:
+def test_no_controller_is_what_a_silence_of_the_log_and_a_new_leader_show() -> None:
     story = asked(30, (1, 4, 5)).at(START_MS + 10_500).no_op()
     story.at(START_MS + 150_000).new_controller(101).change(isr=(1, 2, 3, 4))
     attempt = only(story)
     assert (attempt.blocked_by, attempt.longest_standstill_ms) == ("controller_unavailable", 140_000)
 
 
-def test_a_new_leader_after_a_quiet_time_without_no_ops_tells_nothing() -> None:
+def test_a_new_leader_after_a_quiet_time_without_no_ops_shows_nothing() -> None:
     story = asked(30, (1, 4, 5)).at(START_MS + 150_000).new_controller(101).change(isr=(1, 2, 3, 4))
     assert only(story).blocked_by == "replica_not_fetching"
 
@@ -163,7 +163,7 @@ def test_a_request_that_can_never_end_is_named_when_it_was_cancelled_long_before
     assert (second.blocked_by, second.blocked_replicas) == ("adding_and_removing_overlap", (5,))
 
 
-def test_a_disk_that_failed_is_told_by_records_where_the_copy_lay_on_it_or_nowhere_yet() -> None:
+def test_a_disk_that_failed_is_shown_by_records_where_the_copy_lay_on_it_or_nowhere_yet() -> None:
     first, second, unassigned = topic_id(7), topic_id(8), "AAAAAAAAAAAAAAAAAAAAAQ"
 
     def story(directory: str, *, lost_at_ms: int) -> MetadataStory:

@@ -159,12 +159,12 @@ def test_the_controllers_lines_make_the_whole_ladder() -> None:
     ]
 
 
-def test_logs_that_begin_with_the_request_tell_the_same_ladder() -> None:
+def test_logs_that_begin_with_the_request_show_the_same_ladder() -> None:
     (attempt,) = finished(copied(asked(Logs()))).attempts()
     assert ladder(attempt) == LADDER
 
 
-def test_without_debug_lines_the_leaders_own_lines_tell_of_the_isr() -> None:
+def test_without_debug_lines_the_leaders_own_lines_show_the_isr() -> None:
     logs = finished(copied(asked(created(Logs()))))
     logs.lines = [line for line in logs.lines if "DEBUG" not in line.text]
     (attempt,) = logs.attempts()
@@ -172,13 +172,13 @@ def test_without_debug_lines_the_leaders_own_lines_tell_of_the_isr() -> None:
     assert attempt.steps[2].at_ms == START_MS + 10_025
 
 
-def test_logs_of_another_zone_tell_the_same_times() -> None:
+def test_logs_of_another_zone_show_the_same_times() -> None:
     (here,) = finished(copied(asked(created(Logs())))).attempts()
     (there,) = finished(copied(asked(created(Logs(zone_ms=7_200_000))))).attempts()
     assert here == there
 
 
-def test_lines_in_any_order_of_files_tell_the_same() -> None:
+def test_lines_in_any_order_of_files_show_the_same() -> None:
     logs = finished(copied(asked(created(Logs()))))
     whole = logs.attempts()
     logs.lines = sorted(logs.lines, key=lambda line: (line.file_name, line.node, line.byte))
@@ -317,7 +317,7 @@ def test_throttles_of_a_map_are_parted_at_their_names_not_at_commas() -> None:
     }
 
 
-def test_throttles_are_told_once_though_every_broker_prints_them_and_end_with_an_empty_map() -> None:
+def test_throttles_are_shown_once_though_every_broker_prints_them_and_end_with_an_empty_map() -> None:
     logs = created(Logs())
     for broker in (1, 2):
         logs.line(

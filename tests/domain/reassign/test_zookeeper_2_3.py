@@ -50,7 +50,7 @@ def test_states_are_those_zookeeper_was_given() -> None:
     assert all(abs(a[3] - b[3]) <= UNDER_LOAD_MS for a, b in zip(ours, theirs, strict=True))
 
 
-def test_phases_are_told_as_in_later_releases() -> None:
+def test_phases_are_shown_as_in_later_releases() -> None:
     first = next(r for r in attempts() if r.name == "orders-0")
     assert [step.phase for step in first.steps] == [
         "before", "accepted", "catching_up", "catching_up", "leader_moved", "removing", "removing", "completed",

@@ -25,7 +25,7 @@ from tests.window_scores import Window, windows
 
 CONSUMER_CAPTURES = [c for c in CAPTURES if "connect" not in c.name and scenario(c).get("groups")]
 WATCHED = [c for c in CONSUMER_CAPTURES if "share" not in c.name]
-"""Share consumers are not told what they are given."""
+"""Share consumers do not learn what they are given."""
 SERVER_SIDE = ("kip848", "streams")
 LEAST_RIGHT_WITHOUT_LINES = 0.8
 """Silence longer than both the session and max.poll.interval.ms leaves two ways to have gone: `unknown`, not wrong."""
@@ -75,7 +75,7 @@ class TestConsumerGroups:
 @pytest.mark.parametrize("capture", WATCHED, ids=name_of)
 @pytest.mark.parametrize("with_lines", [True, False], ids=["with-logs", "records-only"])
 class TestWhatClientsSaw:
-    def test_every_hand_over_is_told_and_none_invented(self, capture: Path, with_lines: bool) -> None:
+    def test_every_hand_over_is_shown_and_none_invented(self, capture: Path, with_lines: bool) -> None:
         found = rebalances(capture, with_lines=with_lines)
         _, steps = as_known(capture, (), true_steps(client_events(capture), group_of_clients(capture)))
         assert steps_of(r for rows in found.values() for r in rows) == steps
@@ -88,7 +88,7 @@ class TestWhatClientsSaw:
         assert truth
         assert not score.unmatched
         assert not score.outside
-        # Java members of the newer protocols are told in their next poll, up to 0.2 s after the record.
+        # Java members of the newer protocols hear of it in their next poll, up to 0.2 s after the record.
         limit_ms = 200 if capture.name.startswith(SERVER_SIDE) else 50
         assert statistics.median(score.errors_ms) <= limit_ms
 
@@ -106,7 +106,7 @@ def held_by_the_brokers_log(capture: Path) -> dict[str, list[set[int]]]:
 
 @pytest.mark.parametrize("capture", [c for c in CAPTURES if "share" in c.name], ids=name_of)
 class TestShareGroups:
-    """Share consumers are not told what they are given, but the broker's log is."""
+    """Share consumers do not learn what they are given, but the broker's log is."""
 
     def test_members_hold_what_the_brokers_log_says(self, capture: Path) -> None:
         truth = held_by_the_brokers_log(capture)
@@ -179,7 +179,7 @@ def test_what_a_kip848_member_held_before_is_what_its_callbacks_had_given_it(cap
                 assert set(m.owned_before or ()) == held.get(m.client_id or "", set()), (r.group_epoch, m.client_id)
 
 
-def test_the_brokers_window_is_ten_times_the_pause_of_who_stayed_and_we_tell_the_pause() -> None:
+def test_the_brokers_window_is_ten_times_the_pause_of_who_stayed_and_we_show_the_pause() -> None:
     found: list[Window] = []
     for capture in WATCHED:
         rows = [r for group in rebalances(capture).values() for r in group]
@@ -191,7 +191,7 @@ def test_the_brokers_window_is_ten_times_the_pause_of_who_stayed_and_we_tell_the
     assert abs(statistics.median(w.told_ms for w in found) - lived_ms) < 20
 
 
-def test_records_alone_tell_most_causes() -> None:
+def test_records_alone_show_most_causes() -> None:
     right = total = 0
     for capture in CONSUMER_CAPTURES:
         found = rebalances(capture, with_lines=False)

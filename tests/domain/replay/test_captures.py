@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from functools import cache
+from statistics import median
 
 import pytest
 
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.whatif import Option, Situation, TooLittle, fit_of, option_of, ranked, situation_of
+from rebalance_audit.domain.replay.whatif import (
+    LAST_STEP_MS,
+    Option,
+    Situation,
+    TooLittle,
+    base_of,
+    fit_of,
+    option_of,
+    ranked,
+    situation_of,
+)
 from tests.captures import GOLDEN, gathered
+from tests.standstill_truth import true_standstill
 
 
 @cache
@@ -52,6 +64,34 @@ def test_a_history_comes_out_again_under_its_own_settings(capture: str) -> None:
     # A twentieth: Connect's own logs bound the pauses of tasks to some tens of milliseconds in minutes.
     assert fit.cost_seconds >= fit.measured_lower_seconds * 0.95
     assert fit.measured_upper_seconds is None or fit.cost_seconds <= fit.measured_upper_seconds * 1.05
+
+
+BY_CLIENTS = [
+    "2.3.1/eager_join_leave_kill",
+    "2.7.2/cooperative_scale_up",
+    "3.9.1/eager_join_leave_kill",
+    "4.3.0/cooperative_scale_up",
+    "4.3.0/eager_join_leave_kill",
+    "4.3.0/franz_go_rolling_deploy",
+    "4.3.0/kip848_static_restart",
+    "4.3.0/partition_count_change",
+    "4.3.0/rolling_deploy",
+    "4.3.0/sarama_join_leave_kill",
+    "4.3.0/static_restart",
+    "4.4.0/eager_join_leave_kill",
+]
+"""Histories without members that are busy beyond their interval, which clients count as work."""
+
+
+@pytest.mark.parametrize("capture", BY_CLIENTS)
+def test_its_cost_is_what_the_clients_own_clocks_say(capture: str) -> None:
+    told = situation(capture)
+    truth = true_standstill(GOLDEN / capture, told.script.group_id)
+    measured_s = truth.between_owners_seconds + truth.owner_idle_seconds
+    replayed_s = median(
+        run.cost.between_owners_seconds + run.cost.owner_idle_seconds for run in base_of(told, LAST_STEP_MS)
+    )
+    assert replayed_s == pytest.approx(measured_s, rel=0.1)
 
 
 def test_a_history_that_does_not_come_out_again_predicts_nothing() -> None:

@@ -72,7 +72,7 @@ def test_a_length_in_more_bytes_than_it_needs_is_not_taken_for_another() -> None
     assert_as_the_domain_reads([(key, value[:14] + b"\x81\x00" + value[15:]), (key, value)] * 50)
 
 
-def test_what_is_not_a_commit_is_told_apart() -> None:
+def test_what_is_not_a_commit_is_distinguished() -> None:
     pairs: list[Pair] = [
         (None, b"x"),
         (b"", None),

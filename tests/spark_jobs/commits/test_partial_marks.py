@@ -141,7 +141,7 @@ def test_transactional_commits_are_counted_and_not_folded() -> None:
     assert folded.marks.column("first_offset").to_pylist() == [1]
 
 
-def test_a_mark_carries_the_topic_id_its_commits_tell() -> None:
+def test_a_mark_carries_the_topic_id_its_commits_show() -> None:
     topic_id = "3fkd8mT0QJ-wE1lVt5v_Zw"
     key = offset_commit_key("g", "t", 0)
     values = [offset_commit_value(1, at_ms=1, version=3), offset_commit_value(1, at_ms=1, version=4, topic_id=topic_id)]

@@ -105,7 +105,7 @@ def test_the_same_byte_of_another_node_is_another_event(warehouse: Warehouse, en
     assert warehouse.read("bronze.log_line", ["byte"]).num_rows == 3
 
 
-def test_ranges_tell_which_files_need_a_closer_look(warehouse: Warehouse) -> None:
+def test_ranges_show_which_files_need_a_closer_look(warehouse: Warehouse) -> None:
     land(warehouse, "a", [a_commit(1), a_commit(5)], [a_line(0, "x")])
     land(warehouse, "b", [a_commit(3)], [a_line(5, "x")])
     land(warehouse, "c", [a_commit(6), a_commit(3) | {"partition": 8}])

@@ -53,7 +53,7 @@ def test_the_way_of_a_warehouse_over_three_runs(engine: dict[str, Any], tmp_path
     ]
 
 
-def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_told(
+def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_shown(
     engine: dict[str, Any], tmp_path: Path
 ) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)

@@ -21,7 +21,7 @@ def published(warehouse: Warehouse, table: str, columns: str) -> list[tuple[obje
     return [tuple(row.values()) for row in warehouse.query(f"SELECT {columns} FROM {table} ORDER BY ALL").to_pylist()]
 
 
-def test_a_reassignment_is_published_and_told_again_when_the_log_goes_on(
+def test_a_reassignment_is_published_and_shown_again_when_the_log_goes_on(
     engine: dict[str, Any], tmp_path: Path
 ) -> None:
     from tests.domain.reassign.stories import MetadataStory

@@ -24,7 +24,7 @@ STEPS = ("join", "leave", "die", "rejoin", "supersede", "forge", "commit", "empt
 
 @st.composite
 def histories(draw: st.DrawFn) -> Story:
-    """A group's life of up to twelve steps, told by records, commits and an arbitrary part of its log lines."""
+    """A group's life of up to twelve steps, shown by records, commits and an arbitrary part of its log lines."""
     story = a_group(draw(st.sampled_from(["orders-app", "evil\ngroup"])))
     at_ms, number, members = T0, 0, ["c1"]
     assignor = draw(st.sampled_from(["range", "cooperative-sticky", "sticky"]))
@@ -114,7 +114,7 @@ def test_every_row_has_a_key_of_its_own_and_numbers_that_agree(story: Story) -> 
 
 @settings(deadline=None, max_examples=100)
 @given(story=histories(), cut=st.integers(0, 100))
-def test_lines_that_come_later_neither_rename_nor_remove_what_records_told(story: Story, cut: int) -> None:
+def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story: Story, cut: int) -> None:
     evidence = story.evidence()
     early = reconstruct(replace(evidence, lines=evidence.lines[: cut * len(evidence.lines) // 100]))
     late = reconstruct(evidence)

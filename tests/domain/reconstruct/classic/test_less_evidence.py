@@ -38,7 +38,7 @@ def the_return(story: Story) -> Movement:
     return next(m for m in measure(rewrite).movements if m.resource == "orders-0")
 
 
-def test_a_static_return_is_told_by_lines_alone() -> None:
+def test_a_static_return_is_shown_by_lines_alone() -> None:
     assert told(lines_alone(a_static_return())) == [
         (1, "rebalance", "member_joined"),
         (1, "static_rewrite", "static_member_replaced"),
@@ -100,7 +100,7 @@ def test_two_records_of_one_generation_that_differ_are_a_contradiction(second: d
     (contradiction,) = found.contradictions
     assert contradiction.detail == "generation 1 was written twice, not for a returning static member"
     assert contradiction.evidence == ("record:__consumer_offsets-7@0", "record:__consumer_offsets-7@1")
-    # Both are told, neither as the return of a static member, and the group counts on.
+    # Both are shown, neither as the return of a static member, and the group counts on.
     assert [(r.generation_id, r.kind, r.outcome) for r in found.rebalances] == [
         (1, "rebalance", "completed"), (1, "rebalance", "completed"), (2, "rebalance", "completed"),
     ]  # fmt: skip

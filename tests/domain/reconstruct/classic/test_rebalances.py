@@ -98,7 +98,7 @@ def test_a_static_member_that_comes_back_is_a_rewrite_and_its_partitions_stood_s
     assert {m.client_id: m.change for m in rewrite.members} == {"c1": "stayed", "c2": "replaced"}
 
 
-def test_a_number_that_only_a_line_tells_of_was_superseded_not_missing() -> None:
+def test_a_number_that_only_a_line_shows_was_superseded_not_missing() -> None:
     story = (
         a_group()
         .generation(4, {"c1": "0"}, at_ms=1_000)
@@ -113,7 +113,7 @@ def test_a_number_that_only_a_line_tells_of_was_superseded_not_missing() -> None
     assert rebalances(story)[1].started_at_ms == 5_000
 
 
-def test_a_number_that_nothing_tells_of_is_missing() -> None:
+def test_a_number_that_nothing_shows_is_missing() -> None:
     story = a_group().generation(4, {"c1": "0"}, at_ms=1_000).generation(7, {"c1": "0"}, at_ms=9_000)
     assert [(n, o) for n, _, o, _ in told(story)] == [
         (4, "completed"), (5, "missing"), (6, "missing"), (7, "completed"),
@@ -268,7 +268,7 @@ class TestRemovalByAnAdministrator:
         assert (lost.stopped_at_lower_ms, lost.stopped_at_upper_ms) == (6_000 - 50, 9_000 + 3_000 + 10)
         assert lost.pause_estimate_ms == 10_010 + 8 - 6_000
 
-    def test_before_3_2_no_line_tells_it_from_a_leave_and_what_it_may_be_bounds_it(self) -> None:
+    def test_before_3_2_no_line_shows_it_from_a_leave_and_what_it_may_be_bounds_it(self) -> None:
         for instance, comes_back in (("two", False), (None, True)):
             story = self.removed(instance=instance, comes_back=comes_back)
             story.lines[0] = replace(story.lines[0], fields={"member_id": member_id("c2")})
@@ -314,7 +314,7 @@ class TestDepartures:
             .commit(0, at_ms=20_000)
         )
 
-    def test_a_session_expiry_is_told_by_the_line(self) -> None:
+    def test_a_session_expiry_is_shown_by_the_line(self) -> None:
         story = (
             self.killed()
             .says(LogKind.MEMBER_FAILED, at_ms=18_000, member_id=member_id("c2"))
@@ -329,7 +329,7 @@ class TestDepartures:
         # It committed at 7.000 and was out at 18.000: it died between, 18 s - 10 s + half a heartbeat is the guess.
         assert (moved.stopped_at_lower_ms, moved.stopped_at_upper_ms) == (6_950, 18_010)
         assert moved.pause_estimate_ms == 20_028 - 9_500
-        # The one that stayed stopped when it was told, not when the other died.
+        # The one that stayed stopped when it heard of it, not when the other died.
         stayed = movement(second, "orders-0")
         assert (stayed.kind, stayed.pause_estimate_ms) == ("returned", 28)
         assert second.broker_window_ms == 20_020 - 18_001
@@ -358,7 +358,7 @@ class TestDepartures:
         second = rebalances(story)[1]
         assert (second.trigger, second.trigger_tier) == ("unknown", "unknown")
 
-    def test_the_clients_words_tell_a_poll_timeout_from_a_leave(self) -> None:
+    def test_the_clients_words_show_a_poll_timeout_from_a_leave(self) -> None:
         story = (
             a_group()
             .generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)

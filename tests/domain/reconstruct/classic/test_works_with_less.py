@@ -1,4 +1,4 @@
-"""Captures with parts of their evidence taken away: what is left is told, the rest is not made up."""
+"""Captures with parts of their evidence taken away: what is left is shown, the rest is not made up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows(evidence: GroupEvidence) -> list[Rebalance]:
 
 
 @pytest.mark.parametrize("capture", CLASSIC, ids=name_of)
-def test_a_compacted_topic_tells_its_last_generation_and_invents_nothing(capture: Path) -> None:
+def test_a_compacted_topic_shows_its_last_generation_and_invents_nothing(capture: Path) -> None:
     groups = scenario(capture)["groups"]
     for evidence in gathered(capture, with_lines=False).groups:
         if evidence.group_id not in groups:
@@ -52,7 +52,7 @@ def test_a_compacted_topic_tells_its_last_generation_and_invents_nothing(capture
 
 
 @pytest.mark.parametrize("capture", CLASSIC, ids=name_of)
-def test_lines_tell_the_generations_that_compaction_took(capture: Path) -> None:
+def test_lines_show_the_generations_that_compaction_took(capture: Path) -> None:
     groups = scenario(capture)["groups"]
     for evidence in gathered(capture).groups:
         # A line cannot be tied to a group whose own name breaks it in two.

@@ -61,7 +61,7 @@ def test_a_worker_starts_eight_at_a_time() -> None:
     assert story.rebalances()[2].eager_seconds_lower == pytest.approx(21 * (0.050 + 1.5))
 
 
-def test_nothing_is_told_where_everything_did_stop_or_not_all_is_known() -> None:
+def test_nothing_is_shown_where_everything_did_stop_or_not_all_is_known() -> None:
     eager = a_connect_group().generation(1, {"w1": FRESH.gets("alpha")}, at_ms=1_000, protocol="default")
     eager.generation(2, {"w1": FRESH.gets("alpha"), "w2": FRESH}, at_ms=9_000, protocol="default")
     assert eager.rebalances()[1].eager_seconds_lower is None

@@ -48,7 +48,7 @@ VARIANTS: dict[str, Cut] = {
 }
 SAY_CAUSES = ("everything", "no-worker-logs", "no-broker-logs", "no-statuses", "topics-only", "group-records-only")
 SEE_RESTARTS = tuple(v for v in VARIANTS if v != "group-records-only")
-"""Without statuses and workers' logs nothing tells of a task that was restarted where it is."""
+"""Without statuses and workers' logs nothing shows a task that was restarted where it is."""
 SEE_PAUSES = ("everything", "no-worker-logs", "no-broker-logs", "topics-only")
 """That somebody paused a connector stands in its status alone."""
 
@@ -126,10 +126,10 @@ def test_each_worker_runs_what_it_says_it_was_given(capture: Path, variant: str)
 
 @every_capture
 @every_variant
-def test_every_start_and_stop_told_lies_inside_its_bounds(capture: Path, variant: str) -> None:
+def test_every_start_and_stop_shown_lies_inside_its_bounds(capture: Path, variant: str) -> None:
     tally = scored(capture, variant)
     if variant not in SEE_RESTARTS:
-        return  # two runs may be told as one
+        return  # two runs may be shown as one
     assert not tally.faults, tally.remarks
     if variant in SEE_PAUSES:
         assert (tally.runs_told, tally.stops_missed) == (tally.runs, 0), tally.remarks
@@ -137,12 +137,12 @@ def test_every_start_and_stop_told_lies_inside_its_bounds(capture: Path, variant
 
 @every_capture
 @pytest.mark.parametrize("variant", SEE_RESTARTS)
-def test_every_hand_over_is_told_with_its_owners_and_its_pause_inside_the_bounds(capture: Path, variant: str) -> None:
+def test_every_hand_over_is_shown_with_its_owners_and_its_pause_inside_the_bounds(capture: Path, variant: str) -> None:
     watched = with_worker_names(reconstructed(capture, variant).rebalances, capture)
     assert steps_of(watched) == true_steps(capture, GROUP)
     pauses = score_pauses(watched, true_pauses(capture, GROUP))
     assert (pauses.inside, pauses.unmatched, pauses.outside) == (pauses.pauses, [], [])
-    # Where nothing tells how the worker went, its death is guessed within its last session.
+    # Where nothing shows how the worker went, its death is guessed within its last session.
     guessed = [p for p in true_pauses(capture, GROUP) if p.pause_ms > 10_000]
     assert max(pauses.errors_ms, default=0) < (8_000 if guessed else 2_000)
 

@@ -196,7 +196,7 @@ class TestMovements:
         assert moves(last) == {"alpha-0": ("returned", "w1", "w1")}
         assert sorted(m.change for m in last.members) == ["joined", "left"]
 
-    def test_workers_that_share_an_address_are_told_apart_by_member_id(self) -> None:
+    def test_workers_that_share_an_address_are_distinguished_by_member_id(self) -> None:
         story = a_connect_group(urls={"w2": url("w1")})
         story.generation(1, {"w1": FRESH.gets("alpha-0"), "w2": FRESH}, at_ms=1)
         story.generation(2, {"w1": has("alpha-0").loses("alpha-0"), "w2": has()}, at_ms=2)
@@ -382,7 +382,7 @@ class TestTriggers:
             ("target-state-alpha", {"state": "PAUSED", "state.v2": "STOPPED"}, "target state of alpha: STOPPED"),
         ],
     )
-    def test_the_config_topic_tells_what_changed(self, key: str, content: dict[str, object] | None, words: str) -> None:
+    def test_the_config_topic_shows_what_changed(self, key: str, content: dict[str, object] | None, words: str) -> None:
         story = (
             a_connect_group()
             .configured("alpha", 1)
@@ -395,7 +395,7 @@ class TestTriggers:
         assert (last.trigger, last.trigger_tier, last.trigger_detail) == ("connect_config_changed", "recorded", words)
         assert "record:connect-configs-0@2" in last.evidence
 
-    def test_without_the_config_topic_the_offset_tells_that_something_changed(self) -> None:
+    def test_without_the_config_topic_the_offset_shows_that_something_changed(self) -> None:
         story = (
             a_connect_group()
             .generation(1, {"w1": FRESH}, at_ms=1, config_offset=2)

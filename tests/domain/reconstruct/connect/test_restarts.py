@@ -1,4 +1,4 @@
-"""Restarts, failures and addresses that only a worker's own lines tell of; zombies; workers that become eager."""
+"""Restarts, failures and addresses that only a worker's own lines show; zombies; workers that become eager."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _line(story: ConnectStory, kind: LogKind, at_ms: int, *, node: str = "w1", t
 
 
 def a_worker_with_a_log() -> ConnectStory:
-    """w1 runs alpha-0 from 1 040 on, of which its log tells; there are no statuses."""
+    """w1 runs alpha-0 from 1 040 on, as its log shows; there are no statuses."""
     story = a_connect_group().generation(1, {"w1": FRESH.gets("alpha alpha-0")}, at_ms=1_000)
     story.says(LogKind.CLIENT_JOINED, at_ms=1_002, node="w1", client_id="connect-w1:8083", member_id=member_id("w1"))
     _line(story, LogKind.WORKER_TASK_STARTING, 1_010)
@@ -40,7 +40,7 @@ class TestRestarts:
         _line(story, LogKind.WORKER_TASK_STARTED, 9_450)
         return story
 
-    def test_the_workers_lines_tell_of_a_task_restarted_for_its_configuration(self) -> None:
+    def test_the_workers_lines_show_a_task_restarted_for_its_configuration(self) -> None:
         story = self.reconfigured()
         assert told(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 9_001, "restarted"),
@@ -62,7 +62,7 @@ class TestRestarts:
             ("RUNNING", 12_030, None, None),
         ]
 
-    def test_statuses_tell_it_once_and_not_twice(self) -> None:
+    def test_statuses_show_it_once_and_not_twice(self) -> None:
         story = self.reconfigured()
         story.status("alpha-0", "RUNNING", "w1", 1, at_ms=1_042)
         story.status("alpha-0", "UNASSIGNED", "w1", 1, at_ms=9_310)
@@ -164,7 +164,7 @@ class TestHostileNames:
         assert running(story.rebalances()[0]) == {"w1": "<b>x</b>-7 team/a-b team/a-b-0"}
         assert told(story.tasks("team/a-b-0")) == [("RUNNING", 1_040, None, None)]
 
-    def test_whatever_a_members_bytes_are_the_group_is_told(self) -> None:
+    def test_whatever_a_members_bytes_are_the_group_is_shown(self) -> None:
         whole = a_connect_group().generation(1, {"w1": FRESH.gets("alpha"), "w2": FRESH.gets("alpha-0")}, at_ms=1_000)
         good = whole.records[0].record.value.members[1]
         for length in range(0, max(len(good.subscription), len(good.assignment)), 3):
@@ -178,7 +178,7 @@ class TestHostileNames:
 
 
 class TestAddresses:
-    def test_before_3_7_all_workers_have_one_client_id_and_their_own_line_tells_them_apart(self) -> None:
+    def test_before_3_7_all_workers_have_one_client_id_and_their_own_line_shows_them_apart(self) -> None:
         story = a_connect_group()
         for node, work, at_ms in (("node-a", ("alpha-0",), 1_005), ("node-b", ("alpha-1",), 1_009)):
             host = node.replace("node-", "w")

@@ -223,7 +223,7 @@ class TestStatusesThatMislead:
         assert moves(story.rebalances()[-1]) == {"alpha-0": ("assigned", "", "w1")}
         assert [t.state for t in story.tasks("alpha-0")] == ["RUNNING", "RUNNING"]
 
-    def test_a_status_before_the_evidence_tells_when_the_task_started(self) -> None:
+    def test_a_status_before_the_evidence_shows_when_the_task_started(self) -> None:
         story = (
             a_connect_group()
             .status("alpha-0", "RUNNING", "w1", 12, at_ms=500)

@@ -117,7 +117,7 @@ def test_every_row_has_a_key_of_its_own_and_bounds_that_agree(story: ConsumerGro
 
 @settings(deadline=None, max_examples=80)
 @given(story=histories(), cut=st.integers(0, 100))
-def test_lines_that_come_later_neither_rename_nor_remove_what_records_told(story: ConsumerGroupStory, cut: int) -> None:
+def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story: ConsumerGroupStory, cut: int) -> None:
     evidence = story.evidence()
     early = reconstruct(replace(evidence, lines=evidence.lines[: cut * len(evidence.lines) // 100]))
     told = {r.rebalance_id for r in early.rebalances if r.outcome == "completed"}

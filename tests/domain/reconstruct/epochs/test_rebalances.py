@@ -122,7 +122,7 @@ def test_what_a_member_held_before_is_what_it_held_as_the_epoch_began() -> None:
 
 
 class TestMembersThatLeaveAndLiveOn:
-    """KIP-848 members leave for not polling without saying so, and keep their id: commits and its return tell."""
+    """KIP-848 members leave for not polling without saying so, and keep their id: commits and its return show."""
 
     def left(self, *, commits: tuple[int, ...]) -> ConsumerGroupStory:
         """k1 (max.poll.interval.ms=8000) leaves at 30 s, k2 takes over at 31 s."""
@@ -185,7 +185,7 @@ class TestStaticMembers:
         )
         assert moves(row) == {"orders-1": ("returned", "s1", "s2")}
         (movement,) = row.movements
-        # It had stopped when it was closed, at 20 s, and was told in its next poll after 23 s.
+        # It had stopped when it was closed, at 20 s, and heard of it in its next poll after 23 s.
         assert (movement.stopped_at_upper_ms, movement.resumed_at_lower_ms) == (20_010, 21_500)
         assert movement.pause_estimate_ms == 23_099 - 20_000
         assert [(m.client_id, m.change, m.owned_before) for m in row.members] == [
@@ -243,7 +243,7 @@ def test_a_line_of_an_epoch_that_the_records_have_no_room_for_is_not_believed() 
     ]
 
 
-def test_a_line_of_an_epoch_whose_record_is_gone_is_told() -> None:
+def test_a_line_of_an_epoch_whose_record_is_gone_is_shown() -> None:
     story = a_group_of_one().member("k2", at_ms=60_000).epoch(4, at_ms=60_000).target(4, at_ms=60_001)
     story.says(LogKind.EPOCH_BUMPED, at_ms=30_000, group_epoch=3, metadata_hash=1)
     found = story.reconstructed()
@@ -321,7 +321,7 @@ class TestLinesAlone:
             (4, "completed", "member_dropped_at_rebalance_timeout"),
         ]
 
-    def test_an_epoch_that_records_hold_is_told_once(self) -> None:
+    def test_an_epoch_that_records_hold_is_shown_once(self) -> None:
         story = a_group_of_one().says(LogKind.EPOCH_BUMPED, at_ms=100, group_epoch=2, metadata_hash=7)
         story.says(LogKind.EPOCH_BUMPED, at_ms=900, group_epoch=3, metadata_hash=8)
         assert [r.group_epoch for r in story.reconstructed().rebalances] == [2, 3]
@@ -372,7 +372,7 @@ class TestStreamsProtocol:
             value[name] = [entry] if partitions else []
         return story.record(22, at_ms, member, value=enc.record_value(22, "4.2", value))
 
-    def test_active_standby_and_warm_up_tasks_are_told_apart(self) -> None:
+    def test_active_standby_and_warm_up_tasks_are_distinguished(self) -> None:
         (only,) = self.story().reconstructed().rebalances
         (w1,) = only.members
         assert (w1.assigned, w1.standby_tasks, w1.warmup_tasks) == (("0_0", "0_1"), ("0_2",), ("0_3",))

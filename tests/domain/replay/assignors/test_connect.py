@@ -10,7 +10,7 @@ def tasks(count: int) -> list[tuple[str, int]]:
 
 
 class Cluster:
-    """Workers that do as they are told."""
+    """Workers that do as they are asked."""
 
     def __init__(self, max_delay_ms: int, *workers: str) -> None:
         self.assignor = IncrementalAssignor(max_delay_ms)
