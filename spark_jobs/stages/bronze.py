@@ -127,7 +127,7 @@ def _unseen_records(context: Run, files: Sequence[str]) -> DataFrame:
         .withColumn("content", _content())
         .select(*place, "content", "copy")
     )
-    # The same content: what a segment tells besides (producer, batch) is worth more than the first arrival.
+    # The same content: what a segment holds besides (producer, batch) is worth more than the first arrival.
     first = Window.partitionBy(*place, "content").orderBy(F.col("source").desc(), F.col("landing"), F.col("node"))
     distinct = arrived.withColumn("n", F.row_number().over(first)).where("n = 1").drop("n")
     highest = known.groupBy(*place).agg(F.max("copy").alias("highest"))

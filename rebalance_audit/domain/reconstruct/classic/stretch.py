@@ -31,11 +31,11 @@ class Stretch:
     """The first record without it."""
     departure: Departure | None
     inferred: Cause | None
-    """How it went by its silence, where no line tells."""
+    """How it went by its silence, where no line says so."""
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""
     fenced: LogEvent | None = None
-    """A static member whose place another process took while it worked: the line that told it."""
+    """A static member whose place another process took while it worked: the line that says so."""
 
     @property
     def closes_silently(self) -> bool:
