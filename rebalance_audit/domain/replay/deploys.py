@@ -17,7 +17,7 @@ LONGEST_GAP_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class Redeployment:
     closed: Life
     started: Life
 
@@ -34,7 +34,7 @@ class Restart:
         return self.started_ms - self.closed_ms
 
 
-def restarts_of(script: Script) -> list[Restart]:
+def restarts_of(script: Script) -> list[Redeployment]:
     """In the order in which they were closed."""
     found = []
     for life in script.lives:
@@ -47,15 +47,15 @@ def restarts_of(script: Script) -> list[Restart]:
         ]
         successor = min(later, key=lambda other: other.started.at_ms if other.started else 0, default=None)
         if successor is not None:
-            restart = Restart(life, successor)
+            restart = Redeployment(life, successor)
             if restart.away_ms <= LONGEST_RESTART_MS:
                 found.append(restart)
     return sorted(found, key=lambda restart: restart.closed_ms)
 
 
-def deploys_of(script: Script) -> list[list[Restart]]:
+def deploys_of(script: Script) -> list[list[Redeployment]]:
     """Two or more restarts of different members, each soon after the one before."""
-    deploys: list[list[Restart]] = []
+    deploys: list[list[Redeployment]] = []
     for restart in restarts_of(script):
         latest = deploys[-1] if deploys else []
         is_soon = bool(latest) and restart.closed_ms - latest[-1].started_ms <= LONGEST_GAP_MS
@@ -79,7 +79,7 @@ def redeployed(script: Script, settings: GroupSettings) -> Script:
     return replace(script, lives=tuple(_possible(lives[id(life)]) for life in script.lives))
 
 
-def _timetable(deploy: Sequence[Restart], settings: GroupSettings) -> list[tuple[Restart, int, int]]:
+def _timetable(deploy: Sequence[Redeployment], settings: GroupSettings) -> list[tuple[Redeployment, int, int]]:
     gaps = [after.closed_ms - before.started_ms for before, after in pairwise(deploy)]
     gap_ms = settings.deploy_gap_ms if settings.deploy_gap_ms is not None else max(0, round(statistics.median(gaps)))
     size = len(deploy) if settings.deploy_batch == 0 else settings.deploy_batch or 1
