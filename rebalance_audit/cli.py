@@ -22,6 +22,7 @@ from rebalance_audit.commands import (
     export,
     lab,
     maintain,
+    mark,
     options,
     pipeline,
     report,
@@ -51,6 +52,7 @@ app.command("run")(pipeline.run)
 app.command("watch")(pipeline.watch)
 app.command("report")(report.report)
 app.command("export")(export.export)
+app.command("mark")(mark.mark)
 app.command("maintain")(maintain.maintain)
 app.command("check")(report.check)
 app.command("alert")(report.alert)

@@ -17,7 +17,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Clocks, node_clocks, stored
 
 _NOT_A_GAP = frozenset({"above_majority"})
-"""Problems that tell of doubt, not of something missing."""
+"""Problems that cast doubt, and do not say that something is missing."""
 
 _HOURLY = re.compile(r"(log:[^/]+/controller\.log)\.(\d{4}-\d\d-\d\d-\d\d)(?:\.gz)?#\w+")
 _HOURS_THAT_SHOW_A_HABIT = 3
@@ -32,7 +32,7 @@ def ledger(warehouse: Warehouse, source_version: int | None = None, event_versio
 
 
 def _needed(warehouse: Warehouse, clocks: Clocks) -> Clocks:
-    """These, and one that is only assumed of each node from whose log reassignments were told without a zone."""
+    """These, and one that is only assumed of each node from whose log reassignments were made without a zone."""
     told = stored(warehouse, "silver.reassignment", None)
     if told is None:
         return clocks
@@ -165,7 +165,7 @@ def _problems(readings: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 def _clock(known: Row, found: list[Row], clock: Any) -> list[Row]:
     """Says on each row of a log how its times were read; a row of its own where that was only assumed."""
-    if clock is None:  # a file that told nothing: nobody needs its clock
+    if clock is None:  # a file that showed nothing: nobody needs its clock
         return []
     for row in found:
         row["utc_offset_ms"], row["utc_offset_source"] = clock.utc_offset_ms, clock.source.value
@@ -189,7 +189,7 @@ def _clock(known: Row, found: list[Row], clock: Any) -> list[Row]:
 
 
 def _distinct(rows: Iterable[Row]) -> list[Row]:
-    """The same problem told by several readings is one row."""
+    """The same problem of several readings is one row."""
     found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         found.setdefault((row["from_position"], row["problem_code"]), row)

@@ -1,4 +1,4 @@
-"""What is told from the events of a whole cluster: clocks of nodes, and where evidence without a group's name belongs.
+"""Facts from the events of a whole cluster: clocks of nodes, and where evidence without a group's name belongs.
 
 Small results of wide scans, so DuckDB makes them on the driver.
 """
@@ -42,7 +42,7 @@ class Belonging:
 
 @dataclass(frozen=True, slots=True)
 class NodePairs:
-    """What the clock of one node is told from."""
+    """The events that show the clock of one node."""
 
     cluster_id: str
     node: str
@@ -63,7 +63,7 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    """Of the nodes whose logs tell of groups, and of those whose zone is configured."""
+    """Of the nodes whose logs name groups, and of those whose zone is configured."""
     events = stored(warehouse, "silver.group_event", event_version)
     zones = _zones(warehouse, source_version)
     if events is None:
@@ -141,7 +141,7 @@ def settings_of(clocks: Clocks) -> dict[str, Any]:
 
 
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
-    """Where events that name no group belong, as far as all events up to this version tell."""
+    """Where events that name no group belong, as far as all events up to this version show."""
     events = stored(warehouse, "silver.group_event", version)
     if events is None:
         return Belonging({}, {})

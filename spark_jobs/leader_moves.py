@@ -24,7 +24,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 DEFAULT_OFFSETS_PARTITIONS = 50
-"""offsets.topic.num.partitions, where the metadata log does not tell."""
+"""offsets.topic.num.partitions, where the metadata log does not show it."""
 _NEAR = f"""
 SELECT r.* FROM rebalance r ASOF JOIN (SELECT cluster_id, at_ms FROM election) e
 ON r.cluster_id = e.cluster_id AND r.at_ms + {EARLY_MS} >= e.at_ms

@@ -72,7 +72,7 @@ FROM log WHERE (place IS NULL AND kind <> '0114') OR place IN (FROM wanted)
         UNION SELECT min("offset") FROM log WHERE kind = '0114'))
 ORDER BY coalesce(snapshot_end, "offset"), snapshot_end IS NULL, topic, "offset"
 """
-"""What tells of no partition, or of a wanted one; and of the rest so many, without content (as if ProducerIds), that no
+"""Records of no partition, or of a wanted one; and of the rest so many, without content (as if ProducerIds), that no
 silence of the log is longer than it was."""
 
 
@@ -113,7 +113,7 @@ class ClusterLog:
         return self._names.get(topic_id, topic_id), int(place[:8], 16)
 
     def namesakes(self, places: set[str]) -> set[str]:
-        """These, and the same partitions of topics that had or have the same name: rows are told by name."""
+        """These, and the same partitions of topics that had or have the same name: rows have names."""
         by_name: dict[str, list[str]] = {}
         for topic_id, name in self._names.items():
             by_name.setdefault(name, []).append(topic_id)

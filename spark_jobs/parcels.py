@@ -48,7 +48,7 @@ PARCEL_BYTES = 4 << 20
 _ROWS = 1 << 17
 _REPEATED = ("cluster_id", "group_id", "source_kind", "kind", "topic", "node")
 _HEAD = (*_REPEATED, "ref")
-"""What tells where an event belongs."""
+"""The columns that show where an event belongs."""
 _GRAINS: Mapping[str, tuple[str, ...]] = {
     "line": ("group_id", "ref", "source_kind", "kind", "node", "at_ms", "detail"),
     "record": ("cluster_id", "ref", "source_kind", "topic", "partition", "offset", "at_ms", "key", "value"),
@@ -215,7 +215,7 @@ def _placed(heads: pa.RecordBatch, plan: ParcelPlan) -> tuple[Numbers, pa.Array,
 
 
 def _instants(events: pa.RecordBatch, clocks: Clocks) -> Numbers:
-    """Records have their time; that of a line is local, and its node's clock tells the instant."""
+    """Records have their time; that of a line is local, and its node's clock gives the instant."""
     at_ms: Numbers = events["at_ms"].to_numpy().astype(np.int64)
     known = {(cluster_id, node): clock for cluster_id, by_node in clocks.items() for node, clock in by_node.items()}
     of_rows = numbers_of(events["cluster_id"], events["node"], {place: n for n, place in enumerate(known)})

@@ -29,7 +29,7 @@ def open_session(
 ) -> SparkSession:
     """The Spark session, made on first use. SPARK_MASTER and SPARK_DRIVER_MEMORY override the defaults.
 
-    Raises NoJavaError, because Spark's own words for it (JAVA_GATEWAY_EXITED) tell nobody what to do.
+    Raises NoJavaError, because Spark's own words for it (JAVA_GATEWAY_EXITED) do not say what to do.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -1,6 +1,6 @@
 """Parquet that the tasks read and write themselves, straight from and into Arrow.
 
-Spark only says who reads what, and is told what was written. On its own way (columns to rows, rows to Arrow, through a
+Spark only says who reads what, and learns what was written. On its own way (columns to rows, rows to Arrow, through a
 socket, and back) a row costs more than all that is done with it; decisions 0009 and 0010.
 """
 

@@ -40,8 +40,8 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
-    "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "maintain", "check", "alert", "serve",
-    "ui", "demo", "doctor", "lab", "config",
+    "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "mark", "maintain", "check", "alert",
+    "serve", "ui", "demo", "doctor", "lab", "config",
 )  # fmt: skip
 
 

@@ -125,6 +125,14 @@ def test_every_decision_has_its_four_parts() -> None:
         assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
 
 
+def test_every_place_of_the_tour_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:rebalance_audit|spark_jobs|app|ingest|infra|tests|docs|dags|bench)(?:/[\w./]+)?)`", text)
+    assert len(named) > 30
+    missing = [path for path in named if "VERSION" not in path and not (ROOT / path).exists()]
+    assert missing == []
+
+
 def test_every_rule_has_a_heading_in_the_runbook() -> None:
     from rebalance_audit.domain.detect import GROUP_RULES, REASSIGNMENT_RULES, TABLE_RULES
 

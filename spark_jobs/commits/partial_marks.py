@@ -53,7 +53,7 @@ def fold(batch: pa.RecordBatch, boundaries: Boundaries) -> Folded:
     """Partial marks of one batch of records whose keys say they are commits.
 
     Columns: cluster_id, topic, partition, offset, timestamp_ms, key, value, and is_transactional if some may be: those
-    are counted and not folded, since only their marker tells whether they count. Any order of rows.
+    are counted and not folded, since only their marker shows whether they count. Any order of rows.
     """
     decoded = commit_kernel.decode_commits(batch.column("key"), batch.column("value"))
     is_commit = decoded.verdict == commit_kernel.COMMIT

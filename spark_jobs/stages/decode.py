@@ -1,9 +1,9 @@
 """decode: bronze.record, bronze.log_line -> silver.group_event, .undecoded, .decode_count, .commit_mark.
 
 Rows in:  records (copy 0; other copies are a finding and no evidence) and log events that are new since last time.
-Rows out: per group record or telling line one event, per refused record one undecoded row; commits as marks.
+Rows out: per group record or line about a group one event, per refused record one undecoded row; commits as marks.
 Law:      rows in = events + commits + undecoded + skipped, per record type.
-Offset commits are told by the first two bytes of their key, natively, and never become Python objects; see commits.
+Offset commits are known by the first two bytes of their key, natively, and never become Python objects; see commits.
 
     bronze                                                     silver
     record @231, key type 2, group orders                 ->   group_event: @231, GroupMetadata, orders
@@ -251,7 +251,7 @@ def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
             is_new = row.pop("is_new")
             line = SourceLine(**row)
             if is_new:
-                new_lines.clear()  # one line is enough: the parser tells of a line before it asks for the next
+                new_lines.clear()  # one line is enough: the parser reports a line before it asks for the next
                 new_lines[line.ref] = line
                 books.note(line.cluster_id, _file_kind(line.file_name), "in_count")
             yield line

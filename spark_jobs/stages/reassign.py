@@ -294,7 +294,7 @@ def _tell_cluster(
     *,
     is_whole: bool,
 ) -> None:
-    """Findings about the cluster, from what was told now and what stays as it is."""
+    """Findings about the cluster, from what is new now and what stays as it is."""
     cluster_id = log.cluster_id
     if not is_whole:
         for row in warehouse.read(STATES, where="cluster_id = ?", params=[cluster_id]).to_pylist():

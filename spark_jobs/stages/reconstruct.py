@@ -82,7 +82,7 @@ Names = dict[str, list[list[str]]]
 
 
 def _topic_names(context: Run, batch: Batch) -> Names:
-    """As any group's commits and the metadata log tell them: records of KIP-848, share and streams groups name topics
+    """As any group's commits and the metadata log have them: records of KIP-848, share and streams groups name topics
     by id alone."""
     marks = context.warehouse.read(
         "silver.commit_mark",
@@ -262,7 +262,7 @@ def _told(
     clocks: Mapping[str, NodeClock],
     topic_names: Sequence[tuple[str, str]],
 ) -> Iterator[tuple[str, Any]]:
-    """(table, row) of all that the evidence of one group tells."""
+    """(table, row) of all that the evidence of one group shows."""
 
     def gather(pieces: Sequence[Piece]) -> GroupEvidence:
         return group_evidence(

@@ -205,7 +205,7 @@ def failing_rounds(history: History) -> list[Finding]:
     for step in history.attempts:
         r = step.rebalance
         is_follower = Cause.CONNECT_ASSIGNMENT_FAILED in {r.trigger, *(t.trigger for t in r.triggers)}
-        # The round that failed is the one; where it is not in evidence, the one that it made necessary tells of it.
+        # The round that failed is the one; where it is not in evidence, the one that it made necessary shows it.
         if r.connect_error or (is_follower and not (failing and failing[-1].index == step.index - 1)):
             failing.append(step)
     found: list[Finding] = []

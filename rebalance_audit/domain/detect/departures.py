@@ -49,7 +49,7 @@ class _GoneTogether:
         if self.worst is None:
             if any(m.to_member_id is not None for m in self.movements):
                 return (
-                    f"{held} went to others; how long nobody had {'it' if self.held_count == 1 else 'them'} is not told"
+                    f"{held} went to others; how long nobody had {'it' if self.held_count == 1 else 'them'} is unknown"
                 )
             if self.step.rebalance.group_type == GroupType.SHARE:
                 return f"{held} had other owners, too"

@@ -38,7 +38,7 @@ class HistoryStep:
     joined: tuple[Identity, ...]
     left: tuple[Identity, ...]
     generation_count: int = 1
-    """How many it stands for: one row tells of a long run of skipped numbers."""
+    """How many it stands for: one row stands for a long run of skipped numbers."""
 
     @property
     def is_settled(self) -> bool:
@@ -264,7 +264,7 @@ def as_json(numbers: Mapping[str, Any]) -> str:
 
 
 def refs_of(steps: Iterable[HistoryStep], *triggers: str) -> list[str]:
-    """The telling refs of each rebalance: those of the named causes first, then its own first two."""
+    """The strongest refs of each rebalance: those of the named causes first, then its own first two."""
     refs: list[str] = []
     for step in steps:
         for trigger in step.rebalance.triggers:

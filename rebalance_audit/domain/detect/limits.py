@@ -68,7 +68,7 @@ class Limits:
     """How long a state (no owner, uneven, different subscriptions) must hold: a follow-up round ends it in seconds."""
 
     rebalance_timeout_default_ms: int = 300_000
-    """max.poll.interval.ms by default, where no record tells it."""
+    """max.poll.interval.ms by default, where no record has it."""
     worker_rebalance_timeout_default_ms: int = 60_000
     """Connect's rebalance.timeout.ms by default."""
     stuck_slack_ms: int = 10_000

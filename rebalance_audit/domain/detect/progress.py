@@ -16,7 +16,7 @@ def stuck(history: History) -> list[Finding]:
     """A rebalance is, or was, preparing or completing for longer than its own timeout.
 
     Silent for one that is only as slow as its timeout allows (RB008 names who made it so), and for one whose beginning
-    nothing tells.
+    nothing shows it.
     """
     found: list[Finding] = []
     for step in history.attempts:
@@ -89,7 +89,7 @@ def stuck_reconciliation(history: History) -> list[Finding]:
             title=f"{history.group} has not reached epoch {r.group_epoch} after {duration(lasted_ms)}: "
             f"{listed(behind) or 'members'} {'lag' if len(behind) != 1 else 'lags'} behind",
             numbers={"duration_ms": lasted_ms, "timeout_ms": timeout_ms, "behind": behind[:20]},
-            advice="That member has not given up what it was told to: look whether its poll loop still runs.",
+            advice="That member has not given up what it was asked to: look whether its poll loop still runs.",
             evidence=refs_of((step,)),
         )
     return found

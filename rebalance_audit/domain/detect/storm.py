@@ -155,7 +155,7 @@ def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
             continue
         reason: str | None = None
         if before is None or step.first_at_ms - before.at_ms > history.limits.storm_short_window_ms:
-            reason = "nothing tells when it was"
+            reason = "nothing shows when it was"
         elif reasons[step.index] is not None and sum(s.generation_count for s in run) <= max(
             2, len(step.joined) + len(step.left)
         ):
@@ -164,7 +164,7 @@ def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
             reasons[skipped.index] = reason
         run, before = [], step
     for skipped in run:
-        reasons[skipped.index] = "nothing tells when it was"
+        reasons[skipped.index] = "nothing shows when it was"
 
 
 def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm]:

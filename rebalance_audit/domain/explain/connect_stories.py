@@ -1,4 +1,4 @@
-"""The stories that rounds of a Connect group tell together, explained for who has never heard of the protocol.
+"""Stories of several rounds of a Connect group together, explained for readers who do not know the protocol.
 
 A worker joins, bounces within the scheduled delay, is gone for good, leads and leaves; a connector changes; rounds
 revoke in a row; tasks run twice. Each is one to four generations; a rolling bounce is several stories.

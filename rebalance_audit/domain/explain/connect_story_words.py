@@ -105,7 +105,7 @@ def leader_left(r: Rebalance, gone: Sequence[Member], held: Collection[str], giv
     who = _who(gone)
     return (
         f"The leader {who} left: its {_work(len(held))} moved at once, without the delay",
-        f"One worker leads and computes the assignments, and only its memory tells who ran what before. With {who} "
+        f"One worker leads and computes the assignments, and only its memory holds who ran what before. With {who} "
         "that "
         f"memory was lost: to the new leader its work looked new, and generation {r.generation_id} handed it out "
         f"without waiting. {_stood_still(given)}{_kept([r])} A delay that was running is forgotten as well. When the "

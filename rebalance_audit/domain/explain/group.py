@@ -35,7 +35,7 @@ class Explanation:
     """Older rebalances that were not asked for."""
     findings: tuple[Finding, ...]
     connect_stories: tuple[ConnectStory, ...]
-    """Connect: what several rebalances tell together, in the order of `rebalances`."""
+    """Connect: stories of several rebalances together, in the order of `rebalances`."""
     not_seen: tuple[str, ...]
     would_have_helped: tuple[str, ...]
 
@@ -53,9 +53,9 @@ def explain(
 ) -> Explanation:
     """What there is to say about the group.
 
-    `rebalances`: measured, in order. `not_seen`: sentences about evidence that lacks, as coverage tells them.
+    `rebalances`: measured, in order. `not_seen`: sentences about evidence that is missing, by coverage.
     `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many of the newest rebalances are
-    told one by one; the summary always covers all.
+    shown one by one; the summary always covers all.
     """
     stories = _stories(rebalances)
     told = stories[-latest:] if latest is not None and latest > 0 else stories

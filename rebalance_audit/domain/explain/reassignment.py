@@ -109,7 +109,7 @@ def explain_plan(
         if verdict.status != "done" and told[verdict.status] <= SHOWN_LINES:
             lines += _line(verdict, history)
     lines += [
-        f"and {counted(count - SHOWN_LINES, 'partition')} more {STATUS_WORDS[status]}; -o jsonl tells of each"
+        f"and {counted(count - SHOWN_LINES, 'partition')} more {STATUS_WORDS[status]}; -o jsonl shows each"
         for status, count in told.items()
         if status != "done" and count > SHOWN_LINES
     ]

@@ -84,7 +84,7 @@ class RebalanceStory:
 def tell(
     rebalance: Rebalance, before: Rebalance | None = None, *, skipped_until: Rebalance | None = None
 ) -> RebalanceStory:
-    """`before`: the rebalance the group came from. `skipped_until`: what follows a run of numbers nothing tells of."""
+    """`before`: the rebalance the group came from. `skipped_until`: what follows a run of numbers nothing shows."""
     r = rebalance
     is_missing = r.outcome == Outcome.MISSING
     noun = noun_of(r)

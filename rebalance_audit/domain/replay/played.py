@@ -28,6 +28,7 @@ class PlayedGroup(ABC):
     settings: GroupSettings
     timing: Timing
     rng: Random
+    counts_outages: bool = False
     rebalances: list[Replayed] = field(default_factory=list)
     rewrite_count: int = 0
     loop: Loop = field(init=False)
@@ -37,7 +38,8 @@ class PlayedGroup(ABC):
     def __post_init__(self) -> None:
         self.loop = Loop(self.script.from_ms)
         self.topics = dict(self.script.partitions)
-        self.ledger = Ledger((t, n) for t, count in self.topics.items() for n in range(count))
+        resources = [(t, n) for t, count in self.topics.items() for n in range(count)]
+        self.ledger = Ledger(resources, counts_outages=self.counts_outages)
 
     # ---- what each protocol does
 

@@ -13,8 +13,11 @@ from .settings import GroupSettings
 from .timing import Timing
 
 
-def replay(script: Script, settings: GroupSettings, timing: Timing, rng: Random) -> ReplayRun:
+def replay(
+    script: Script, settings: GroupSettings, timing: Timing, rng: Random, *, counts_outages: bool = False
+) -> ReplayRun:
+    """`counts_outages`: a group that was away altogether for a short while stood still, too."""
     if script.protocol_type == "connect":
-        return ConnectGroup(script, settings, timing, rng).run()
+        return ConnectGroup(script, settings, timing, rng, counts_outages).run()
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
-    return group(script, settings, timing, rng).run()
+    return group(script, settings, timing, rng, counts_outages).run()

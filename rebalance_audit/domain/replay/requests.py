@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 
@@ -22,7 +23,12 @@ NAMES = (
     "group.consumer.heartbeat.interval.ms",
     "connect.protocol",
     "scheduled.rebalance.max.delay.ms",
+    "deploy.order",
+    "deploy.gap",
+    "deploy.restart",
 )
+OF_DEPLOYS = ("deploy.order", "deploy.gap", "deploy.restart")
+"""Not of Kafka: how members are restarted."""
 OF_CONNECT_ALONE = ("connect.protocol", "scheduled.rebalance.max.delay.ms")
 OF_CONNECT = (*OF_CONNECT_ALONE, "session.timeout.ms", "heartbeat.interval.ms", "group.initial.rebalance.delay.ms")
 NOT_WITH_CONSUMER_PROTOCOL = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
@@ -33,6 +39,7 @@ ONLY_WITH_CONSUMER_PROTOCOL = (
 )
 SESSION_LIMITS_MS = (6_000, 1_800_000)
 """group.min.session.timeout.ms and group.max.session.timeout.ms of brokers that set nothing."""
+MOST_AT_ONCE = 10_000
 MOST_DELAY_MS = 2_147_483_647
 """A Java int."""
 _TIME = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h|)")
@@ -79,7 +86,7 @@ def requested(
 def _refuse_contradictions(asked: Mapping[str, str], in_force: GroupSettings) -> None:
     is_connect = in_force.assignor in CONNECT_PROTOCOLS
     for name in asked:
-        if is_connect and name not in OF_CONNECT:
+        if is_connect and name not in (*OF_CONNECT, *OF_DEPLOYS):
             raise RequestError(
                 f"--set {name}: Connect's workers have no such setting; they have {', '.join(OF_CONNECT)}."
             )
@@ -95,18 +102,30 @@ def _refuse_contradictions(asked: Mapping[str, str], in_force: GroupSettings) ->
             raise RequestError(f"--set {name}: it has no effect without group.protocol=consumer; add that.")
 
 
+_TIMES: Mapping[str, tuple[str, int, int | None]] = {
+    "session.timeout.ms": ("session_timeout_ms", *SESSION_LIMITS_MS),
+    "heartbeat.interval.ms": ("heartbeat_ms", 100, None),
+    "max.poll.interval.ms": ("max_poll_interval_ms", 1_000, None),
+    "group.initial.rebalance.delay.ms": ("initial_delay_ms", 0, None),
+    "scheduled.rebalance.max.delay.ms": ("connect_delay_ms", 0, MOST_DELAY_MS),
+    "group.consumer.session.timeout.ms": ("consumer_session_timeout_ms", 1_000, None),
+    "group.consumer.heartbeat.interval.ms": ("consumer_heartbeat_ms", 100, None),
+    "deploy.gap": ("deploy_gap_ms", 0, None),
+    "deploy.restart": ("deploy_restart_ms", 0, None),
+}
+"""(field, least, most) of settings that are a time."""
+
+
 def _with(settings: GroupSettings, name: str, value: str, slots: Sequence[str]) -> GroupSettings:
+    if name in _TIMES:
+        field, least, most = _TIMES[name]
+        values: dict[str, Any] = {field: _ms(name, value, least, most)}
+        return replace(settings, **values)
     match name:
         case "group.instance.id":
             return _with_instances(settings, value, slots)
         case "internal.leave.group.on.close":
             return replace(settings, leaves_on_close=_one_of(name, value, ("true", "false")) == "true")
-        case "session.timeout.ms":
-            return replace(settings, session_timeout_ms=_ms(name, value, *SESSION_LIMITS_MS))
-        case "heartbeat.interval.ms":
-            return replace(settings, heartbeat_ms=_ms(name, value, 100))
-        case "max.poll.interval.ms":
-            return replace(settings, max_poll_interval_ms=_ms(name, value, 1_000))
         case "partition.assignment.strategy":
             assignor = _CLASSES.get(value.rpartition(".")[2], value)
             return replace(settings, assignor=_one_of(name, assignor, ASSIGNORS))
@@ -114,16 +133,10 @@ def _with(settings: GroupSettings, name: str, value: str, slots: Sequence[str]) 
             return _with_protocol(settings, _one_of(name, value.lower(), ("classic", "consumer")))
         case "group.remote.assignor":
             return replace(settings, assignor=_one_of(name, value, SERVER_ASSIGNORS))
-        case "group.initial.rebalance.delay.ms":
-            return replace(settings, initial_delay_ms=_ms(name, value, 0))
         case "connect.protocol":
             return replace(settings, assignor=_one_of(name, value.lower(), CONNECT_PROTOCOLS))
-        case "scheduled.rebalance.max.delay.ms":
-            return replace(settings, connect_delay_ms=_ms(name, value, 0, MOST_DELAY_MS))
-        case "group.consumer.session.timeout.ms":
-            return replace(settings, consumer_session_timeout_ms=_ms(name, value, 1_000))
         case _:
-            return replace(settings, consumer_heartbeat_ms=_ms(name, value, 100))
+            return replace(settings, deploy_batch=_batch(name, value))
 
 
 def _with_instances(settings: GroupSettings, value: str, slots: Sequence[str]) -> GroupSettings:
@@ -151,6 +164,14 @@ def _check_classic(settings: GroupSettings, session_ms: int | None) -> None:
             f"heartbeat.interval.ms ({settings.heartbeat_ms}) must be below session.timeout.ms ({session_ms}), a third "
             f"of it at most is usual; clients refuse it otherwise."
         )
+
+
+def _batch(name: str, value: str) -> int:
+    if value in ("one-by-one", "all-at-once"):
+        return 1 if value == "one-by-one" else 0
+    if not value.isdigit() or not 1 <= int(value) <= MOST_AT_ONCE:
+        raise RequestError(f"--set {name}={value}: it is one-by-one, all-at-once, or how many members at a time.")
+    return int(value)
 
 
 def in_milliseconds(value: str) -> str:

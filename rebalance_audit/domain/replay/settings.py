@@ -33,6 +33,17 @@ class GroupSettings:
     consumer_heartbeat_ms: int = 5_000
     """group.consumer.heartbeat.interval.ms of the brokers (KIP-848)."""
 
+    deploy_batch: int | None = None
+    """Members that a deploy restarts at once; 0 is all of them. None: one after another, as it was."""
+    deploy_gap_ms: int | None = None
+    """From the last start of a batch to the next close."""
+    deploy_restart_ms: int | None = None
+    """From a member's close to its start."""
+
+    @property
+    def changes_deploys(self) -> bool:
+        return any(v is not None for v in (self.deploy_batch, self.deploy_gap_ms, self.deploy_restart_ms))
+
     @property
     def is_cooperative(self) -> bool:
         return self.assignor in ("cooperative-sticky", "compatible", "sessioned")

@@ -1,7 +1,7 @@
 """What counts: for how long each partition or task stood still, and who is to blame.
 
 A partition stands still while the group has at least one running process and no process works on it. A group that
-somebody stopped altogether costs nothing.
+somebody stopped altogether costs nothing; unless it is back soon, and settings are compared: then it was an outage.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+LONGEST_OUTAGE_MS = 600_000
+"""A group that is away longer was stopped on purpose; a choice."""
 
 
 class Why(StrEnum):
@@ -40,7 +43,10 @@ class Standstill:
 class Ledger:
     """Who works on what, and since when nobody does. A resource may have two workers for a while: no standstill."""
 
-    def __init__(self, resources: Iterable[Hashable]) -> None:
+    def __init__(self, resources: Iterable[Hashable], *, counts_outages: bool = False) -> None:
+        self.counts_outages = counts_outages
+        self._dark_since: float | None = None
+        """Since when no process runs at all."""
         self.cost = Standstill()
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
         self._since: dict[Hashable, tuple[float, Why]] = {}
@@ -53,6 +59,9 @@ class Ledger:
 
     def process_starts(self, process: Hashable, at_ms: float) -> None:
         if not self._running:
+            dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
+            if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
+                self.cost.add(Why.OWNER_IDLE, dark_ms * len(self._workers))
             for resource, workers in self._workers.items():
                 if not workers:
                     why = Why.OWNER_IDLE if resource in self._had_owner else Why.FIRST_WAIT
@@ -65,6 +74,7 @@ class Ledger:
             self.stops(resource, process, at_ms, Why.OWNER_IDLE)
         self._running.discard(process)
         if not self._running:
+            self._dark_since = at_ms
             for resource in list(self._since):
                 self._close(resource, at_ms)
 

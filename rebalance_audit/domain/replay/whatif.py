@@ -14,13 +14,14 @@ from random import Random
 from rebalance_audit.domain.model import Rebalance
 
 from .connect_history import connect_delay_of, connect_script_of
+from .deploys import deploys_of, redeployed
 from .history import script_of
 from .libraries import properties, refusing
 from .life import End, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .outcome import ReplayRun
 from .replay import replay
-from .requests import SESSION_LIMITS_MS, requested
+from .requests import OF_DEPLOYS, SESSION_LIMITS_MS, RequestError, requested
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 from .standstill import Standstill
 from .timing import Timing
@@ -151,8 +152,12 @@ def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], 
 
 def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> list[ReplayRun]:
     """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
-    script = replace(situation.script, until_ms=situation.script.until_ms + after_ms)
-    return [replay(script, settings, situation.timing, Random(seed)) for seed in range(RUNS)]
+    script = redeployed(situation.script, settings)
+    script = replace(script, until_ms=situation.script.until_ms + after_ms)
+    are_compared = after_ms > LAST_STEP_MS
+    return [
+        replay(script, settings, situation.timing, Random(seed), counts_outages=are_compared) for seed in range(RUNS)
+    ]
 
 
 def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:
@@ -212,7 +217,14 @@ def _too_bad(situation: Situation, fit: Fit) -> str | None:
 def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, str], GroupSettings]:
     """RequestError where the settings cannot be."""
     sessions = [life.session_timeout_ms for life in situation.script.lives if life.session_timeout_ms]
-    return requested(pairs, situation.in_force, situation.slots, min(sessions, default=None))
+    asked, settings = requested(pairs, situation.in_force, situation.slots, min(sessions, default=None))
+    if settings.changes_deploys and not deploys_of(situation.script):
+        name = next(name for name in asked if name in OF_DEPLOYS)
+        raise RequestError(
+            f"--set {name}: the history has no deploy, that is two members that are closed and started again one after "
+            f"another; leave it out."
+        )
+    return asked, settings
 
 
 def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
@@ -332,7 +344,12 @@ def _server_candidates(situation: Situation) -> list[list[str]]:
     return [*found, ["group.protocol=classic"]]
 
 
+def _deploy_candidates(situation: Situation) -> list[list[str]]:
+    return [["deploy.order=all-at-once"], ["deploy.order=2"]] if deploys_of(situation.script) else []
+
+
 def ranked(situation: Situation) -> list[Option]:
     """What saves most in the median first; what costs more last."""
-    options = [option_of(situation, pairs) for pairs in candidates(situation)]
+    tried = [*candidates(situation), *_deploy_candidates(situation)]
+    options = [option_of(situation, pairs) for pairs in tried]
     return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

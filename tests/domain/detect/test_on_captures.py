@@ -100,7 +100,7 @@ def test_what_a_killed_share_consumer_held_alone_went_to_another() -> None:
     evidence = read_evidence(next(c for c in CAPTURES if c.name == "share_group_of_many"))
     (group,) = gather(evidence.records(), evidence.lines()).groups
     (finding,) = detect_group([measure(r) for r in reconstruct(group).rebalances], ())
-    assert finding.title.endswith("its 1 partition went to others; how long nobody had it is not told")
+    assert finding.title.endswith("its 1 partition went to others; how long nobody had it is unknown")
 
 
 def test_the_captures_that_are_always_kept_were_looked_at() -> None:

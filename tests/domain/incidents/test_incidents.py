@@ -1,4 +1,4 @@
-"""Incidents of shown histories: what belongs together, what does not, and the laws that hold for every history."""
+"""Incidents of made-up histories: what belongs together, what does not, and the laws that hold for every history."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_of_a_large_plan_some_lines_are_shown_and_the_rest_counted() -> None:
     lines = told(plan(*((p, [2, 3]) for p in range(count)), topic="wide"), history)
     assert lines[0] == "10000 never asked for: wide-0 … wide-9999"
     assert len(lines) == 1 + SHOWN_LINES + 1 + 1
-    assert lines[-2] == f"and 9,980 partitions more {STATUS_WORDS['never_asked']}; -o jsonl tells of each"
+    assert lines[-2] == f"and 9,980 partitions more {STATUS_WORDS['never_asked']}; -o jsonl shows each"
     assert "save `remaining` of -o json as remaining.json" in lines[-1]
 
 

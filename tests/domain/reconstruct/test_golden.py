@@ -23,7 +23,8 @@ from tests.score import steps_of
 from tests.truth import as_known, client_events, group_of_clients, scenario, score_pauses, true_pauses, true_steps
 from tests.window_scores import Window, windows
 
-CONSUMER_CAPTURES = [c for c in CAPTURES if "connect" not in c.name and scenario(c).get("groups")]
+OF_WORKERS = ("connect_", "mirror_maker_")
+CONSUMER_CAPTURES = [c for c in CAPTURES if not c.name.startswith(OF_WORKERS) and scenario(c).get("groups")]
 WATCHED = [c for c in CONSUMER_CAPTURES if "share" not in c.name]
 """Share consumers do not learn what they are given."""
 SERVER_SIDE = ("kip848", "streams")

@@ -37,7 +37,7 @@ class Holding:
 @quick
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Course:
-    """A group's whole history as evidence tells it: the same before each attempt."""
+    """A group's whole history by its evidence: the same before each attempt."""
 
     attempts: Sequence[Attempt]
     commits: Commits

@@ -83,7 +83,7 @@ def _survivor_count(given: Attempt, last: Attempt) -> int:
 def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) -> LogEvent | None:
     """The line by which the coordinator that prepares `attempt` took the group over after `given`.
 
-    None where the log of the coordinator before is there: it would tell of a join phase that it had begun.
+    None where the log of the coordinator before is there: it would show a join phase that it had begun.
     """
     if given.lines or attempt.preparing is None or attempt.preparing.at_ms is None:
         return None

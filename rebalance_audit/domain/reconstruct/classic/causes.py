@@ -47,7 +47,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         [] if attempt.rewrite_seq else logged_triggers(attempt, before.members, after, before.course.instance_ids)
     )
     if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is None:
-        # A re-join without a reason is how a rebalance began, not why; only records could tell.
+        # A re-join without a reason is how a rebalance began, not why; only records could show that.
         first = triggers[0]
         triggers[0] = changed(
             first, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
@@ -175,7 +175,7 @@ def _grown_topics(before: Before, after: Mapping[str, MemberMetadata]) -> list[s
 
 def _reasonless(before: Before, trigger: Trigger) -> Trigger:
     """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good, and an administrator of
-    those days removes it without a word: its commits tell. Where they do not, its coming back leaves ways open.
+    those days removes it without a word: its commits show it. Where they do not, its coming back leaves ways open.
     """
     if trigger.trigger != Cause.MEMBER_LEFT or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
         return trigger

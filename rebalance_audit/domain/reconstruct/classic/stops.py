@@ -52,7 +52,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
 
 
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
-    """The owner stayed and gave up everything before it re-joined: after it was told, before the join phase ended."""
+    """The owner stayed and gave all up to re-join: after it heard of the rebalance, before the join phase ended."""
     between, preparing = stretch.between, stretch.between.first.preparing
     heard_at_ms, joined_at_ms = between.heard_at_ms, between.joined_at_ms
     started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
@@ -94,7 +94,7 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
         until_ms, detail = rewrite.record.at_ms, "it had stopped before it came back"
     else:
         until_ms = rewrite.record.at_ms + HEARTBEAT_MS
-        detail = "it came back, or another process took its place: no log tells whether it was fenced"
+        detail = "it came back, or another process took its place: no log says whether it was fenced"
     marks = [recorded(UPPER, until_ms + LINE_SLACK_MS, detail, rewrite.record.ref)]
     if commit is not None:
         marks.append(recorded(ESTIMATE, commit[0], "its last commit before it came back", commit[1], rank=2))
@@ -104,7 +104,7 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
 
 
 def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
-    """Cooperative: told by the assignment of the round before, let go at once, then re-joined."""
+    """Cooperative: the assignment of the round before took it away; the owner let go at once, then re-joined."""
     assert stretch.revoked is not None
     marks: list[Mark] = []
     revoked_at_ms = stretch.revoked.known_at_ms

@@ -32,13 +32,13 @@ class Stretch:
     """The first record without it."""
     departure: Departure | None
     inferred: Cause | None
-    """How it went by its silence, where no line tells."""
+    """How it went by its silence, where no line says so."""
     families: Families
     """The client libraries that the owner may be of."""
     was_idle: bool
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
-    """No line tells how it went, and others may have waited for it in vain."""
+    """No line says how it went, and others may have waited for it in vain."""
     returned: Attempt | None
     """The record in which the same client is there again under a new member id, if that came soon."""
     revoked: Attempt | None

@@ -17,7 +17,7 @@ CLASSIC = [
     capture
     for capture in CAPTURES
     if all(story["group_type"] == "classic" for story in scenario(capture).get("groups", {}).values())
-    and "connect" not in capture.name
+    and not capture.name.startswith(("connect_", "mirror_maker_"))
     and scenario(capture).get("groups")
 ]
 
