@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rebalance_audit.domain.detect import Limits
     from rebalance_audit.domain.gather.clocks import NodeClock
     from rebalance_audit.domain.gather.groups import Gathered
+    from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.domain.model import Finding, Rebalance
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -138,6 +139,7 @@ def explain(
         seen_until_ms=answer.seen_until_ms,
         latest=latest,
         oldest_first=oldest_first,
+        incidents=answer.incidents,
     )
     if output is Output.TABLE:
         sys.stdout.write(text.explain_text(explanation, output_width()))
@@ -205,7 +207,9 @@ class Answer:
         not_seen: Sequence[str],
         seen_from_ms: int | None,
         seen_until_ms: int | None,
+        incidents: Sequence[Incident] = (),
     ) -> None:
+        self.incidents = incidents
         self.rebalances, self.findings, self.not_seen = rebalances, findings, not_seen
         self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
 
@@ -215,6 +219,7 @@ def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Lim
     from rebalance_audit.commands.explain.group_reading import not_found
     from rebalance_audit.domain.detect import DEFAULT, detect_group
     from rebalance_audit.domain.gather.groups import gather
+    from rebalance_audit.domain.incidents import ClusterRows, incidents_of
     from rebalance_audit.domain.measure.pauses import measure
     from rebalance_audit.domain.publish.groups import happened_at_ms
     from rebalance_audit.domain.reconstruct import reconstruct
@@ -235,11 +240,22 @@ def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Lim
     ends += [line.at_ms for line in evidence.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
     findings = detect_group(rebalances, found.connect_tasks, limits or DEFAULT, seen_until_ms=until_ms)
+    incidents, _ = incidents_of(
+        ClusterRows(
+            cluster_id=reading.cluster_id,
+            now_ms=until_ms or max((happened_at_ms(r) or 0 for r in rebalances), default=0),
+            groups={reading.group_id: rebalances},
+            tasks=found.connect_tasks,
+            findings=[(reading.group_id, f) for f in findings],
+            limits=lambda group_id: limits or DEFAULT,
+        )
+    )
     if last_ms is not None and until_ms is not None:
         since_ms = until_ms - last_ms
+        incidents = [i for i in incidents if i.last_at_ms >= since_ms]
         rebalances = [r for r in rebalances if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms]
         findings = [f for f in findings if f.last_seen_at_ms >= since_ms]
-    return Answer(rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms)
+    return Answer(rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents)
 
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:

@@ -13,8 +13,10 @@ from typing import Any
 from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
+from rebalance_audit.domain.explain.incidents import answer, incident_lines
 from rebalance_audit.domain.explain.layout import aside, hanging
 from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, tell
+from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
 
@@ -38,6 +40,8 @@ class Explanation:
     """Connect: stories of several rebalances together, in the order of `rebalances`."""
     not_seen: tuple[str, ...]
     would_have_helped: tuple[str, ...]
+    incidents: tuple[Incident, ...] | None = None
+    """By begin; None where nobody asked for them."""
 
 
 def explain(
@@ -50,6 +54,7 @@ def explain(
     seen_until_ms: int | None = None,
     latest: int | None = None,
     oldest_first: bool = False,
+    incidents: Sequence[Incident] | None = None,
 ) -> Explanation:
     """What there is to say about the group.
 
@@ -71,6 +76,7 @@ def explain(
         connect_stories=tuple(together if oldest_first else reversed(together)),
         not_seen=(*not_seen, *not_seen_in(rebalances)),
         would_have_helped=would_have_helped(rebalances, findings),
+        incidents=None if incidents is None else tuple(incidents),
     )
 
 
@@ -83,8 +89,10 @@ def explain_text(explanation: Explanation, width: int = 110) -> str:
     """The same for a terminal of `width` columns; no line is longer unless a single word is."""
     width = max(width, 40)
     title = shown(explanation.group_id, max(width - 4, 20))
-    lines = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)
-    lines += hanging(explanation.summary, width, 0)
+    head = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)
+    lines = [] if explanation.incidents is None else [*hanging(answer(explanation.incidents), width, 0), ""]
+    lines += [*head, *hanging(explanation.summary, width, 0)]
+    lines += incident_lines(explanation.incidents or (), width)
     for finding in explanation.findings:
         lines += ["", *_finding_lines(finding, width)]
     for connect_story in explanation.connect_stories:

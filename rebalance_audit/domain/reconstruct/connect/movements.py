@@ -10,7 +10,7 @@ from rebalance_audit.domain.model import Mark, Movement
 from .bounds import not_before
 from .existence import Existence
 from .marks import Sources, start_marks, stop_marks
-from .restarts import RESTART_MS, Restart, joins_after_stop, reconfigured_lines, restarts_by_rounds
+from .restarts import RESTART_MS, TaskRestart, joins_after_stop, reconfigured_lines, restarts_by_rounds
 from .rounds import Round, resource_name, resource_type
 from .runs import Ownership, OwnershipRun
 
@@ -64,7 +64,7 @@ class Movements:
             revoked_in=self._ids.get(elsewhere.index) if elsewhere is not None else None,
         )
 
-    def _restarted(self, restart: Restart, round_: Round) -> Movement:
+    def _restarted(self, restart: TaskRestart, round_: Round) -> Movement:
         run = restart.run
         stops = restart.stops() or joins_after_stop(round_)
         told = reconfigured_lines(run, self._sources.lines, round_.at_ms - RESTART_MS, round_.at_ms)

@@ -27,7 +27,7 @@ RESTART_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
+class TaskRestart:
     run: OwnershipRun
     stopped: ConnectRecord | LogEvent | None
     """UNASSIGNED, or the line that its stop began; None where only a second RUNNING shows it."""
@@ -56,13 +56,13 @@ class Restart:
         return marks if self.began is None else [not_before(self.began, "the worker began to start it anew"), *marks]
 
 
-def restarts_by_lines(run: OwnershipRun, lines: WorkerLines) -> list[Restart]:
+def restarts_by_lines(run: OwnershipRun, lines: WorkerLines) -> list[TaskRestart]:
     """Each stop with a start after it while the run lasted, in order."""
     if run.worker.node is None:
         return []
     until_ms = run.ended.at_ms if run.ended is not None else 1 << 62
     kinds = (*TASK_STOPS, *TASK_STARTS, *STARTED)
-    found: list[Restart] = []
+    found: list[TaskRestart] = []
     stopped: LogEvent | None = None
     began: LogEvent | None = None
     for line in lines.about(run.worker.node, run.resource, kinds, run.seen.at_ms, until_ms):
@@ -71,14 +71,14 @@ def restarts_by_lines(run: OwnershipRun, lines: WorkerLines) -> list[Restart]:
         elif line.kind in TASK_STARTS:
             began = began or line
         elif stopped is not None:
-            found.append(Restart(run=run, stopped=stopped, began=began, started=line))
+            found.append(TaskRestart(run=run, stopped=stopped, began=began, started=line))
             stopped = None
     return found
 
 
-def restarts_by_rounds(ownership: Ownership, rounds: Rounds, lines: WorkerLines) -> dict[int, list[Restart]]:
+def restarts_by_rounds(ownership: Ownership, rounds: Rounds, lines: WorkerLines) -> dict[int, list[TaskRestart]]:
     """Tasks restarted for a new configuration, by the index of the generation they started in."""
-    found: dict[int, list[Restart]] = {}
+    found: dict[int, list[TaskRestart]] = {}
     for run in ownership.all():
         if run.statuses:
             numbered = _by_statuses(run, rounds)
@@ -90,10 +90,10 @@ def restarts_by_rounds(ownership: Ownership, rounds: Rounds, lines: WorkerLines)
     return found
 
 
-def _by_statuses(run: OwnershipRun, rounds: Rounds) -> list[tuple[Round | None, Restart]]:
+def _by_statuses(run: OwnershipRun, rounds: Rounds) -> list[tuple[Round | None, TaskRestart]]:
     """RUNNING once more on the same worker under a newer generation, ownership unchanged."""
     within = _rounds_of(run, rounds)
-    found: list[tuple[Round | None, Restart]] = []
+    found: list[tuple[Round | None, TaskRestart]] = []
     for before, after in zip(run.statuses, run.statuses[1:], strict=False):
         old, new = before.record, after.record
         if new.state != TaskState.RUNNING or old.state not in (TaskState.UNASSIGNED, TaskState.RUNNING):
@@ -103,11 +103,11 @@ def _by_statuses(run: OwnershipRun, rounds: Rounds) -> list[tuple[Round | None, 
         stopped = before if old.state == TaskState.UNASSIGNED else None
         of_number = within[bisect_left(within, new.generation, key=_number) :][:1]
         round_ = of_number[0] if of_number and of_number[0].number == new.generation else None
-        found.append((round_, Restart(run=run, stopped=stopped, started=after)))
+        found.append((round_, TaskRestart(run=run, stopped=stopped, started=after)))
     return found
 
 
-def _round_of(restart: Restart, rounds: Rounds) -> Round | None:
+def _round_of(restart: TaskRestart, rounds: Rounds) -> Round | None:
     """The generation a worker had just joined when it started the task anew."""
     at_ms = (restart.began or restart.started).at_ms or 0
     within = _rounds_of(restart.run, rounds)
@@ -128,7 +128,7 @@ def _at_ms(round_: Round) -> int:
     return round_.at_ms
 
 
-def _is_for_config(restart: Restart, lines: WorkerLines) -> bool:
+def _is_for_config(restart: TaskRestart, lines: WorkerLines) -> bool:
     run, stopped = restart.run, restart.stopped
     if run.resource[1] is None or run.worker.node is None or not isinstance(stopped, LogEvent):
         return False
