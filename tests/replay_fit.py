@@ -11,7 +11,8 @@ from pathlib import Path
 
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.whatif import TooLittle, fit_of, situation_of
+from rebalance_audit.domain.replay.situation import TooLittle, situation_of
+from rebalance_audit.domain.replay.whatif import fit_of
 from tests.captures import CAPTURES, gathered, name_of
 from tests.standstill_truth import true_standstill
 from tests.truth import scenario

@@ -17,7 +17,8 @@ from pathlib import Path
 from infra.lab.pairs import GROUP, SETTINGS
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.whatif import Situation, fit_of, option_of, situation_of
+from rebalance_audit.domain.replay.situation import Situation, situation_of
+from rebalance_audit.domain.replay.whatif import fit_of, option_of
 from tests.captures import gathered
 from tests.standstill_truth import true_standstill
 

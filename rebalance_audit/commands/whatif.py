@@ -50,7 +50,8 @@ def whatif(
     """
     from rebalance_audit.domain.publish.groups import happened_at_ms
     from rebalance_audit.domain.replay.requests import RequestError
-    from rebalance_audit.domain.replay.whatif import TooLittle, fit_of, option_of, ranked, request_of, situation_of
+    from rebalance_audit.domain.replay.situation import TooLittle, situation_of
+    from rebalance_audit.domain.replay.whatif import fit_of, option_of, ranked, request_of
 
     if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
         raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")

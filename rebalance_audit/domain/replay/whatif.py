@@ -9,41 +9,21 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from random import Random
 
-from rebalance_audit.domain.model import Rebalance
-
-from .connect_history import connect_delay_of, connect_script_of
-from .deploys import deploys_of, redeployed
-from .history import script_of
+from .candidates import candidates
+from .deploys import deploys_of
 from .libraries import properties, refusing
-from .life import End, Script
-from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .outcome import ReplayRun
-from .replay import replay
-from .requests import OF_DEPLOYS, SESSION_LIMITS_MS, RequestError, requested
-from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
+from .requests import OF_DEPLOYS, RequestError, requested
+from .settings import GroupSettings
+from .situation import LAST_STEP_MS, RUNS, Situation, base_of, runs_of, settled_after_ms
 from .standstill import Standstill
-from .timing import Timing
 
-RUNS = 21
-"""Replays of each set of settings, each with its own draws; the same seeds for all sets."""
 LEAST_FIT = 0.9
-FEWEST_REBALANCES = 3
-LAST_STEP_MS = 1_000
-"""A history often ends with a member's last word; its replay may say it some milliseconds later. A choice."""
-SETTLED_MS = 150_000
-"""Replays that are compared go on so long after the history ends, at least; a choice."""
-SETTLED_AFTER_SESSION_MS = 30_000
-"""… and so long after the longest session, in which members hear of an expiry; a choice."""
 COST_SLACK = 1.5
 """A replay that costs so many times more than measured, or less, is no replay of this history."""
 SMALL_SECONDS = 2.0
 """Costs that differ by less are not held against a replay: short pauses, measured to some tens of milliseconds."""
-
-
-class TooLittle(Exception):
-    """The history cannot be replayed: one sentence why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,99 +59,6 @@ class Option:
     why: str = ""
     refused: str | None = None
     properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Situation:
-    """One group's history, ready to be replayed."""
-
-    script: Script
-    timing: Timing
-    measured: Measured
-    causes: tuple[str, ...]
-    in_force: GroupSettings
-    base: dict[int, list[ReplayRun]] = field(default_factory=dict)
-    """Runs under the settings in force, by how long they go on after the history ends."""
-
-    @property
-    def slots(self) -> list[str]:
-        return list(dict.fromkeys(life.slot for life in self.script.lives))
-
-
-def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
-    """`rows` of one group, measured, in the order they happened. TooLittle where they cannot be replayed."""
-    group = rows[0].group_id if rows else ""
-    counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
-    if len(counted) < FEWEST_REBALANCES:
-        raise TooLittle(
-            f"The history of group {group!r} is too short to learn from: {len(counted)} rebalances, and at least "
-            f"{FEWEST_REBALANCES} are needed; give a longer time or more evidence."
-        )
-    latest = counted[-1]
-    kind = latest.group_type if latest.group_type != "classic" else latest.protocol_type or "consumer"
-    if kind == "connect":
-        return _connect_situation(rows, counted, until_ms)
-    if kind != "consumer":
-        raise TooLittle(f"Group {group!r} is a {kind} group; consumers and Connect workers are replayed, no others.")
-    is_server = latest.group_type == "consumer"
-    timing = server_timing_of(rows) if is_server else timing_of(rows)
-    session_ms = timing.session_ms if is_server else None
-    script = script_of(rows, until_ms, session_ms=session_ms, heartbeat_ms=timing.heartbeat_ms)
-    if script.assignor not in (SERVER_ASSIGNORS if is_server else ASSIGNORS):
-        raise TooLittle(
-            f"Group {group!r} uses the assignor {script.assignor!r}, which is not one of Kafka's own; what it would "
-            f"do is not known."
-        )
-    in_force = GroupSettings(
-        group_protocol="consumer" if is_server else "classic",
-        assignor=script.assignor,
-        heartbeat_ms=3_000 if is_server else timing.heartbeat_ms,
-        initial_delay_ms=timing.initial_delay_ms,
-    )
-    if is_server:
-        in_force = replace(
-            in_force, consumer_heartbeat_ms=timing.heartbeat_ms, consumer_session_timeout_ms=timing.session_ms
-        )
-    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
-
-
-def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], until_ms: int) -> Situation:
-    script = connect_script_of(rows, until_ms)
-    protocol = "eager" if script.assignor == "default" else script.assignor
-    if protocol not in CONNECT_PROTOCOLS:
-        raise TooLittle(f"Group {script.group_id!r} uses Connect's protocol {protocol!r}, which is not known.")
-    timing = timing_of(rows)
-    in_force = GroupSettings(
-        assignor=protocol,
-        heartbeat_ms=timing.heartbeat_ms,
-        initial_delay_ms=timing.initial_delay_ms,
-        connect_delay_ms=connect_delay_of(rows),
-    )
-    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
-
-
-def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> list[ReplayRun]:
-    """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
-    script = redeployed(situation.script, settings)
-    script = replace(script, until_ms=situation.script.until_ms + after_ms)
-    are_compared = after_ms > LAST_STEP_MS
-    return [
-        replay(script, settings, situation.timing, Random(seed), counts_outages=are_compared) for seed in range(RUNS)
-    ]
-
-
-def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:
-    if after_ms not in situation.base:
-        situation.base[after_ms] = runs_of(situation, situation.in_force, after_ms)
-    return situation.base[after_ms]
-
-
-def _after_ms(situation: Situation, settings: GroupSettings) -> int:
-    lives = [life.session_timeout_ms or 0 for life in situation.script.lives]
-    waits = [settings.session_timeout_ms or 0, settings.consumer_session_timeout_ms, *lives]
-    if situation.script.protocol_type == "connect":
-        waits.append(2 * settings.connect_delay_ms)
-    return max(SETTLED_MS, max(waits) + SETTLED_AFTER_SESSION_MS)
 
 
 def fit_of(situation: Situation) -> Fit:
@@ -233,7 +120,7 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
     refused = refusing(situation.script.lives, asked)
     if refused is not None:
         return Option(settings=asked, refused=refused)
-    after_ms = _after_ms(situation, settings)
+    after_ms = settled_after_ms(situation, settings)
     base, runs = base_of(situation, after_ms), runs_of(situation, settings, after_ms)
     pairs_of_cost = [
         (before.cost.standstill_seconds, after.cost.standstill_seconds)
@@ -286,70 +173,7 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
     return f"{verdict}; {count}" + (f"; {', '.join(parts)}" if parts else "")
 
 
-def candidates(situation: Situation) -> list[list[str]]:
-    """What could help this group, each as it would be asked for."""
-    script = situation.script
-    if script.protocol_type == "connect":
-        return _connect_candidates(situation)
-    if situation.in_force.group_protocol == "consumer":
-        return _server_candidates(situation)
-    sessions = [life.session_timeout_ms for life in script.lives if life.session_timeout_ms]
-    session_ms = max(sessions, default=45_000)
-    is_static = any(life.instance_id is not None for life in script.lives)
-    found = [["group.instance.id=none"]] if is_static else [["group.instance.id=auto"]]
-    if not is_static:
-        found += [["group.instance.id=auto", f"session.timeout.ms={ms}"] for ms in (45_000, 120_000) if ms > session_ms]
-    if any(life.end is End.CRASHED for life in script.lives):
-        shorter = [ms for ms in (6_000, 10_000, 20_000) if ms < session_ms and ms > situation.in_force.heartbeat_ms]
-        found += [[f"session.timeout.ms={ms}"] for ms in shorter]
-        found += [[f"session.timeout.ms={ms}"] for ms in (45_000,) if ms > session_ms]
-    strategies = ("range", "sticky", "cooperative-sticky")
-    found += [[f"partition.assignment.strategy={name}"] for name in strategies if name != script.assignor]
-    if situation.in_force.heartbeat_ms > 1_000:
-        found.append(["heartbeat.interval.ms=1000"])
-    found.append(["group.protocol=consumer"])
-    if any(life.stalls for life in script.lives):
-        interval_ms = max(life.rebalance_timeout_ms or 300_000 for life in script.lives)
-        found += [[f"max.poll.interval.ms={interval_ms * times}"] for times in (2, 4)]
-    found += [
-        [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
-    ]
-    return found
-
-
-def _connect_candidates(situation: Situation) -> list[list[str]]:
-    in_force = situation.in_force
-    delays = (0, 10_000, 60_000, 300_000) if in_force.is_cooperative else ()
-    found = [[f"scheduled.rebalance.max.delay.ms={ms}"] for ms in delays if ms != in_force.connect_delay_ms]
-    found.append([f"connect.protocol={'eager' if in_force.is_cooperative else 'sessioned'}"])
-    if in_force.heartbeat_ms > 1_000:
-        found.append(["heartbeat.interval.ms=1000"])
-    lives = situation.script.lives
-    sessions = [life.session_timeout_ms for life in lives if life.session_timeout_ms]
-    if any(life.end is End.CRASHED for life in lives) and max(sessions, default=0) > SESSION_LIMITS_MS[0]:
-        found.append([f"session.timeout.ms={SESSION_LIMITS_MS[0]}"])
-    return found
-
-
-def _server_candidates(situation: Situation) -> list[list[str]]:
-    is_static = any(life.instance_id is not None for life in situation.script.lives)
-    found = [["group.instance.id=none"]] if is_static else [["group.instance.id=auto"]]
-    beats = (1_000, 2_000, 5_000)
-    found += [
-        [f"group.consumer.heartbeat.interval.ms={ms}"] for ms in beats if ms < situation.in_force.consumer_heartbeat_ms
-    ]
-    session_ms = situation.in_force.consumer_session_timeout_ms
-    found += [[f"group.consumer.session.timeout.ms={ms}"] for ms in (10_000, 20_000, 45_000) if ms != session_ms]
-    found += [[f"group.remote.assignor={name}"] for name in SERVER_ASSIGNORS if name != situation.in_force.assignor]
-    return [*found, ["group.protocol=classic"]]
-
-
-def _deploy_candidates(situation: Situation) -> list[list[str]]:
-    return [["deploy.order=all-at-once"], ["deploy.order=2"]] if deploys_of(situation.script) else []
-
-
 def ranked(situation: Situation) -> list[Option]:
     """What saves most in the median first; what costs more last."""
-    tried = [*candidates(situation), *_deploy_candidates(situation)]
-    options = [option_of(situation, pairs) for pairs in tried]
+    options = [option_of(situation, pairs) for pairs in candidates(situation)]
     return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

@@ -9,17 +9,8 @@ import pytest
 
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.whatif import (
-    LAST_STEP_MS,
-    Option,
-    Situation,
-    TooLittle,
-    base_of,
-    fit_of,
-    option_of,
-    ranked,
-    situation_of,
-)
+from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, TooLittle, base_of, situation_of
+from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of, ranked
 from tests.captures import GOLDEN, gathered
 from tests.standstill_truth import true_standstill
 
