@@ -47,6 +47,8 @@ class ServerSeat:
     to_revoke: set[Partition] = field(default_factory=set)
     beat_number: int = 0
     """Counts plans for the next heartbeat, so that an early one replaces the one planned before."""
+    is_awake: bool = False
+    """A heartbeat is planned. Those that would change nothing are not played, or a quiet month would take minutes."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,9 @@ class ServerGroup(PlayedGroup):
         self.epoch += 1
         self.rebalances.append(Replayed(self.loop.now_ms, trigger))
         self.computes_target()
+        for seat in self.seats.values():
+            if not seat.is_awake and seat.process.is_alive:
+                self.plan_beat(seat, seat.process.next_beat_ms(self.loop.now_ms))
 
     def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):
@@ -158,6 +163,7 @@ class ServerGroup(PlayedGroup):
 
     def plan_beat(self, seat: ServerSeat, at_ms: float) -> None:
         seat.beat_number += 1
+        seat.is_awake = True
         number = seat.beat_number
         self.loop.at(at_ms, lambda: self.beats(seat, number))
 
@@ -167,10 +173,12 @@ class ServerGroup(PlayedGroup):
         if number != seat.beat_number or not process.is_alive or not self.has_seat(process):
             return
         process.beats_from_ms = self.loop.now_ms
-        self.plan_beat(seat, process.next_beat_ms(self.loop.now_ms))
+        seat.is_awake = False
         self.computes_target()
         if not seat.to_revoke:
             self.reconciles(seat)
+        if self.target_epoch != self.epoch or seat.to_revoke or seat.assigned != seat.target:
+            self.plan_beat(seat, process.next_beat_ms(self.loop.now_ms))
 
     def reconciles(self, seat: ServerSeat) -> None:
         surplus = seat.assigned - seat.target
