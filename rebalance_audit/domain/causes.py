@@ -76,7 +76,7 @@ class Facts:
     expected_reason: str | None = None
     """Why it is expected by design; None: it is not."""
     waits_for_timeout: bool = False
-    """What stopped went on only after a timeout or a delay had run out."""
+    """Resources went on only after a timeout or a delay had run out."""
     is_follow_up: bool = False
     """The change before it made it necessary: a bounded number of them follow one change."""
     is_round: bool = False
@@ -279,7 +279,7 @@ LEFT_IN_ORDER = _causes(lambda f: f.going is Going.IN_ORDER)
 PUT_OUT = _causes(lambda f: f.going is Going.TOO_SLOW)
 """A static member loses its place by these as well."""
 DEPLOYS = _causes(lambda f: f.family in (Family.ARRIVAL, Family.DEPARTURE) or f.going is Going.VANISHED)
-"""What a deploy looks like, kill -9 and Streams' closing without leaving included."""
+"""Causes of a deploy, kill -9 and Streams' closing without leaving included."""
 FAULTS = _causes(lambda f: f.family is Family.FAILURE and f.going is not Going.VANISHED) - {Cause.COORDINATOR_FAILOVER}
 """Never part of a healthy deploy, whoever came or went meanwhile. A coordinator may move during any."""
 MEMBER_FAILED = _causes(lambda f: f.family is Family.FAILURE) - {Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED}
@@ -295,9 +295,9 @@ SLOW_BY_DESIGN = _causes(lambda f: f.waits_for_timeout)
 SPARED_BY_STATIC = _causes(lambda f: f.is_spared_by_static)
 """Static membership would have spared them."""
 REJOINS = _causes(lambda f: f.rejoin is not None)
-"""What the coordinator's line says when a member joins again."""
+"""Causes that the coordinator's line gives when a member joins again."""
 REJOINS_WITHOUT_REASON = _causes(lambda f: f.rejoin is Rejoin.COORDINATOR)
-"""What it says when the client does not say why."""
+"""Causes that it gives when the client does not say why."""
 CONNECT_ROUNDS = _causes(lambda f: f.family is Family.PROTOCOL and f.protocols == _CONNECT)
 """Rounds that Connect's incremental protocol adds; an eager group has none."""
 

@@ -1,4 +1,4 @@
-"""What was wrong: pure rules over the measured rebalances of one group, in order.
+"""Finds what was wrong: pure rules over the measured rebalances of one group, in order.
 
 A rule is a sentence, a function, a table of cases and a heading in docs/runbook.md, or it does not exist.
 """

@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"\Ahttps?://", re.IGNORECASE)
 _EVIDENCE_CAP = 20
 
 Identity = tuple[str, ...]
-"""What stays of a member over restarts: its instance id, its worker's address, or client id and host."""
+"""A member's identity over restarts: its instance id, its worker's address, or client id and host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class History:
         )
 
     def movements_from(self, member_ids: Iterable[str], step: HistoryStep) -> list[Movement]:
-        """What the members gave up in this rebalance or, never to return, in a later one."""
+        """Resources the members gave up in this rebalance or, never to return, in a later one."""
         if self._movements_from is None:
             self._movements_from = {}
             for s in self.steps:

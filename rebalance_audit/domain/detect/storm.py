@@ -106,7 +106,7 @@ def excuses(history: History) -> dict[int, str | None]:
 
 
 class _DeployBudget:
-    """What may happen in one deploy window without counting; spent in order, old spending expires."""
+    """The changes that may happen in one deploy window without counting; spent in order, old spending expires."""
 
     def __init__(self, history: History) -> None:
         self._limits = history.limits

@@ -72,7 +72,7 @@ class ContradictionCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """What the lines of one node that belong to records say of its clock."""
+    """A node's clock by those of its lines that belong to records."""
 
     cluster_id: str
     node: str

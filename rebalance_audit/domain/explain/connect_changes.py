@@ -1,4 +1,4 @@
-"""What one team's change of a connector did to the connectors of the others on the same Connect cluster."""
+"""Says what one team's change of a connector did to the connectors of the others on the same Connect cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConnectorChange:
     """A rebalance that a change of connectors began, with the rounds that followed from it."""
 
     connectors: tuple[str, ...]
-    """Whose change it was. More than one where changes came together."""
+    """The connectors that were changed. More than one where changes came together."""
     generation_id: int | None
     at_ms: int | None
     rebalance_ids: tuple[str, ...]

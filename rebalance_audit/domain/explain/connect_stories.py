@@ -148,7 +148,7 @@ def _arrival(settled: Sequence[Rebalance], place: int, came: Sequence[Member]) -
 
 
 def _held_twice(r: Rebalance) -> list[str]:
-    """What two workers said they ran when they joined: one of them had been put out and did not know."""
+    """Resources that two workers said they ran when they joined: one of them had been put out and did not know."""
     if r.mode != Mode.INCREMENTAL:
         return []
     counts = Counter(name for m in r.members if m.change != MemberChange.LEFT for name in m.owned_before or ())

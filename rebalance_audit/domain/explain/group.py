@@ -56,7 +56,7 @@ def explain(
     oldest_first: bool = False,
     incidents: Sequence[Incident] | None = None,
 ) -> Explanation:
-    """What there is to say about the group.
+    """Everything there is to say about the group.
 
     `rebalances`: measured, in order. `not_seen`: sentences about evidence that is missing, by coverage.
     `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many of the newest rebalances are

@@ -1,4 +1,4 @@
-"""What the evidence did not show, and what would have spared rebalances: sentences, each with its numbers."""
+"""Says what the evidence did not show, and what would have spared rebalances: sentences, each with its numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORTH_SAYING_SECONDS = 1.0
 
 
 def not_seen_in(rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
-    """What the rows themselves show to be missing."""
+    """Sentences about what the rows themselves show to be missing."""
     notes: list[str] = []
     unknown = sum(
         1 for r in rebalances if r.trigger == Cause.UNKNOWN and r.outcome not in (Outcome.MISSING, Outcome.EMPTIED)
@@ -122,7 +122,7 @@ def _cooperative_of(last: Rebalance) -> str | None:
 
 
 def _cooperative(rebalances: Sequence[Rebalance]) -> list[str]:
-    """What only stopped to go back to its owner need not have stopped."""
+    """Partitions that only stopped to go back to their owner need not have stopped."""
     returned = [
         m.pause_estimate_ms
         for r in rebalances

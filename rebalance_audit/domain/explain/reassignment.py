@@ -86,7 +86,7 @@ def explain(r: Reassignment, now_ms: int | None = None) -> list[str]:
 
 
 def unzoned(history: ReassignmentHistory) -> list[str]:
-    """Whose times may be off by hours, one line a node."""
+    """Nodes whose times may be off by hours, one line each."""
     return [
         f"the zone of {shown(node)}'s log times is not known and was taken for UTC (say it with --log-time-zone)"
         for node in history.unzoned_nodes
@@ -96,7 +96,7 @@ def unzoned(history: ReassignmentHistory) -> list[str]:
 def explain_plan(
     plan: ReassignmentPlan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str
 ) -> list[str]:
-    """What became of a plan: counts, each line that is not done, and what an operator would type now."""
+    """The plan as lines of text: counts, each line that is not done, and what an operator would type now."""
     counts: dict[str, list[str]] = {}
     for verdict in verdicts:
         counts.setdefault(verdict.status, []).append(f"{verdict.topic}-{verdict.partition}")
@@ -152,7 +152,7 @@ def plan_steps(
 
 
 def remaining(verdicts: Sequence[PlanVerdict]) -> dict[str, Any]:
-    """What is still to be asked for, as a plan that kafka-reassign-partitions takes. Names no topic can have are left
+    """The part still to be asked for, as a plan that kafka-reassign-partitions takes. Names no topic can have are left
     out: this ends in a shell."""
     again = [v for v in verdicts if v.status in ASK_AGAIN and v.is_there and is_legal_topic(v.topic)]
     lines = [{"topic": v.topic, "partition": v.partition, "replicas": list(v.replicas)} for v in again]

@@ -56,7 +56,7 @@ class HandOver:
     first_commit_after_ms: int | None
     """Of the one that stood still longest: also bounded by how often its owner commits."""
     basis: str
-    """What the numbers rest on, in a word or two."""
+    """The evidence of the numbers, in a word or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

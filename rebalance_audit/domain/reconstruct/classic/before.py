@@ -31,7 +31,7 @@ class Holding:
     """The rebalance that took it away without giving it on."""
     revoked_index: int | None = None
     given: Attempt | None = None
-    """What gave it, where that is no attempt of the classic group: a consumer group that was converted."""
+    """The record that gave it, where that is no attempt of the classic group: a consumer group that was converted."""
 
 
 @quick

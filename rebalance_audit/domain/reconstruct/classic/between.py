@@ -1,4 +1,4 @@
-"""What lies between the record that gave partitions to their owners and the one that gives them on: the same for all of
+"""The time between the record that gave partitions to their owners and the one that gives them on: the same for all of
 them, so it is looked at once."""
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .between import Between
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """What lies between the record that gave a partition to its old owner and the one that gives it on."""
+    """One partition between the record that gave it to its old owner and the one that gives it on."""
 
     owner: MemberMetadata
     resource: Resource

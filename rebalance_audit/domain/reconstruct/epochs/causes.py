@@ -145,7 +145,7 @@ def stopped_polling(member: LiveMember, at_ms: int, offset: int, commits: Commit
 
 
 def _changes(member_id: str, before: Any, record: GroupRecord) -> list[Trigger]:
-    """What a member's new metadata changed that an epoch is for: not its rack, its owned partitions, its address."""
+    """The change in a member's new metadata that makes an epoch: not its rack, its owned partitions, its address."""
     trigger = _change(before, record.record.value)
     if trigger is None:
         return []

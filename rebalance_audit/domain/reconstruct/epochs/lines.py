@@ -204,7 +204,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
 
 
 class _Ways(NamedTuple):
-    """What the lines of the whole group say about its members."""
+    """Members by the lines of the whole group."""
 
     joined_at_ms: Mapping[str, int]
     """When each joined last."""
