@@ -1,6 +1,6 @@
 """`make score`: every capture reconstructed from all its evidence and from parts of it, against what its clients saw.
 
-    python -m tests.score [--failures] [CAPTURE…]      captures: the golden ones and those below captures/
+    python -m tests.score [--failures] [CAPTURE…]      captures: golden, in tests/not_yet and below captures/
 
 Evidence: `all` = records and brokers' logs; `+clients` = and the clients' own logs; `records`, `logs` = those alone.
 Connect: `+clients` = and the workers' logs; `logs` = the brokers' and the workers'.
@@ -39,7 +39,7 @@ from tests.truth import (
 )
 from tests.window_scores import Window, table, windows
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 EVIDENCE = ("all", "+clients", "records", "logs")
 
 
@@ -223,12 +223,17 @@ def captures_below(folder: Path) -> list[Path]:
     return [capture for capture in found if scenario(capture).get("groups")]
 
 
+def all_captures() -> list[Path]:
+    """The golden ones, those in `not_yet` of which something is still wrong, and those that are not kept."""
+    return [found for place in ("tests/golden", "tests/not_yet", "captures") for found in captures_below(ROOT / place)]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Exit 1 if a generation is missed or invented, a cause or a movement wrong, or a pause outside its bounds."""
     is_talkative = "--failures" in arguments
     named = [Path(a) for a in arguments if not a.startswith("-")]
     # A golden capture may have been kept from captures/: it counts once.
-    everything = [*captures_below(HERE / "golden"), *captures_below(HERE.parent / "captures")]
+    everything = all_captures()
     captures = named or list({(c / "meta.json").read_text(): c for c in reversed(everything)}.values())[::-1]
     totals = {evidence: Tally() for evidence in EVIDENCE}
     connect_lines: list[str] = []

@@ -2,7 +2,7 @@
 
     python -m tests.support > docs/support.md
 
-A cell sums up every capture with a client of that library on that version, golden or below captures/.
+A cell sums up every capture with a client of that library on that version, golden, in tests/not_yet or below captures/.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from infra.lab.configs import version_key
 from rebalance_audit.domain.detect import detect_group
 from tests.domain.detect.test_on_captures import EXPECTED
-from tests.score import HERE, captures_below, reconstructed, score
+from tests.score import all_captures, reconstructed, score
 from tests.truth import scenario
 
 NAMES = {
@@ -147,8 +147,7 @@ def page(cells: Cells, versions: Sequence[str], captures: int) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the page; `arguments` are captures, all there are when there are none."""
-    everything = [*captures_below(HERE / "golden"), *captures_below(HERE.parent / "captures")]
-    once = {(c / "meta.json").read_text(): c for c in reversed(everything)}
+    once = {(c / "meta.json").read_text(): c for c in reversed(all_captures())}
     captures = [Path(a) for a in arguments] or sorted(once.values())
     cells = cells_of(captures)
     versions = sorted({version for _, version in cells}, key=version_key)

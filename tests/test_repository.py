@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
+NOT_YET = ROOT / "tests" / "not_yet"
+"""Captures of which something is still wrong: scored, held by no test."""
 GOLDEN_LIMIT_BYTES = 12 * 1024 * 1024
 MAKEFILE = (ROOT / "Makefile").read_text()
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -98,8 +100,15 @@ def test_the_spark_provider_of_airflow_stays_out() -> None:
 
 
 def test_golden_data_stays_small() -> None:
-    size = sum(path.stat().st_size for path in GOLDEN.rglob("*") if path.is_file())
-    assert 0 < size <= GOLDEN_LIMIT_BYTES
+    kept = [path for folder in (GOLDEN, NOT_YET) for path in folder.rglob("*") if path.is_file()]
+    assert 0 < sum(path.stat().st_size for path in kept) <= GOLDEN_LIMIT_BYTES
+
+
+def test_a_capture_is_either_golden_or_not_yet() -> None:
+    golden, not_yet = (
+        {"/".join(path.parts[-3:-1]) for path in folder.glob("*/*/meta.json")} for folder in (GOLDEN, NOT_YET)
+    )
+    assert golden & not_yet == set()
 
 
 @pytest.mark.parametrize(
