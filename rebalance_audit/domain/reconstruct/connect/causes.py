@@ -178,6 +178,8 @@ class Causes:
         if not before.delay_ms:
             return None
         due_ms = before.at_ms + before.delay_ms
+        if round_.delay_ms and abs(round_.at_ms + round_.delay_ms - due_ms) <= DELAY_EARLY_MS:
+            return None  # what is left of it is announced again
         began_ms, slack_ms = _began_ms(round_), DELAY_LATE_MS
         if round_.attempt.preparing is None:
             slack_ms += max((w.metadata.rebalance_timeout for w in round_.workers if w.metadata), default=0)
