@@ -134,6 +134,7 @@ class _Fold:
                 refs = (last.record.ref, record.ref)
                 self.contradictions.append(Contradiction(at_ms=record.at_ms, detail=detail, evidence=refs))
         self._was_deleted = False
+        self._without_joiners()
         if not self.epochs and not self._is_history_known:
             self._is_history_known = value.epoch <= 2 or any(r.record.name == "GroupMetadata" for r in self._changes)
         self.epochs.append(
@@ -151,6 +152,20 @@ class _Fold:
         self._changes, self._before, self._gone = [], copy_all(self._live), {}
         if not self._live:
             self._leave_without_owner(self.epochs[-1])
+
+    def _without_joiners(self) -> None:
+        """A member's metadata stand before the epoch that it begins: an epoch that was not reached by then had no part
+        in it, though it is the member's first epoch where the assignor takes its time."""
+        joined = {
+            r.record.key.member_id
+            for r in self._changes
+            if r.record.name.endswith("MemberMetadata") and r.record.key.member_id not in self._before
+        }
+        for epoch in reversed(self.epochs):
+            if not epoch.is_reached and not epoch.is_emptied:
+                epoch.members = {m: member for m, member in epoch.members.items() if m not in joined}
+            if not epoch.rewrite_seq:
+                return
 
     def _held_before(self) -> dict[str, LiveMember]:
         """The members before the changes that cause the epoch, with all they hold as it begins."""
@@ -252,7 +267,10 @@ class _Fold:
         member.standby_tasks, member.warmup_tasks = task_names(value, "standby"), task_names(value, "warmup")
         member.told = {resource: member.told.get(resource, record) for resource in pending}
         member.member_epoch, member.current = value.member_epoch, record
-        member.is_stable = not pending and getattr(value, "state", None) in (None, STABLE_STATES[self.group_type])
+        waits = bool(getattr(value, "partitions_pending_assignment", ()))  # 3.6 and 3.7 write no state
+        member.is_stable = (
+            not pending and not waits and getattr(value, "state", None) in (None, STABLE_STATES[self.group_type])
+        )
 
     def _let_go(self, member: LiveMember, record: GroupRecord) -> None:
         line = departure_line(self._evidence.lines, member.member_id, record.at_ms)

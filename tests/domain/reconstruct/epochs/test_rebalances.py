@@ -33,6 +33,18 @@ def test_a_partition_moves_in_the_epoch_of_its_new_owner() -> None:
     assert moves(found.rebalances[1]) == {"orders-1": ("moved", "k1", "k2")}
 
 
+def test_a_member_belongs_to_the_epoch_it_begins_and_not_to_the_one_before() -> None:
+    """Where the assignor takes its time, a new member's first epoch is that of the assignment before."""
+    story = a_group_of_one().member("k2", at_ms=5_000).epoch(3, at_ms=5_000).target(3, at_ms=5_001)
+    story.holds("k1", [0], at_ms=5_900, epoch=2, pending=[1])
+    story.member("k3", at_ms=6_000).epoch(4, at_ms=6_000).holds("k3", [], at_ms=6_000, epoch=3)
+    story.target(4, at_ms=6_100).holds("k1", [0], at_ms=7_000, epoch=4).holds("k2", [1], at_ms=7_500, epoch=4)
+    story.holds("k3", [], at_ms=7_600, epoch=4)
+    _, third, fourth = story.reconstructed().rebalances
+    assert {m.member_id: m.change for m in third.members} == {"k1": "stayed", "k2": "joined"}
+    assert {m.member_id: m.change for m in fourth.members} == {"k1": "stayed", "k2": "stayed", "k3": "joined"}
+
+
 def test_what_the_last_member_held_is_nobodys_until_another_comes() -> None:
     story = a_group_of_one().gone("k1", at_ms=900).epoch(3, at_ms=900)
     story.member("k2", at_ms=5_000).epoch(4, at_ms=5_000).target(4, at_ms=5_000)
