@@ -31,7 +31,7 @@ from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.gather.groups import gather
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import to_row
-from rebalance_audit.domain.reassign import reassignment_row
+from rebalance_audit.domain.reassign import reassignment_row, step_rows
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -39,8 +39,8 @@ from spark_jobs import parcels, pipeline
 from tests.captures import CAPTURES
 from tests.spark_jobs.arrivals import deliver, landed
 
-REBALANCES, TASKS, REASSIGNMENTS = "silver.measured_rebalance", "silver.connect_task", "silver.reassignment"
-FINDINGS = "silver.finding"
+REBALANCES, TASKS, REASSIGNMENTS = "silver.measured_rebalance", "silver.connect_task", "gold.reassignment"
+FINDINGS, STEPS = "silver.finding", "gold.reassignment_step"
 Told = dict[str, set[str]]
 """By table its rows as text."""
 Parts = Sequence[Sequence[EvidenceFolder]]
@@ -74,7 +74,8 @@ def alone(folder: EvidenceFolder) -> Told:
         rows[TASKS] += map(to_row, found.connect_tasks)
         findings = detect_group(measured, found.connect_tasks, seen_until_ms=until_ms)
         rows[FINDINGS] += [to_row(finding) | {"group_id": group.group_id} for finding in findings]
-    rows[REASSIGNMENTS] = [reassignment_row(r) for r in history_of(folder, lambda *_: None).reassignments]
+    moves = history_of(folder, lambda *_: None).reassignments
+    rows[REASSIGNMENTS], rows[STEPS] = list(map(reassignment_row, moves)), [row for r in moves for row in step_rows(r)]
     return {table: set(_texts(table, rows_to_table(table, of_table))) for table, of_table in rows.items()}
 
 
@@ -102,7 +103,7 @@ def together(parts: Parts, folder: Path, spark: Any = None) -> Told:
         deliver(warehouse, f"part-{at}", landed(part, folder / f"landing-{at}"))
         pipeline.run(warehouse, spark=spark, with_quality=False)
     found = {}
-    for table in (REBALANCES, TASKS, REASSIGNMENTS, FINDINGS):
+    for table in (REBALANCES, TASKS, REASSIGNMENTS, STEPS, FINDINGS):
         rows = warehouse.read(table)
         if table == FINDINGS:  # those about the evidence itself, and about partitions, are not explain's of a group
             rows = rows.filter(pc.is_valid(rows["group_id"]))
