@@ -82,8 +82,10 @@ class Departures:
             return []
         joined = self._lines.joined_at(run.worker.node, run.last.number, run.last.at_ms)
         since_ms = (joined.at_ms or 0) if joined is not None else run.last.at_ms
+        next_ms = self._lines.next_process_ms(run.worker.node, run.worker.member_id, since_ms)
+        until_ms = run.ended.at_ms if next_ms is None else min(next_ms, run.ended.at_ms)
         found: list[LogEvent] = []
-        for line in self._lines.between(run.worker.node, since_ms, run.ended.at_ms):
+        for line in self._lines.between(run.worker.node, since_ms, until_ms):
             if line.kind in _REJOINING:
                 break
             found.append(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -40,6 +40,8 @@ class WorkerLines:
         self._by_node: dict[str, list[LogEvent]] = {}
         self.addresses: dict[str, str] = {}
         """REST URL by node, as the worker itself printed it when it last started."""
+        self._starts: dict[str, list[int]] = {}
+        """By node: when a process said its address, which it does as it starts."""
         self._node_of_member: dict[str, str] = {}
         self._nodes_of_client: dict[str, set[str]] = {}
         self._member_in: dict[tuple[str, int], str] = {}
@@ -49,6 +51,7 @@ class WorkerLines:
                 continue
             if line.kind is LogKind.WORKER_ADDRESS:
                 self.addresses[line.node] = str(line.fields["url"])
+                self._starts.setdefault(line.node, []).append(line.at_ms or 0)
                 continue
             self._by_node.setdefault(line.node, []).append(line)
             member_id, client_id = line.fields.get("member_id"), line.fields.get("client_id")
@@ -103,6 +106,19 @@ class WorkerLines:
         """Whether the node's worker said nothing any more: it ended, or its log was not collected further."""
         times = self._times.get(node, [])
         return not times or times[-1] < at_ms
+
+    def next_process_ms(self, node: str, member_id: str, after_ms: int) -> int | None:
+        """When the node's next process began, as far as its log tells: what stands there from then on is not this
+        member's. It says its address as it starts; else it is told by another member id."""
+        starts = self._starts.get(node, [])
+        told = starts[bisect_right(starts, after_ms) :][:1]
+        since = bisect_right(self._times.get(node, []), after_ms)
+        others = (
+            line.at_ms or 0
+            for line in self._by_node.get(node, [])[since:]
+            if line.kind is LogKind.CLIENT_JOINED and line.fields.get("member_id") not in (None, member_id)
+        )
+        return min([*told, *[at_ms for at_ms, _ in zip(others, range(1), strict=False)]], default=None)
 
     def last_between(self, node: str, after_ms: int, before_ms: int) -> LogEvent | None:
         """The last line of the node in that time: its process lived then."""

@@ -181,7 +181,7 @@ def _stop_lines(run: OwnershipRun, ended: Round, lines: WorkerLines) -> list[Mar
     # It may have been stopped and started in between; and what a zombie writes later is its own.
     started = lines.about(node, run.resource, STARTED, run.last.at_ms, ended.at_ms)
     after_ms = max(run.last.at_ms, started[-1].at_ms or 0) if started else run.last.at_ms
-    window = (after_ms, ended.at_ms + (LATE_STATUS_MS if run.revived is None else 0))
+    window = (after_ms, _own_until_ms(run, ended, lines))
     marks: list[Mark] = []
     for line in lines.about(node, run.resource, TASK_STOPS, *window)[:1]:
         marks.append(not_before(line, "the worker began to stop it"))
@@ -190,6 +190,15 @@ def _stop_lines(run: OwnershipRun, ended: Round, lines: WorkerLines) -> list[Mar
     for line in [x for x in stopped if x.fields.get("is_graceful", True)][:1]:
         marks.append(not_after(line, "the worker's log: it has stopped", (line.at_ms or 0) + LINE_SLACK_MS))
     return marks
+
+
+def _own_until_ms(run: OwnershipRun, ended: Round, lines: WorkerLines) -> int:
+    """Until when its node's lines may be about this run: not those of a zombie, nor of the process that came after."""
+    until_ms = ended.at_ms + (LATE_STATUS_MS if run.revived is None else 0)
+    if run.worker.node is None or run.revived is not None or run.how != "gone":
+        return until_ms
+    next_ms = lines.next_process_ms(run.worker.node, run.worker.member_id, run.last.at_ms)
+    return until_ms if next_ms is None else min(until_ms, next_ms)
 
 
 def _revoked(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
@@ -227,7 +236,8 @@ def _revoked(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bo
 def _began_to_stop_ms(run: OwnershipRun, ended: Round, lines: WorkerLines) -> int | None:
     if run.worker.node is None:
         return None
-    found = lines.about(run.worker.node, run.resource, TASK_STOPS, run.last.at_ms, ended.at_ms + LATE_STATUS_MS)
+    until_ms = _own_until_ms(run, ended, lines)
+    found = lines.about(run.worker.node, run.resource, TASK_STOPS, run.last.at_ms, until_ms)
     return found[0].at_ms if found else None
 
 

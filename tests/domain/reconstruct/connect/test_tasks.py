@@ -296,3 +296,52 @@ class TestWorkersLogsAlone:
         with_records = [r.rebalance_id for r in story.rebalances()]
         without = reconstruct(replace(story.evidence(), records=())).rebalances
         assert with_records == [r.rebalance_id for r in without]
+
+
+class TestAWorkerThatIsBackBeforeItsSessionEnds:
+    """w2 is killed at 10 000 and back under its address at 14 000; its old session ends at 19 500, the delay of 20 s at
+    39 600. The new process stops the task in good order at 45 000."""
+
+    @staticmethod
+    def story() -> ConnectStory:
+        story = a_connect_group()
+        story.says(LogKind.WORKER_ADDRESS, at_ms=200, node="w2", url=url("w2"))
+        story.generation(1, {"w1": FRESH.gets("alpha alpha-0"), "w2": FRESH.gets("alpha-1")}, at_ms=1_000)
+        joined(story, 1, "w2", at_ms=1_002)
+        story.says(LogKind.WORKER_TASK_STARTED, at_ms=1_040, node="w2", connector="alpha", task=1)
+        story.status("alpha-1", "RUNNING", "w2", 1, at_ms=1_042)
+        story.says(LogKind.WORKER_ADDRESS, at_ms=14_000, node="w2", url=url("w2"))
+        story.says(LogKind.MEMBER_JOINED, at_ms=14_400, member_id=member_id("w2#2"), asked_to_rejoin=True)
+        reason = f"Adding new member {member_id('w2#2')} with group instance id null"
+        story.preparing(1, reason, at_ms=14_410)
+        story.says(LogKind.MEMBER_FAILED, at_ms=19_500, member_id=member_id("w2"))
+        story.generation(2, {"w1": has("alpha alpha-0"), "w2#2": FRESH}, at_ms=19_600, delay_ms=20_000)
+        joined(story, 2, "w2#2", at_ms=19_602)
+        story.generation(3, {"w1": has("alpha alpha-0"), "w2#2": has("").gets("alpha-1")}, at_ms=39_700)
+        joined(story, 3, "w2#2", at_ms=39_702)
+        story.says(LogKind.WORKER_TASK_STARTED, at_ms=39_740, node="w2", connector="alpha", task=1)
+        story.status("alpha-1", "RUNNING", "w2", 3, at_ms=39_742)
+        story.says(LogKind.WORKER_TASK_STOPPING, at_ms=45_000, node="w2", connector="alpha", task=1)
+        return story.says(LogKind.WORKER_TASK_STOPPED, at_ms=45_005, node="w2", connector="alpha", task=1)
+
+    def test_its_tasks_ended_before_it_was_back_whatever_the_new_process_logs(self) -> None:
+        first, *rest = self.story().tasks("alpha-1")
+        assert (first.state, first.ended_by) == ("RUNNING", "worker_lost")
+        # Its last heartbeat was at most a session before the expiry, and its successor asked to join at 14 400.
+        assert (first.to_lower_ms, first.to_upper_ms) == (8_000, 14_410)
+        assert first.to_ms is not None
+        assert 8_000 <= first.to_ms <= 14_410
+        assert [t.state for t in rest] == ["LOST", "WAITING", "RUNNING"]
+
+    def test_without_the_line_of_its_address_the_new_member_id_tells_the_new_process(self) -> None:
+        story = self.story()
+        story.lines = [line for line in story.lines if line.kind is not LogKind.WORKER_ADDRESS]
+        first = story.tasks("alpha-1")[0]
+        assert (first.to_lower_ms, first.to_upper_ms) == (8_000, 14_410)
+
+
+def joined(story: ConnectStory, generation: int, worker: str, *, at_ms: int) -> None:
+    node = worker.partition("#")[0]
+    told = {"client_id": f"connect-{worker_id(node)}", "member_id": member_id(worker), "generation_id": generation}
+    story.says(LogKind.CLIENT_JOINED, at_ms=at_ms, node=node, **told)
+    story.says(LogKind.WORKER_JOINED, at_ms=at_ms + 1, node=node, generation_id=generation, connectors=(), tasks=())
