@@ -317,7 +317,8 @@ def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
 
 
 def _join_rewrites(spine: list[Attempt], logged: list[Attempt]) -> None:
-    """Where there are records, a line alone makes no rewrite: the member may have gone again before it was written."""
+    """Where there are records, a line alone makes no rewrite: the member may have gone again before it was written.
+    But 2.3 and 2.4, whose line names no group, write none."""
     by_number: dict[int, list[Attempt]] = {}
     for attempt in spine:
         if attempt.rewrite_seq:
@@ -330,7 +331,7 @@ def _join_rewrites(spine: list[Attempt], logged: list[Attempt]) -> None:
         if best is not None:
             best.replaced = line_attempt.replaced
     if spine:
-        logged[:] = [a for a in logged if not a.rewrite_seq]
+        logged[:] = [a for a in logged if not a.rewrite_seq or (a.replaced is not None and a.replaced.group_id is None)]
 
 
 def _is_near(one: LogEvent, other: LogEvent) -> bool:
@@ -381,7 +382,7 @@ def _order(attempt: Attempt) -> tuple[int, int, int, int]:
     return (
         attempt.incarnation,
         attempt.number,
-        0 if attempt.record is None else 1 + attempt.rewrite_seq,
+        0 if attempt.record is None and not attempt.rewrite_seq else 1 + attempt.rewrite_seq,
         attempt.known_at_ms or 0,
     )
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, Mode, MovementKind, Outcome
-from rebalance_audit.domain.model import GroupEvidence, LogEvent, Member, Rebalance, Trigger, changed
+from rebalance_audit.domain.kinds import Bound, EvidenceTier, MemberChange, Mode, MovementKind, Outcome, ResourceType
+from rebalance_audit.domain.model import GroupEvidence, LogEvent, Mark, Member, Movement, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
 from rebalance_audit.domain.reconstruct.attempts.attempt import classic_attempts
@@ -28,7 +28,7 @@ from .before import Before, Holding, before_all, course_of, created_anew, forgot
 from .causes import with_causes
 from .conversions import Downgrade
 from .hand_overs import HandOvers
-from .members import Parsed, mode_of, names, parse, settle_modes
+from .members import Parsed, mode_of, names, parse, resource_name, settle_modes
 
 _make_member, _make_holding = maker(Member), maker(Holding)
 
@@ -66,7 +66,7 @@ def _step(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
     if value is None and attempt.converted is not None:
         return _from_consumer_group(rebalance, EvidenceTier.LOGGED, attempt.converted.ref), before
     if value is None and attempt.rewrite_seq:
-        return _static_return(rebalance, EvidenceTier.LOGGED), before
+        return _returned_by_line(before, rebalance)
     if value is None or after is None:
         return rebalance, forgotten(before) if rebalance.outcome in (Outcome.COMPLETED, Outcome.EMPTIED) else before
     parsed = {m.member_id: parse(m) for m in value.members}
@@ -85,6 +85,57 @@ def _step(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
         known = changed(known, task_of=task_of)
         delivered = as_tasks(delivered, task_of, value.members)
     return delivered, known
+
+
+def _returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
+    """No record of it is left, or none was written (2.3 and 2.4): the members are those of before, one of them renamed.
+    Commits are cut at records alone, so nothing tells when it stopped and resumed but the line itself."""
+    rebalance, line = _static_return(rebalance, EvidenceTier.LOGGED), before.attempt.replaced
+    there = before.members or {}
+    old = there.get(str(line.fields.get("member_id"))) if line is not None else None
+    new_id = line.fields.get("new_member_id") if line is not None else None
+    if line is None or old is None or not new_id or new_id in there:
+        return rebalance, before
+    new = changed(old, member_id=new_id)
+    members, movements = [], []
+    for member in there.values():
+        held = before.held.get(member.member_id, frozenset())
+        now = Parsed(new if member is old else member, parse(member).topics, frozenset(), held)
+        members.append(_member(now, rebalance, MemberChange.REPLACED if member is old else MemberChange.STAYED, held))
+    at_ms = line.at_ms or 0
+    stop = _mark(Bound.UPPER, at_ms + LINE_SLACK_MS, "its place was taken by a new process", line)
+    resume = _mark(Bound.LOWER, at_ms - LINE_SLACK_MS, "it came back", line)
+    for resource in sorted(before.held.get(old.member_id, ())):
+        movements.append(
+            Movement(
+                resource_type=ResourceType.PARTITION,
+                resource=resource_name(resource),
+                topic=resource[0],
+                partition=resource[1],
+                kind=MovementKind.RETURNED,
+                from_member_id=old.member_id,
+                to_member_id=new_id,
+                from_client_id=old.client_id,
+                to_client_id=new.client_id,
+                stop_marks=(stop,),
+                resume_marks=(resume,),
+                evidence=(line.ref,),
+            )
+        )
+    after = changed(
+        before,
+        members={m.member_id: m for m in (new if m is old else m for m in there.values())},
+        held={new_id if m == old.member_id else m: held for m, held in before.held.items()},
+        holdings={
+            resource: changed(holding, member=new) if holding.member.member_id == old.member_id else holding
+            for resource, holding in before.holdings.items()
+        },
+    )
+    return changed(rebalance, members=tuple(members), movements=tuple(movements)), after
+
+
+def _mark(bound: Bound, at_ms: int, detail: str, line: LogEvent) -> Mark:
+    return Mark(bound=bound, at_ms=at_ms, tier=EvidenceTier.LOGGED, rank=0, detail=detail, ref=line.ref)
 
 
 def _rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]) -> tuple[Rebalance, Before]:

@@ -162,6 +162,34 @@ def test_a_join_phase_that_the_same_broker_begins_anew_is_no_failover() -> None:
     assert [trigger for *_, trigger in told(story)][1:] == ["member_left", "member_left"]
 
 
+def test_a_static_restart_that_only_a_line_tells_is_a_rewrite_and_the_next_generation_knows_the_member() -> None:
+    """Kafka 2.3 and 2.4 write no record of it; the offsets topic learns the new member id with the next generation."""
+    story = a_group("orders").stabilized(1, at_ms=990).received(1, at_ms=1_000)
+    story.generation(1, {"c1": "0 1", "c2": "2 3"}, at_ms=1_000, instances={"c1": "inst-1", "c2": "inst-2"})
+    story.commit(0, at_ms=4_000).commit(2, at_ms=4_000)
+    story.says(
+        LogKind.STATIC_MEMBER_REPLACED, at_ms=7_000, member_id=member_id("c1"), new_member_id="c1-new",
+        group_instance_id="inst-1",
+    )  # fmt: skip
+    story.lines[-1] = replace(story.lines[-1], group_id=None)  # it names none
+    story.commit(0, at_ms=7_600)
+    story.says(LogKind.PREPARING, at_ms=20_000, generation_id=1, reason="Adding new member c3-x", client_reason=None)
+    story.generation(
+        2, {"c1": "0", "c2": "2 3", "c3": "1"}, at_ms=20_100, instances={"c1": "inst-1", "c2": "inst-2"},
+        member_ids={"c1": "c1-new"},
+    )  # fmt: skip
+    first, back, second = rebalances(story)
+    assert (back.kind, back.generation_id, back.rewrite_seq, back.trigger_tier) == ("static_rewrite", 1, 1, "logged")
+    assert {m.member_id: m.change for m in back.members} == {"c1-new": "replaced", member_id("c2"): "stayed"}
+    assert {m.resource: m.kind for m in back.movements} == {"orders-0": "returned", "orders-1": "returned"}
+    assert {m.pause_upper_ms for m in back.movements} == {None}  # no commit is cut at it
+    assert {m.member_id: m.change for m in second.members} == {
+        "c1-new": "stayed", member_id("c2"): "stayed", member_id("c3"): "joined",
+    }  # fmt: skip
+    assert "static_member_replaced" not in {t.trigger for t in second.triggers}
+    assert first.kind == "rebalance"
+
+
 def test_another_assignor_for_a_returning_static_member_is_a_rebalance_and_records_alone_say_so() -> None:
     story = a_group().generation(1, {"s": "0 1"}, at_ms=1_000, instances={"s": "one"})
     again = {"s": member_id("s")[:-1] + "9"}
