@@ -46,7 +46,8 @@ class ToldEpoch:
 
     number: int
     first: LogEvent
-    """Its `Bumped` line; from 4.0 on a departure has none, and the target is the first that names the epoch."""
+    """Its `Bumped` line. In 3.7 and 3.8 a departure has none: the target is the first that names the epoch, and of the
+    last member's departure `Computed new subscription metadata: {}.` is all there is."""
     causes: list[LogEvent] = field(default_factory=list)
     target: LogEvent | None = None
     rewrite_seq: int = 0
@@ -121,6 +122,9 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
                 members.add(member_id)
             elif line.kind in _DEPARTURE_LINES and member_id:
                 members.discard(member_id)
+        elif _is_of_nobody(line) and epochs and is_membership_known and not members and waiting:
+            epochs.append(ToldEpoch(number=epochs[-1].number + 1, first=line, causes=waiting))
+            epochs[-1].member_ids, waiting = frozenset(), []
         elif line.kind in _EPOCH_LINES and isinstance(number, int):
             known = next((e for e in reversed(epochs) if e.number == number and not e.rewrite_seq), None)
             if known is None and (not epochs or number > epochs[-1].number):
@@ -138,6 +142,11 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
             if known is not None and line.kind is LogKind.TARGET_COMPUTED and known.target is None:
                 known.target = line
     return epochs
+
+
+def _is_of_nobody(line: LogEvent) -> bool:
+    """The topics that all members of the group subscribe to are none."""
+    return line.kind is LogKind.TOPIC_METADATA_COMPUTED and line.fields.get("metadata") == "{}"
 
 
 def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways: _Ways, highest: int) -> Rebalance:

@@ -45,6 +45,35 @@ def test_a_member_belongs_to_the_epoch_it_begins_and_not_to_the_one_before() -> 
     assert {m.member_id: m.change for m in fourth.members} == {"k1": "stayed", "k2": "stayed", "k3": "joined"}
 
 
+def test_the_last_departure_of_3_7_and_3_8_is_told_by_the_topics_of_nobody() -> None:
+    """Only lines; no departure prints `Bumped group epoch`, and the last one no target either."""
+    story = ConsumerGroupStory()
+    for at_ms, member, epoch in ((1_000, "k1", 1), (2_000, "k2", 2)):
+        story.says(LogKind.MODERN_MEMBER_JOINED, at_ms=at_ms, member_id=member, group_type="consumer")
+        story.says(LogKind.EPOCH_BUMPED, at_ms=at_ms + 1, group_epoch=epoch)
+        story.says(LogKind.TARGET_COMPUTED, at_ms=at_ms + 2, group_epoch=epoch, assignor="uniform")
+    story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=3_000, member_id="k1", group_type="consumer")
+    story.says(LogKind.TARGET_COMPUTED, at_ms=3_002, group_epoch=3, assignor="uniform")
+    story.says(LogKind.MEMBER_FENCED, at_ms=4_000, member_id="k2", reason="its session expired")
+    story.says(LogKind.TOPIC_METADATA_COMPUTED, at_ms=4_001, metadata="{}")
+    assert told(story.reconstructed()) == [
+        (1, "completed", "member_joined"),
+        (2, "completed", "member_joined"),
+        (3, "completed", "member_left"),
+        (4, "emptied", "member_session_expired"),
+    ]
+
+
+def test_where_a_departure_prints_its_epoch_it_is_told_once() -> None:
+    story = ConsumerGroupStory().says(LogKind.MODERN_MEMBER_JOINED, at_ms=1_000, member_id="k1", group_type="consumer")
+    story.says(LogKind.EPOCH_BUMPED, at_ms=1_001, group_epoch=1)
+    story.says(LogKind.TARGET_COMPUTED, at_ms=1_002, group_epoch=1, assignor="uniform")
+    story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=3_000, member_id="k1", group_type="consumer")
+    story.says(LogKind.TOPIC_METADATA_COMPUTED, at_ms=3_001, metadata="{}")
+    story.says(LogKind.EPOCH_BUMPED, at_ms=3_002, group_epoch=2)
+    assert told(story.reconstructed()) == [(1, "completed", "member_joined"), (2, "emptied", "member_left")]
+
+
 def test_what_the_last_member_held_is_nobodys_until_another_comes() -> None:
     story = a_group_of_one().gone("k1", at_ms=900).epoch(3, at_ms=900)
     story.member("k2", at_ms=5_000).epoch(4, at_ms=5_000).target(4, at_ms=5_000)
