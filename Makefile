@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # tests.skips: with CI=true a skipped test is a failed one.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -p tests.skips
+OLD ?= 4.3.0
+NEW ?= 4.4.0
 SKIPPED := .build/skipped-tiers
 KAFKA ?= 4.3.0
 export PYTHONHASHSEED := 0
@@ -104,6 +106,9 @@ capture: $(STAMP) ## Make all captures of one version again, into captures/ (KAF
 	  $(BIN)/python -m infra.lab capture $$scenario --kafka $(KAFKA) || exit 1; \
 	done
 
+compare-versions: $(STAMP) ## What two Kafka versions differ in that we read (OLD=4.3.0 NEW=4.4.0): schemas, lines, assignors
+	$(BIN)/python -m infra.lab.compare_versions $(OLD) $(NEW)
+
 differential: $(STAMP) ## Ten million records, and 200,000 groups of each assignor: ours against Kafka's own classes
 	$(BIN)/python -m tests.differential 10000000
 	$(BIN)/python -m tests.differential.assignors 200000
@@ -128,4 +133,4 @@ clean: ## Remove what builds and runs left behind (not .venv)
 
 .PHONY: help setup requirements lint test test-domain test-spark test-differential test-broker test-airflow \
 	test-browser demo live doctor \
-	capture score unions differential fuzz bench clean
+	capture score unions compare-versions differential fuzz bench clean

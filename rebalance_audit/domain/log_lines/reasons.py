@@ -261,6 +261,8 @@ _BARE_REASONS: tuple[tuple[Template, _Classify], ...] = (
     (template("Updating metadata for member <member_id>"), _rejoined(Cause.SUBSCRIPTION_CHANGED)),  # to 2.5
 )
 """These end in the member's id: nothing but its UUID shows that the text ends there."""
+FORMS = tuple(form.text for form, _ in (*_REASONS, *_BARE_REASONS))
+"""Every reason that is known, as it stands inside `(reason: …)`."""
 
 
 def _known(reason: str) -> tuple[_Fields, _Classify] | None:
