@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from app.queries import Reader
+from app.queries import Questions
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -21,12 +21,12 @@ NOT_OF_A_CLUSTER = {"findings"}
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Questions:
     return opened(gold_rows.write(tmp_path_factory.mktemp("alone") / "w", many=3))
 
 
 @pytest.fixture(scope="module")
-def beside_its_twin(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def beside_its_twin(tmp_path_factory: pytest.TempPathFactory) -> Questions:
     """Each row a second time, in another cluster, under the same ids."""
     warehouse = gold_rows.write(tmp_path_factory.mktemp("twins") / "w", many=3)
     for name, table in tables.BY_NAME.items():
@@ -39,13 +39,13 @@ def beside_its_twin(tmp_path_factory: pytest.TempPathFactory) -> Reader:
     return opened(warehouse)
 
 
-def opened(warehouse: Warehouse) -> Reader:
-    reader = Reader.open(Path(warehouse.location))
+def opened(warehouse: Warehouse) -> Questions:
+    reader = Questions.open(Path(warehouse.location))
     reader.refresh()
     return reader
 
 
-def asked(reader: Reader) -> list[tuple[str, dict[str, Any]]]:
+def asked(reader: Questions) -> list[tuple[str, dict[str, Any]]]:
     """Every question about one cluster that the reader answers, about all that it has of this cluster."""
     span = reader.span(CLUSTER)
     assert span is not None
@@ -68,7 +68,7 @@ def asked(reader: Reader) -> list[tuple[str, dict[str, Any]]]:
         "ref": sorted({ref for row in (*moves, *found) for ref in row["evidence"]})[:2],
     }
     questions: list[tuple[str, dict[str, Any]]] = []
-    for name, method in inspect.getmembers(Reader, inspect.isfunction):
+    for name, method in inspect.getmembers(Questions, inspect.isfunction):
         needed = [p.name for p in inspect.signature(method).parameters.values() if p.name != "self"]
         if name.startswith("_") or "cluster_id" not in needed or name in NOT_OF_A_CLUSTER:
             continue
@@ -85,7 +85,7 @@ def plain(answer: Any) -> Any:
 
 
 def test_no_answer_about_a_cluster_holds_rows_of_another_with_the_same_ids(
-    alone: Reader, beside_its_twin: Reader
+    alone: Questions, beside_its_twin: Questions
 ) -> None:
     questions = asked(alone)
     assert len({name for name, _ in questions}) >= 20
@@ -94,6 +94,6 @@ def test_no_answer_about_a_cluster_holds_rows_of_another_with_the_same_ids(
         assert repr(one) == repr(other), f"{name}({arguments})"
 
 
-def test_findings_of_a_cluster_are_its_own(alone: Reader, beside_its_twin: Reader) -> None:
+def test_findings_of_a_cluster_are_its_own(alone: Questions, beside_its_twin: Questions) -> None:
     assert alone.findings(cluster_id=CLUSTER) == beside_its_twin.findings(cluster_id=CLUSTER)
     assert len(beside_its_twin.findings()) == 2 * len(alone.findings())
