@@ -65,6 +65,7 @@ def whatif(
             rows, until_ms = _from_warehouse(warehouse, group, cluster_id)
         else:
             rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, tell)
+    earlier = [r for r in rows if from_ms is not None and (at_ms := happened_at_ms(r)) is not None and at_ms < from_ms]
     rows = [
         r
         for r in rows
@@ -73,7 +74,7 @@ def whatif(
     ]
     until_ms = until_ms if to_ms is None else min(until_ms, to_ms)
     try:
-        situation = situation_of(rows, until_ms)
+        situation = situation_of(rows, until_ms, earlier[-1] if earlier else None)
         if settings:
             request_of(situation, settings)  # what cannot be is said before anything else
         fit = fit_of(situation)

@@ -28,7 +28,7 @@ class ConnectReader(ScriptReader):
             if movement.connector is not None:
                 task = CONNECTOR_ITSELF if movement.task is None else movement.task
                 self.resources[movement.resource] = (movement.connector, task)
-        there = [self.resources[text] for m in row.members for text in m.assigned or () if text in self.resources]
+        there = [self.meaning(text) for m in row.members for text in m.assigned or ()]
         counts: dict[str, int] = {}
         for name, task in there:
             counts[name] = max(counts.get(name, 0), task + 1)
@@ -39,6 +39,12 @@ class ConnectReader(ScriptReader):
         elif is_first or not self.partitions:
             self.partitions = counts
 
+    def meaning(self, text: str) -> Partition:
+        """As a movement says; else a number at the end is a task's."""
+        name, _, number = text.rpartition("-")
+        is_task = bool(name) and number.isascii() and number.isdigit()
+        return self.resources.get(text) or ((name, int(number)) if is_task else (text, CONNECTOR_ITSELF))
+
     def weighs_cause(self, row: Rebalance, start: Moment) -> None:
         if row.outcome == "missing" or (row.trigger == Cause.UNKNOWN):
             self.unexplained.append(f"generation {row.generation_id}: {row.trigger}")
@@ -47,8 +53,7 @@ class ConnectReader(ScriptReader):
         return ScriptReader.life_of(self, replace(member, client_id=member.worker_url or member.client_id), started)
 
     def with_owned(self, life: Life, member: Member) -> Life:
-        owned = tuple(self.resources[text] for text in member.owned_before or () if text in self.resources)
-        return replace(life, owned_at_first=owned)
+        return replace(life, owned_at_first=tuple(map(self.meaning, member.owned_before or ())))
 
 
 def connect_script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:

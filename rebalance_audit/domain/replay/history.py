@@ -17,8 +17,10 @@ MARK_MS = 30
 """A commit or a log line marks a stop so closely."""
 EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 SILENT_ENDS = EXPIRIES | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBER_SYNC_TIMEOUT}
-REACTIONS = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STATIC_MEMBER_REPLACED, Cause.GROUP_EMPTIED})
-"""What the protocol does by itself: the replay has to find these again."""
+REACTIONS = frozenset(
+    {Cause.COOPERATIVE_FOLLOW_UP, Cause.CONNECT_REVOCATION_FOLLOW_UP, Cause.CONNECT_DELAY_EXPIRED, Cause.GROUP_EMPTIED}
+)
+"""What the protocol does by itself: the replay has to find these again, and cannot begin with one."""
 ARRIVALS = frozenset({Cause.MEMBER_JOINED, Cause.CONNECT_WORKER_JOINED})
 REQUESTS = frozenset(
     {Cause.CLIENT_REQUESTED, Cause.LEADER_REJOINED, Cause.TOPIC_METADATA_CHANGED, Cause.SUBSCRIPTION_CHANGED}

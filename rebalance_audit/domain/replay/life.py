@@ -99,6 +99,8 @@ class Script:
     lives: tuple[Life, ...]
     partitions: Mapping[str, int]
     """Partitions of each topic at the beginning."""
+    settled_ms: int | None = None
+    """End of the join phase before the history begins, from which its first heartbeats are counted; if known."""
     grown: tuple[Grown, ...] = ()
     requested_ms: tuple[int, ...] = ()
     """A member asked for a rebalance by itself (enforceRebalance)."""

@@ -76,8 +76,9 @@ class PlayedGroup(ABC):
 
     def run(self) -> ReplayRun:
         initial = [self.process_of(life) for life in self.script.lives if life.started is None]
+        since_ms = self.rng.uniform(0, self.heartbeat_ms)
         for process in initial:
-            self.is_there(process)
+            self.is_there(process, since_ms)
         if initial:
             self.seats_initially(initial)
             for process in initial:
@@ -120,16 +121,17 @@ class PlayedGroup(ABC):
         by_end = {End.CLOSED: self.closes, End.CRASHED: self.crashes, End.REMOVED: self.is_removed}
         self.loop.at(ended_ms, partial(by_end[life.end or End.CRASHED], process))
 
-    def is_there(self, process: PlayedProcess) -> None:
-        """It ran before the history begins; where its heartbeats fall is not known."""
+    def is_there(self, process: PlayedProcess, since_ms: float) -> None:
+        """It ran before the history begins. All heartbeat from one join phase on; if not known, from some."""
         now_ms, interval_ms = self.loop.now_ms, self.heartbeat_ms
+        settled_ms = now_ms - since_ms if self.script.settled_ms is None else self.script.settled_ms
         self.ledger.process_starts(process, now_ms)
         process.is_alive = process.is_in = True
         process.owned = set(process.life.owned_at_first)
         process.remembered = process.life.owned_at_first
         process.generation = process.remembered_generation = 0
         process.lives_on = 1
-        process.beats_begin(now_ms - self.rng.uniform(0, interval_ms), interval_ms, self.timing, self.rng)
+        process.beats_begin(settled_ms, interval_ms, self.timing, self.rng)
         for partition in process.owned:
             self.ledger.works(partition, process, now_ms)
 

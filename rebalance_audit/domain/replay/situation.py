@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from random import Random
 
 from rebalance_audit.domain.model import Rebalance
 
 from .connect_history import connect_delay_of, connect_script_of
 from .deploys import redeployed
-from .history import script_of
+from .history import REACTIONS, script_of
 from .life import Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .outcome import ReplayRun
@@ -50,8 +51,19 @@ class Situation:
         return list(dict.fromkeys(life.slot for life in self.script.lives))
 
 
-def situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
-    """`rows` of one group, measured, in the order they happened. TooLittle where they cannot be replayed."""
+def situation_of(rows: Sequence[Rebalance], until_ms: int, before: Rebalance | None = None) -> Situation:
+    """`rows` of one group, measured, in the order they happened; `before` is the one before them, if there is one.
+
+    TooLittle where they cannot be replayed.
+    """
+    rows = list(dropwhile(lambda row: row.trigger in REACTIONS, rows))
+    situation = _situation_of(rows, until_ms)
+    if before is not None and before.joined_at_ms is not None:
+        situation.script = replace(situation.script, settled_ms=before.joined_at_ms)
+    return situation
+
+
+def _situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
     group = rows[0].group_id if rows else ""
     counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
     if len(counted) < FEWEST_REBALANCES:

@@ -85,6 +85,15 @@ def test_its_cost_is_what_the_clients_own_clocks_say(capture: str) -> None:
     assert replayed_s == pytest.approx(measured_s, rel=0.1)
 
 
+@pytest.mark.parametrize("capture", ["4.3.0/rolling_deploy", "4.3.0/cooperative_scale_up", "4.3.0/storm"])
+def test_a_history_may_begin_in_the_middle(capture: str) -> None:
+    groups = [[measure(r) for r in reconstruct(g).rebalances] for g in gathered(GOLDEN / capture).groups]
+    rows = max(groups, key=len)
+    told = situation_of(rows[2:], max(r.ended_at_ms or 0 for r in rows) + 1_000, before=rows[1])
+    assert fit_of(told).causes == 1.0
+    assert fit_of(told).refused is None
+
+
 def test_a_history_that_does_not_come_out_again_predicts_nothing() -> None:
     # A leader that stood still while the group waited for its assignment: outside the model.
     assert "were measured" in (fit_of(situation("4.3.0/superseded_generation")).refused or "")
