@@ -146,3 +146,15 @@ def sticky(of: Families) -> str | None:
     if of == ALL or of <= {ClientFamily.JAVA, ClientFamily.LIBRDKAFKA}:
         return "cooperative-sticky, or group.protocol=consumer"
     return "cooperative-sticky" if all(HABITS[f].has_cooperative for f in of) else None
+
+
+def deploy(of: Families) -> str:
+    """For members that were restarted on purpose."""
+    instance, assignor = setting(INSTANCE, of), sticky(of)
+    spares = [f"a {instance} per member spares the others most of its rebalances"] if instance else []
+    if assignor is not None:
+        protocol = " or group.protocol=consumer" if "group.protocol" in assignor else ""
+        saves = "most of its cost" if spares else "spares the others most of its cost"
+        spares.append(f"a cooperative assignor{protocol} {saves}")
+    said = ", ".join(spares)
+    return f"Nothing is wrong. {said[0].upper()}{said[1:]}." if said else "Nothing is wrong."

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rebalance_audit.domain.client_families import ClientFamily, families_shown
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, listed
-from rebalance_audit.domain.kinds import Severity
+from rebalance_audit.domain.kinds import MemberChange, Severity
 from rebalance_audit.domain.log_lines.reasons import HANDLER_EXITED
 from rebalance_audit.domain.model import Finding, Member
 
@@ -19,8 +19,8 @@ _KAFKA_GO = {ClientFamily.KAFKA_GO}
 def broken_subscription(history: History) -> list[Finding]:
     """Members write subscriptions that cannot be read; leaders of other libraries fail on them, one after the other.
 
-    Silent where all subscriptions can be read, and for bytes that are not of the consumer protocol. Info where every
-    member writes such ones, as a group of kafka-go alone does: it gets on with itself.
+    Silent where all subscriptions can be read, for bytes that are not of the consumer protocol, and for a group of
+    kafka-go alone, which gets on with itself. Info where every member writes such ones.
     """
     broken = {
         s.rebalance.rebalance_id: members
@@ -33,7 +33,10 @@ def broken_subscription(history: History) -> list[Finding]:
         names = list(dict.fromkeys(label(m) for m in culprits))
         is_kafka_go = all(families_shown(m.client_libraries) == _KAFKA_GO for m in culprits)
         fallen = _fallen_leaders(history, spell)
-        others = {m.member_id for s in spell.steps for m in s.rebalance.members if m.undecoded is None}
+        here = [m for s in spell.steps for m in s.rebalance.members if m.change != MemberChange.LEFT]
+        others = {m.member_id for m in here if m.undecoded is None}
+        if is_kafka_go and not others and not fallen:
+            continue
         also = (
             f"; {counted(len(fallen), 'leader')} of other libraries went meanwhile: {listed(fallen)}" if fallen else ""
         )
@@ -66,7 +69,11 @@ _ADVICE_KAFKA_GO = (
 
 
 def _broken(members: Sequence[Member]) -> list[Member]:
-    return [m for m in members if m.change != "left" and m.undecoded is not None and _OF_SUBSCRIPTION in m.undecoded]
+    return [
+        m
+        for m in members
+        if m.change != MemberChange.LEFT and m.undecoded is not None and _OF_SUBSCRIPTION in m.undecoded
+    ]
 
 
 def _fallen_leaders(history: History, spell: Spell) -> list[str]:
@@ -76,7 +83,7 @@ def _fallen_leaders(history: History, spell: Spell) -> list[str]:
     for step in history.attempts:
         if not step.is_settled or step.index > spell.last.index:
             continue
-        here = {m.member_id: m for m in step.rebalance.members if m.change != "left"}
+        here = {m.member_id: m for m in step.rebalance.members if m.change != MemberChange.LEFT}
         if step.index >= spell.first.index and leader is not None and leader.member_id not in here:
             fallen.append(label(leader))
         known = here.get(step.rebalance.leader_member_id or "")

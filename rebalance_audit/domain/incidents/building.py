@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
+from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, capped, identity
 from rebalance_audit.domain.incidents import words
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
@@ -25,8 +26,6 @@ _WARNING = SEVERITIES.index("warning")
 _WAITING_STATES = frozenset({"UNASSIGNED", "LOST"})
 
 _ADVICE = {
-    "deploy": "Nothing is wrong. A group.instance.id per member spares the others most of its rebalances, a "
-    "cooperative assignor or group.protocol=consumer most of its cost.",
     "scaling": "Nothing is wrong: members came or went on purpose.",
     "configuration": "Nothing is wrong. Changes that are sent together cost one round instead of several.",
     "reassignment": "Nothing is wrong: the reassignment did what was asked.",
@@ -234,6 +233,8 @@ def _still_waits(task: ConnectTask, until_ms: int) -> bool:
 def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
     if not expected and (told := next((f.advice for f in findings if f.advice), None)):
         return told
+    if expected and trouble.kind == "deploy":
+        return client_advice.deploy(client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members))
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
 
 

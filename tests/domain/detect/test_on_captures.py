@@ -53,7 +53,7 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     # Connectors are created, changed, paused, stopped and deleted.
     "connect_connector_life": {"connect-lab": {}},
     # A member closes, another is killed. Round robin over four partitions moves three of five without need.
-    "kafka_go_join_leave_kill": {"kafka-go-app": {"RB007": "warning"}},
+    "kafka_go_join_leave_kill": {"kafka-go-app": {"RB004": "info", "RB007": "warning"}},
     "kafka_python_join_leave_kill": {"kafka-python-app": {"RB007": "warning"}},
     "franz_go_join_leave_kill": {"franz-go-app": {"RB007": "warning"}},
     "sarama_join_leave_kill": {"sarama-app": {"RB007": "warning"}},
