@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,6 +47,7 @@ def run(
     engine: options.EngineChoice = options.Engine.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -55,7 +57,7 @@ def run(
         raise UsageError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
     if stage and check:
         raise UsageError("Give either --stage or --check, not both.")
-    carried = Carried(engine.value, options.size_bytes(spark_from))
+    carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
     opened = Warehouse.open(warehouse)
     if check:
         check_stages(opened, check, quiet=quiet)
@@ -68,16 +70,27 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What runs the stages."""
+    """What runs the stages, and with which settings."""
 
     engine: str = options.Engine.AUTO.value
     spark_from_bytes: int = options.size_bytes(options.SPARK_FROM)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Limits and teams, as `spark_jobs.pipeline.run` takes them."""
 
     @property
     def sentence(self) -> str:
         if self.engine == options.Engine.AUTO.value:
             return f"News of less than {self.spark_from_bytes:,} bytes runs in this process, more in Spark."
         return "Everything runs in this process." if self.engine == "local" else "Everything runs in Spark."
+
+
+def stage_settings(config: str | None) -> dict[str, Any]:
+    """What the settings file says to the stages. Raises SettingsError."""
+    if config is None:
+        return {}
+    from rebalance_audit.settings.choices import for_pipeline
+
+    return for_pipeline(options.settings(config))
 
 
 def run_stages(
@@ -92,7 +105,10 @@ def run_stages(
     from spark_jobs.plan import STAGES
 
     wanted = [s.name for s in STAGES if names is None or s.name in names]
-    how: dict[str, Any] = asdict(carried or Carried())
+    carried = carried or Carried()
+    how: dict[str, Any] = {
+        "engine": carried.engine, "spark_from_bytes": carried.spark_from_bytes, "settings": carried.settings
+    }  # fmt: skip
     with stages(wanted, quiet=quiet) as progress:
         if is_checked or wanted == ["publish"]:
             return pipeline.run(opened, wanted, progress, **how)
@@ -149,6 +165,8 @@ def watch(
     engine: options.EngineChoice = options.Engine.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
+    config: options.Config = None,
+    cluster: options.Cluster = None,
 ) -> None:
     """Collect, run and alert until Ctrl-C, over and over."""
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -158,7 +176,7 @@ def watch(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, flush_ms=int(min(every_s, 2) * 1000)
     )
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
-    carried = Carried(engine.value, options.size_bytes(spark_from))
+    carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
     opened = Warehouse.open(warehouse, create=True)
     note(carried.sentence, quiet=quiet)
     with until_stopped() as stopped:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit import cli
 from rebalance_audit.commands.config import schema_text
 from rebalance_audit.domain.detect.limits import DEFAULT
 from rebalance_audit.settings.choices import for_pipeline, option_defaults
 from rebalance_audit.settings.model import Secret, Settings
 from rebalance_audit.settings.reading import SettingsError, parse_settings, read_settings, revealed
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 DOCS = Path(__file__).parents[2] / "docs"
 WHOLE = """\
@@ -159,3 +161,22 @@ def test_the_example_of_the_docs_holds() -> None:
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         read_settings(tmp_path / "absent.yaml")
+
+
+def test_run_takes_limits_and_teams_from_the_settings_file(tmp_path: Path) -> None:
+    """The storm of the lab is none where the settings allow that many rebalances, and its group belongs to a team."""
+    file, storm = tmp_path / "s.yaml", Path(__file__).parents[1] / "golden" / "4.3.0" / "storm"
+    found = {}
+    for name, limits in {
+        "usual": "",
+        "allowed": "limits: [{storm_short_count: 1000, storm_long_count: 1000}]\n",
+    }.items():
+        place = tmp_path / name
+        file.write_text(f"warehouse: {place}\nteams: [{{name: shop, groups: ['stormy-*']}}]\n{limits}")
+        assert cli.run(["import", str(storm), "--config", str(file), "-q"]) == 0
+        assert cli.run(["run", "--engine", "local", "--config", str(file), "-q"]) == 0
+        opened = Warehouse.open(place)
+        found[name] = set(opened.query("SELECT rule_id FROM gold.finding").column(0).to_pylist())
+        teams = opened.query("SELECT DISTINCT team FROM gold.rebalance")
+        assert teams.column(0).to_pylist() == ["shop"]
+    assert found["usual"] - found["allowed"] == {"RB001"}
