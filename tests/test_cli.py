@@ -566,7 +566,7 @@ def test_a_dry_run_shows_alerts_and_remembers_nothing(call: Any, filled: Path) -
     for _ in range(2):
         told = call("alert", "-w", filled, "--to", "https://127.0.0.1:1/hook?token=secret", "--dry-run")
         assert told.status == 0
-        assert "RB001" in told.out
+        assert "checkout rebalanced 31 times" in told.out
         assert "secret" not in told.out + told.err
     assert not (filled / "notes" / "alerts.json").exists()
 

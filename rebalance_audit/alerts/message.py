@@ -12,6 +12,7 @@ EVIDENCE_SHOWN = 3
 TITLE_WIDTH = 400
 _TEXT_WIDTH, _REF_WIDTH, _NAME_WIDTH = 1_500, 200, 100
 _NAMES_SHOWN = 5
+_RULE = re.compile(r"[a-z]{2}\d{3}(?=:)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,9 @@ def body(news: News, runbook: str) -> str:
 
 
 def runbook_url(incident: Incident, runbook: str) -> str:
-    """The heading of its gravest symptom."""
-    rule = incident.finding_ids[0].partition(":")[0] if incident.finding_ids else "incidents"
-    return f"{runbook}#{rule}"
+    """The heading of its gravest symptom, whose rule its finding id begins with."""
+    rule = _RULE.match(incident.finding_ids[0]) if incident.finding_ids else None
+    return f"{runbook}#{rule[0]}" if rule else runbook
 
 
 def safe(text: str, width: int) -> str:

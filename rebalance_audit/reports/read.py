@@ -16,6 +16,7 @@ REBALANCES_SHOWN = 25
 PAST_FINDINGS_SHOWN = 100
 REASSIGNMENTS_SHOWN = 50
 GAPS_SHOWN = 50
+INCIDENTS_SHOWN = 50
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
 _AT = "coalesce(assigned_at_ms, joined_at_ms, started_at_ms, ended_at_ms, started_lower_ms)"
@@ -124,6 +125,9 @@ class Report:
     rebalance_count: int
     expected_count: int
     cost: Cost
+    incidents: tuple[dict[str, Any], ...]
+    """What is wrong before normal work, the open before the past, then the gravest and dearest."""
+    incident_count: int
     open_findings: tuple[dict[str, Any], ...]
     past_findings: tuple[dict[str, Any], ...]
     past_finding_count: int
@@ -165,6 +169,7 @@ def read_report(
     )[0]
     open_findings, past_findings, past_count = _findings(asked)
     bucket_ms, buckets = _buckets(asked, total["from_ms"], total["to_ms"])
+    incidents, incident_count = _incidents(asked)
     groups = _groups(asked)
     reassignments, reassignment_counts = _reassignments(asked)
     gaps = asked.rows(
@@ -185,6 +190,8 @@ def read_report(
         rebalance_count=total["rebalance_count"],
         expected_count=total["expected_count"],
         cost=_cost(total),
+        incidents=incidents,
+        incident_count=incident_count,
         open_findings=open_findings,
         past_findings=past_findings,
         past_finding_count=past_count,
@@ -219,10 +226,14 @@ class _Asked:
         self._params = {"group": group_id, "from": from_ms, "to": to_ms}
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """`{rebalances}`, `{findings}` and `{reassignments}` in the SQL stand for the conditions that pick what was
-        asked for. A reassignment is of no group."""
+        """`{rebalances}`, `{incidents}`, `{findings}` and `{reassignments}` in the SQL stand for the conditions that
+        pick what was asked for. A reassignment is of no group."""
         conditions = {
             "{rebalances}": (("group_id = ?", "group"), (f"{_AT} >= ?", "from"), (f"{_AT} < ?", "to")),
+            "{incidents}": (
+                ("list_contains(group_ids, ?)", "group"), ("(status = 'open' OR last_at_ms >= ?)", "from"),
+                ("first_at_ms < ?", "to"),
+            ),
             "{findings}": (("subject = ?", "group"), ("last_seen_at_ms >= ?", "from"), ("first_seen_at_ms < ?", "to")),
             "{reassignments}": (
                 ("? IS NULL", "group"), ("coalesce(ended_at_ms >= ?, true)", "from"), ("started_at_ms < ?", "to"),
@@ -236,6 +247,18 @@ class _Asked:
                 asked += [value for _, value in used]
         rows: list[dict[str, Any]] = self._warehouse.query(sql, (*asked, *params)).to_pylist()
         return rows
+
+
+def _incidents(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], int]:
+    rows = asked.rows(
+        "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
+        "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, title, story, advice, "
+        "len(rebalance_ids) AS rebalance_count FROM gold.incident WHERE {incidents} "
+        "ORDER BY expected, status <> 'open', CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "
+        "cost_seconds DESC NULLS LAST, "
+        "first_at_ms, incident_id"
+    )
+    return tuple(rows[:INCIDENTS_SHOWN]), len(rows)
 
 
 def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], int]:
@@ -323,9 +346,10 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
 
 def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
     rows = asked.rows(
-        "SELECT trigger, count(*) AS rebalance_count, count(*) FILTER (expected) AS expected_count, "
-        f"{_COST} FROM gold.rebalance WHERE {{rebalances}} AND kind = 'rebalance' AND outcome <> 'missing' "
-        "GROUP BY trigger ORDER BY rebalance_count DESC, trigger"
+        # A static member's return is no rebalance and has a cost all the same: the causes add up to the headline.
+        "SELECT trigger, count(*) FILTER (kind = 'rebalance') AS rebalance_count, "
+        f"count(*) FILTER (kind = 'rebalance' AND expected) AS expected_count, {_COST} FROM gold.rebalance "
+        "WHERE {rebalances} AND outcome <> 'missing' GROUP BY trigger ORDER BY rebalance_count DESC, trigger"
     )
     return tuple(
         CauseRow(

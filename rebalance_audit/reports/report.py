@@ -14,10 +14,11 @@ from rebalance_audit.domain.detect.wording import clock, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.reports.html import report_html
-from rebalance_audit.reports.read import Report, read_report
+from rebalance_audit.reports.read import Cost, Report, read_report
 from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, where
 
 REASSIGNMENTS_IN_TEXT = 10
+INCIDENTS_IN_TEXT = 15
 
 
 def report_dict(report: Report) -> dict[str, Any]:
@@ -28,11 +29,12 @@ def report_dict(report: Report) -> dict[str, Any]:
 def report_text(report: Report, width: int = 110) -> str:
     """For a terminal of `width` columns."""
     lines = [*hanging(headline(report), width, 0), *hanging(period(report), width, 0), ""]
+    lines += _incident_lines(report, width)
     if not report.open_findings and not report.past_findings:
         lines.append("No findings.")
-    for heading, findings in (("Open", report.open_findings), ("Over", report.past_findings)):
+    for heading, findings in (("Open", report.open_findings), ("Past", report.past_findings)):
         if findings:
-            lines.append(f"{heading} incidents")
+            lines.append(f"{heading} findings")
         for f in findings:
             head = f"  {f['rule_id']} {f['severity']:<8}  "
             lines += hanging(f"{head}{shown(f['title'], 400)}", width, len(head))
@@ -70,6 +72,22 @@ def report_text(report: Report, width: int = 110) -> str:
     lines += ["", "Not seen"]
     lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
     return "\n".join(lines) + "\n"
+
+
+def _incident_lines(report: Report, width: int) -> list[str]:
+    if not report.incidents:
+        return []
+    lines = ["Incidents"]
+    for i in report.incidents[:INCIDENTS_IN_TEXT]:
+        mark = "normal work" if i["expected"] else f"{i['severity']}, {i['status']}"
+        head = f"  {mark:<15}  "
+        cost = Cost(lower=i["cost_lower_seconds"], estimate=i["cost_seconds"], upper=i["cost_upper_seconds"])
+        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}"
+        lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}; seconds lost: {cost}", width, len(head))
+    rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)
+    if rest > 0:
+        lines.append(f"  and {rest:,} more; `export incident` has all")
+    return [*lines, ""]
 
 
 def _or_not_known(value: object) -> str:

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from rebalance_audit.domain.incidents import ClusterRows, Incident, incident_row, incidents_of
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger, log_ref, record_ref
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -1205,16 +1206,36 @@ def write(location: Path, many: int = 2_000, wide: int = 0) -> Warehouse:
             }
         ],
     }
+    tables["gold.incident"] = [incident_row(i) for i in incidents(stories, tasks, found)]
     for name, rows in tables.items():
         warehouse.append(name, rows_to_table(name, rows))
     publish(warehouse)
     return warehouse
 
 
+def incidents(stories: list[list[Rebalance]], tasks: list[ConnectTask], found: list[Finding]) -> list[Incident]:
+    """Of every cluster, at the end of its evidence."""
+    of_cluster: dict[str, dict[str, list[Rebalance]]] = {}
+    for story in stories:
+        of_cluster.setdefault(story[0].cluster_id, {})[story[0].group_id] = story
+    told: list[Incident] = []
+    for cluster_id, groups in sorted(of_cluster.items()):
+        ends = [r.ended_at_ms or 0 for story in groups.values() for r in story]
+        rows = ClusterRows(
+            cluster_id=cluster_id,
+            now_ms=max(ends),
+            groups=groups,
+            tasks=tasks,
+            findings=[(f.subject if f.subject in groups else None, f) for f in found if f.cluster_id == cluster_id],
+        )
+        told += incidents_of(rows)[0]
+    return told
+
+
 def publish(warehouse: Warehouse) -> None:
     gold = (
         "rebalance", "rebalance_member", "movement", "connect_task", "finding", "group", "coverage",
-        "reassignment", "reassignment_step", "leader_election",
+        "reassignment", "reassignment_step", "leader_election", "incident",
     )  # fmt: skip
     versions = {f"gold.{noun}": warehouse.version(f"gold.{noun}") for noun in gold}
     warehouse.publish({name: version for name, version in versions.items() if version is not None})

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit import cli
 from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign.model import reassignment_row
 from rebalance_audit.reports.report import read_report, report_dict, report_html, report_text
@@ -28,8 +30,10 @@ def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[st
     warehouse = Warehouse.open(folder, create=True)
     findings: list[Finding] = []
     groups = []
+    told: list[tuple[str | None, Finding]] = []
     for story in stories:
         findings += detect_group(story.rebalances, story.tasks, seen_until_ms=story.seen_until_ms)
+        told += [(story.group_id, f) for f in findings if f.subject == story.group_id]
         last = story.rebalances[-1]
         groups.append(
             {
@@ -37,7 +41,15 @@ def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[st
                 "mode": last.mode, "assignor": last.assignor, "state": "Stable", "member_count": last.member_count,
             }
         )  # fmt: skip
+    seen_until_ms = max(s.seen_until_ms or s.rebalances[-1].assigned_at_ms or 0 for s in stories)
+    incidents, _ = incidents_of(
+        ClusterRows(
+            cluster_id=stories[0].rebalances[0].cluster_id, now_ms=seen_until_ms,
+            groups={s.group_id: s.rebalances for s in stories}, findings=told,
+        )
+    )  # fmt: skip
     tables = {
+        "gold.incident": [incident_row(i) for i in incidents],
         "gold.rebalance": [asdict(r) for s in stories for r in s.rebalances],
         "gold.finding": [asdict(f) for f in findings],
         "gold.group": groups,
@@ -119,12 +131,43 @@ def test_the_text_says_incidents_first_then_groups_causes_and_what_was_not_seen(
         "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 [21.5 … unbounded] resource-seconds lost.",
         "2025-11-21 04:40:00 UTC to 2025-11-21 04:41:33 UTC (1 min 33 s).",
     ]
-    places = [text.index(word) for word in ("Open incidents", "Worst groups", "Causes", "Not seen")]
+    places = [text.index(word) for word in ("Incidents", "Open findings", "Worst groups", "Causes", "Not seen")]
     assert places == sorted(places)
     assert "RB007 warning   c3 (/10.0.0.9) of orders vanished without leaving" in text
     assert re.search(r"orders +eager +2 +2 +12\.3 s +24\.8 \[20\.0 … 27\.5\] +a member joined", text)
     assert "record:__consumer_offsets-7: the checksum of a batch is wrong (from 10 to 20)" in text
     assert "2 records could not be read: unknown record type, for instance record:__consumer_offsets-7@15" in text
+
+
+def test_what_is_wrong_is_said_before_normal_work_with_its_cost(warehouse: Warehouse) -> None:
+    lines = report_text(read_report(warehouse), width=160).splitlines()
+    at = lines.index("Incidents")
+    # its session of 10 s ended at 04:41:00: that long before it was last known to live
+    assert lines[at + 1].startswith("  warning, open    2025-11-21 04:40:50 UTC  c3 of orders vanished without leaving")
+    assert lines[at + 1].endswith("seconds lost: 24.8 [20.0 … 27.5]")
+    assert lines[at + 2].startswith("  normal work      ")
+
+
+def test_the_costs_of_the_causes_add_up_to_the_headline_also_with_static_members(tmp_path: Path) -> None:
+    story = _orders().comes_back_under_its_instance_id("c1", at_s=100)
+    story.last(resource_seconds_lower=1.0, resource_seconds_estimate=18.8, resource_seconds_upper=20.0)
+    report = read_report(_published(tmp_path, [story]))
+    assert report.cost.estimate == pytest.approx(24.8 + 18.8)
+    assert sum(c.cost.estimate or 0 for c in report.causes) == pytest.approx(report.cost.estimate)
+    assert sum(g.cost.estimate or 0 for g in report.groups) == pytest.approx(report.cost.estimate)
+    assert {c.trigger: c.rebalance_count for c in report.causes}["static_member_replaced"] == 0
+    assert sum(i["cost_seconds"] or 0 for i in report.incidents) == pytest.approx(report.cost.estimate)
+
+
+def test_a_group_that_nobody_knows_is_refused_with_names_that_are_near(
+    warehouse: Warehouse, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["report", "-w", warehouse.location, "-g", "order"]) == 2
+    told = capfd.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert "There is no group 'order'" in told.err
+    assert "did you mean orders?" in told.err
+    assert cli.run(["report", "-w", warehouse.location, "-g", "billing"]) == 0
 
 
 def test_one_group_and_one_period_can_be_asked_for(warehouse: Warehouse) -> None:
@@ -212,7 +255,7 @@ def test_an_empty_warehouse_gives_a_report_that_says_so(tmp_path: Path) -> None:
     )
     page = _Page(report_html(report))
     assert page.unclosed == []
-    assert "No incident is open." in " ".join(page.words)
+    assert "No incident is in evidence." in " ".join(page.words)
 
 
 def test_a_failed_data_check_and_unknown_causes_are_shown(tmp_path: Path) -> None:
