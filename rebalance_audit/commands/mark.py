@@ -34,7 +34,7 @@ def mark(
     cluster_id: options.ClusterId = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Tell of a deploy or a change, to be shown on time lines.
+    """Note a deploy or a change, to be shown beside what it did.
 
     Example: rebalance-audit mark -w W --at 2026-11-21T14:00 --text 'v2.3 of orders' -g 'orders*'
     """
