@@ -36,7 +36,7 @@ WRITER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
 
 
 @dataclass(slots=True)
-class PartitionRun:
+class FlushedRun:
     """What one flush landed of one partition of __consumer_offsets."""
 
     partition: int
@@ -71,9 +71,7 @@ class GrowingCluster:
         runs = []
         for partition, rows in sorted(records.items()):
             offsets, times, keys, values = (list(column) for column in zip(*rows, strict=True))
-            runs.append(
-                PartitionRun(partition, {"offset": offsets, "timestamp_ms": times, "key": keys, "value": values})
-            )
+            runs.append(FlushedRun(partition, {"offset": offsets, "timestamp_ms": times, "key": keys, "value": values}))
         landing.write_records(name, CLUSTER, runs)
         landing.write_log_lines(name, CLUSTER, lines)
         readings = [

@@ -1,6 +1,6 @@
 """The checks of one table as one query, milliseconds for a small batch: no JVM, nothing heavy to import.
 
-The same verdicts as `quality`'s suites reach: tests/spark_jobs/test_compiled_checks.py.
+The same verdicts as `quality`'s suites reach: tests/spark_jobs/test_verdicts_agree.py.
 """
 
 from __future__ import annotations

@@ -80,14 +80,14 @@ class Output(StrEnum):
     CSV = "csv"
 
 
-class Engine(StrEnum):
+class EngineName(StrEnum):
     AUTO = "auto"
     SPARK = "spark"
     LOCAL = "local"
 
 
 EngineChoice = Annotated[
-    Engine,
+    EngineName,
     typer.Option("--engine", help="What runs the stages: this process, Spark, or whichever fits the size of the news."),
 ]
 SparkFrom = Annotated[

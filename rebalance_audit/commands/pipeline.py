@@ -44,7 +44,7 @@ def run(
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Leave the checks to a later `run --check`; publish is always checked.")
     ] = False,
-    engine: options.EngineChoice = options.Engine.AUTO,
+    engine: options.EngineChoice = options.EngineName.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -72,14 +72,14 @@ def run(
 class Carried:
     """What runs the stages, and with which settings."""
 
-    engine: str = options.Engine.AUTO.value
+    engine: str = options.EngineName.AUTO.value
     spark_from_bytes: int = options.size_bytes(options.SPARK_FROM)
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Limits and teams, as `spark_jobs.pipeline.run` takes them."""
 
     @property
     def sentence(self) -> str:
-        if self.engine == options.Engine.AUTO.value:
+        if self.engine == options.EngineName.AUTO.value:
             return f"News of less than {self.spark_from_bytes:,} bytes runs in this process, more in Spark."
         return "Everything runs in this process." if self.engine == "local" else "Everything runs in Spark."
 
@@ -162,7 +162,7 @@ def watch(
     cluster_id: NewClusterId = None,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Run the stages this often.")] = "10s",
     to: Annotated[list[str] | None, typer.Option("--to", metavar="URL", help="Alert there; repeatable.")] = None,
-    engine: options.EngineChoice = options.Engine.AUTO,
+    engine: options.EngineChoice = options.EngineName.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
     config: options.Config = None,

@@ -192,11 +192,9 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
 
 
 def _as_text(group: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> Iterator[str]:
-    is_classic = in_force.group_protocol == "classic"
-    heartbeat_ms = in_force.heartbeat_ms if is_classic else in_force.consumer_heartbeat_ms
     yield (
-        f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {heartbeat_ms} ms   stood still "
-        f"{fit.measured_seconds:.1f} partition-seconds as measured"
+        f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {in_force.heartbeat_interval_ms} ms   "
+        f"stood still {fit.measured_seconds:.1f} partition-seconds as measured"
     )
     yield (
         f"replayed as it was: {fit.rebalances:.0%} of the rebalances, {fit.causes:.0%} of the causes, "

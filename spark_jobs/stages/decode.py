@@ -131,7 +131,7 @@ class _Out(TaskWriter):
             self.add(name, pa.RecordBatch.from_struct_array(pa.array(rows, type_)))
 
 
-class _Books:
+class _Tally:
     """Rows in and rows out by cluster, source kind and kind."""
 
     def __init__(self, source_kind: str) -> None:
@@ -158,7 +158,7 @@ def _decoding(folder: str) -> ArrowTask:
     def decode(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = _Out(folder)
         for batch in (batch for some in named for batch in record_files.others_in(some)):
-            books = _Books("record")
+            books = _Tally("record")
             events: list[dict[str, Any]] = []
             refusals: list[dict[str, Any]] = []
             for row in batch.to_pylist():
@@ -243,7 +243,7 @@ def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[s
 
 
 def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
-    books = _Books("log")
+    books = _Tally("log")
     new_lines: dict[str, SourceLine] = {}
 
     def lines(rows: Iterator[dict[str, Any]]) -> Iterator[SourceLine]:
@@ -292,7 +292,7 @@ def _folding(folder: str, boundaries: Callable[[], commits.Boundaries]) -> Arrow
         out = _Out(folder)
         known = boundaries()
         for batch in (batch for some in named for batch in record_files.commits_in(some)):
-            books = _Books("record")
+            books = _Tally("record")
             refusals = []
             legacy = _is_legacy(batch)
             for kind, part in (

@@ -137,8 +137,7 @@ class PlayedGroup(ABC):
 
     @property
     def heartbeat_ms(self) -> int:
-        is_classic = self.settings.group_protocol == "classic"
-        return self.settings.heartbeat_ms if is_classic else self.settings.consumer_heartbeat_ms
+        return self.settings.heartbeat_interval_ms
 
     def starts(self, process: PlayedProcess) -> None:
         self.ledger.process_starts(process, self.loop.now_ms)

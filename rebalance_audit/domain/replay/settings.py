@@ -41,6 +41,11 @@ class GroupSettings:
     """From a member's close to its start."""
 
     @property
+    def heartbeat_interval_ms(self) -> int:
+        """Of the protocol that is chosen."""
+        return self.heartbeat_ms if self.group_protocol == "classic" else self.consumer_heartbeat_ms
+
+    @property
     def changes_deploys(self) -> bool:
         return any(v is not None for v in (self.deploy_batch, self.deploy_gap_ms, self.deploy_restart_ms))
 

@@ -141,7 +141,7 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
         cost=middle.cost,
         properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
     )
-    return replace(option, why=_why(base, option))
+    return replace(option, why=_why(base, option) + _price(situation.in_force, settings))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
@@ -171,6 +171,13 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
         if abs(new - old) >= max(0.2, 0.02 * total):
             parts.append(f"{words} {old:.1f} → {new:.1f} s")
     return f"{verdict}; {count}" + (f"; {', '.join(parts)}" if parts else "")
+
+
+def _price(before: GroupSettings, after: GroupSettings) -> str:
+    """What no column shows."""
+    was_ms, is_ms = before.heartbeat_interval_ms, after.heartbeat_interval_ms
+    is_same = before.group_protocol == after.group_protocol
+    return f"; brokers get {was_ms / is_ms:.1f} times the heartbeats" if is_same and is_ms < was_ms else ""
 
 
 def ranked(situation: Situation) -> list[Option]:
