@@ -130,7 +130,7 @@ def _same(last: Row, reading: Mapping[str, Any]) -> bool:
 
 def _sum(last: Row, reading: Mapping[str, Any], overlaps: bool) -> int | None:
     if overlaps:
-        return last["item_count"]  # type: ignore[no-any-return]
+        return last["item_count"]
     counts = (last["item_count"], reading["item_count"])
     return None if None in counts else sum(counts)
 

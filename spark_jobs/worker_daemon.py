@@ -2,7 +2,7 @@
 
 import gc
 
-import pandas  # type: ignore[import-untyped]  # noqa: F401 - pyarrow imports it for its first array: a second per worker
+import pandas  # noqa: F401 - pyarrow imports it for its first array: a second per worker
 from pyspark.daemon import manager
 
 import spark_jobs.stages.decode

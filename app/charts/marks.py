@@ -24,7 +24,9 @@ class Marks:
 
 def together(*kinds: Marks, first_text: int) -> Marks:
     """All of them, their texts counted from `first_text` on."""
-    frames, texts, targets = [], [], []
+    frames: list[pd.DataFrame] = []
+    texts: list[str] = []
+    targets: list[Target] = []
     for kind in kinds:
         shifted = kind.frame.assign(tip=kind.frame["tip"] + first_text + len(texts))
         shifted["target"] = shifted["target"].where(shifted["target"] < 0, shifted["target"] + len(targets))

@@ -86,7 +86,7 @@ class Tables:
         with self._lock:
             made_of, known = self._publication, self._built.get(key)
         if known is not None:
-            return known  # type: ignore[no-any-return]
+            return known
         found = build()
         with self._lock:
             if made_of is not None and made_of == self._publication:

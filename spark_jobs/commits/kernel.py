@@ -23,6 +23,7 @@ from rebalance_audit.domain.wire import DecodeError, DecodeReason
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Shorts = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -134,7 +135,7 @@ def _distinct(column: pa.Array) -> tuple[Ints, pa.BinaryArray]:
     return codes.to_numpy(zero_copy_only=False), values
 
 
-def _buffers(column: pa.BinaryArray) -> tuple[Ints, Ints, Bytes]:
+def _buffers(column: pa.BinaryArray) -> tuple[Shorts, Shorts, Bytes]:
     """Start and size of every row, and the bytes they are in; a null row has size 0."""
     _, offsets, data = column.buffers()
     if len(column) == 0:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -331,7 +332,7 @@ def _by_cluster(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     for cluster_id in column.unique().to_pylist():
         yield (
             cluster_id,
-            _filtered(batch, flags_of(column, lambda ids, own=cluster_id: pc.equal(ids, own))),
+            _filtered(batch, flags_of(column, partial(pc.equal, cluster_id))),
         )
 
 

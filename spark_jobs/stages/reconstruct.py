@@ -16,7 +16,7 @@ Law:      any order of arrival and any cut into batches give the same rows, sinc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -299,7 +299,7 @@ def _contradictions(told: list[tuple[str, str, Contradiction]], type_: pa.Struct
 
 
 _TYPES = {table: pa.struct(list(arrow_schema(table))) for table in OUTPUTS}
-_MAKERS = {
+_MAKERS: dict[str, Callable[[list[Any], pa.StructType], pa.Array]] = {
     "silver.rebalance": _rebalances,
     "silver.connect_task": struct_array,
     "silver.contradiction": _contradictions,
