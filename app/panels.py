@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from app import page, sentences, words
+from app import clock, page, sentences, words
 from app.answers.coincidence import Coincidence
-from app.answers.rows import FindingRow, Headline, Reassignment, now_ms
+from app.answers.rows import FindingRow, Headline, Reassignment
 from app.charts import bars
 from app.sentences.reassignment import Advice
 from app.words import Html, fill
@@ -26,7 +26,7 @@ def headline(found: Headline) -> None:
 
 def findings(found: list[FindingRow]) -> None:
     """Each in two lines: what is wrong, and what to do."""
-    tz, now = page.zone(), now_ms()
+    tz, now = page.zone(), clock.now_ms()
     for f in found:
         st.html(
             fill(

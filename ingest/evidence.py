@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from ingest.metadata import METADATA_FOLDER, MetadataLog, metadata_files, metada
 from ingest.readings import LogText, RecordRun, SourceReading
 from ingest.segments import CHUNK_BYTES
 from ingest.sources import LogFile, read_partition, source_record
+from rebalance_audit.cycles import without_cycle_search
 from rebalance_audit.domain.metadata import SourceMetadata
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 
@@ -101,20 +100,8 @@ def import_evidence(
 ) -> ImportSummary:
     """Land everything an evidence folder holds, a bounded piece at a time. Doing it twice changes nothing."""
     found = folder if isinstance(folder, EvidenceFolder) else open_folder(folder, cluster_id=cluster_id)
-    with _without_cycle_search():
+    with without_cycle_search():
         return _Import(found, landing, progress or (lambda done, total, what: None)).run()
-
-
-@contextlib.contextmanager
-def _without_cycle_search() -> Iterator[None]:
-    """Millions of rows live for a moment and none is part of a cycle: searching them costs a third of an import."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Import:

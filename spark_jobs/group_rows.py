@@ -94,7 +94,10 @@ class GroupReader:
             return
         wanted = dict.fromkeys(_places(self.groups), 1)
         # Of most files nothing is wanted when little is new.
-        if any((numbers_of(*head.columns, wanted) > 0).any() for head in batches_of(named, GROUP.names, _ROWS_AT_ONCE)):
+        if any(
+            (numbers_of(head.column(0), head.column(1), wanted) > 0).any()
+            for head in batches_of(named, GROUP.names, _ROWS_AT_ONCE)
+        ):
             for batch in batches_of(named, columns, _ROWS_AT_ONCE):
                 flags = numbers_of(batch["cluster_id"], batch["group_id"], wanted) > 0
                 if flags.any():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +34,6 @@ __all__ = [
     "Trigger",
     "UndecodedRow",
     "is_by_design",
-    "now_ms",
     "outages",
 ]
 
@@ -303,8 +301,3 @@ def _outage(connector: str, task: int, stretch: list[ConnectTask], span: Span) -
         is_over=stretch[-1].to_ms is not None,
         parts=tuple(p for p in parts if p[1] > 0),
     )
-
-
-def now_ms() -> int:
-    """The reader's present, for "12 min ago"; what is shown never depends on it otherwise."""
-    return int(time.time() * 1000)

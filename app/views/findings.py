@@ -4,8 +4,8 @@ import json
 
 import streamlit as st
 
-from app import page, panels, words
-from app.answers.rows import FindingRow, now_ms
+from app import clock, page, panels, words
+from app.answers.rows import FindingRow
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
@@ -46,7 +46,7 @@ def lines(text: str | None, most: int) -> Html:
 
 
 def show(f: FindingRow, is_whole: bool) -> None:
-    tz, now = page.zone(), now_ms()
+    tz, now = page.zone(), clock.now_ms()
     ended = "last seen" if f.status == FindingStatus.OPEN else "resolved"
     lasted = f"{words.when(f.first_seen_at_ms, now, tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"
     st.html(

@@ -4,8 +4,8 @@ from itertools import groupby
 
 import streamlit as st
 
-from app import page, panels, sentences, words
-from app.answers.rows import ClusterRow, CostedFinding, Span, now_ms
+from app import clock, page, panels, sentences, words
+from app.answers.rows import ClusterRow, CostedFinding, Span
 from app.charts import bars
 from app.charts.bars import Row
 from app.words import Html, fill
@@ -42,7 +42,7 @@ def opens(what: str, cluster_id: str, with_cluster: bool) -> str:
 
 def incident(some: list[CostedFinding], with_cluster: bool) -> None:
     first = some[0].finding
-    tz, now = page.zone(), now_ms()
+    tz, now = page.zone(), clock.now_ms()
     since = min(i.finding.first_seen_at_ms for i in some)
     last = max(i.finding.last_seen_at_ms for i in some)
     cost = f" In that time: {words.seconds(cost_of(some), some[0].unit)}." if cost_of(some) else ""
@@ -87,7 +87,7 @@ def clusters(found: list[ClusterRow]) -> None:
 
 
 def cluster_table(found: list[ClusterRow]) -> None:
-    tz, now = page.zone(), now_ms()
+    tz, now = page.zone(), clock.now_ms()
     page.table(
         ["cluster", "evidence ends", "groups", "rebalances", "reassignments", "open findings", "sources", "gaps"],
         [
@@ -167,7 +167,9 @@ fleet = reader.fleet(span)
 with place_of_answer:
     critical_count = sum(some[0].finding.severity == Severity.CRITICAL for some in subjects)
     of_groups = sum(some[0].finding.group_id is not None for some in subjects)
-    said = sentences.fleet(of_groups, len(subjects) - of_groups, critical_count, fleet, span, now_ms() - whole.to_ms)
+    said = sentences.fleet(
+        of_groups, len(subjects) - of_groups, critical_count, fleet, span, clock.now_ms() - whole.to_ms
+    )
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
     panels.headline(reader.headline(span))
     doubts = [f for f in reader.findings(status=FindingStatus.OPEN) if f.rule_id.startswith("TR")]

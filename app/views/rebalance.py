@@ -3,8 +3,8 @@
 import pandas as pd
 import streamlit as st
 
-from app import charts, page, panels, sentences, words
-from app.answers.rows import Member, Movement, Rebalance, Span, now_ms
+from app import charts, clock, page, panels, sentences, words
+from app.answers.rows import Member, Movement, Rebalance, Span
 from app.charts import bars
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import MemberChange, MovementKind, TaskState
@@ -160,7 +160,9 @@ at_ms = next(
 )
 page.title(
     fill("What happened to {g} at {n}?", g=words.code(r.group_id, 80), n=number),
-    over=fill("{cluster} \u00b7 {when}", cluster=words.code(cluster_id, 40), when=words.when(at_ms, now_ms(), tz)),
+    over=fill(
+        "{cluster} \u00b7 {when}", cluster=words.code(cluster_id, 40), when=words.when(at_ms, clock.now_ms(), tz)
+    ),
 )
 near = reader.neighbours(cluster_id, r.group_id, r.rebalance_id)
 with st.container(horizontal=True):

@@ -29,6 +29,9 @@ from rebalance_audit.domain.kinds import (
 
 T = TypeVar("T")
 
+NO_END = 1 << 62
+"""Greater than every offset, index and instant: the end of what has not ended."""
+
 
 def record_ref(topic: str, partition: int, offset: int) -> str:
     """The evidence ref of a record; read together with the row's cluster_id."""

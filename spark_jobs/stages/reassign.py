@@ -20,15 +20,14 @@ Decision 0008.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rebalance_audit.cycles import without_cycle_search
 from rebalance_audit.domain.detect import copy_conflict_findings, detect_reassignments
 from rebalance_audit.domain.detect.reassignments import OF_CLUSTERS, OF_PARTITIONS
 from rebalance_audit.domain.gather.clocks import NodeClock
@@ -77,7 +76,7 @@ def run(context: Run) -> bool:
     clocks = node_clocks(context.warehouse, batch.until["silver.group_event"], batch.until["bronze.source"])
     settings = settings_of(clocks)
     told = _Told()
-    with _without_cycle_search():
+    with without_cycle_search():
         for cluster_id, news in sorted(_news(context.warehouse, batch, settings).items()):
             _tell(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), told)
     for table in OUTPUTS:
@@ -86,18 +85,6 @@ def run(context: Run) -> bool:
     # After the commits: lost, it only makes some clusters dirty once more.
     context.warehouse.remember(NAME, {"clocks": settings})
     return True
-
-
-@contextmanager
-def _without_cycle_search() -> Iterator[None]:
-    """Hundreds of thousands of rows live for a moment, and none is part of a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @dataclass(slots=True)

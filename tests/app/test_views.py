@@ -26,7 +26,7 @@ Open = Callable[..., AppTest]
 def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
     def open_view(location: Path | None, view: str, now_ms: int = T0 + 60_000, **params: str) -> AppTest:
         monkeypatch.setattr("sys.argv", ["streamlit"])
-        monkeypatch.setattr("app.answers.rows.now_ms", lambda: now_ms)
+        monkeypatch.setattr("app.clock.now_ms", lambda: now_ms)
         if location is None:
             monkeypatch.delenv("REBALANCE_AUDIT_WAREHOUSE", raising=False)
         else:

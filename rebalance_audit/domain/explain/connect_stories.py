@@ -14,7 +14,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain import connect_story_words as words
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, connector_changes, followed_by
 from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind, Outcome, RebalanceKind
-from rebalance_audit.domain.model import Member, Movement, Rebalance
+from rebalance_audit.domain.model import NO_END, Member, Movement, Rebalance
 
 ROLLING_MS = 900_000
 """Two workers whose restarts lie closer than this are one rolling bounce: a worker starts in seconds to minutes."""
@@ -59,7 +59,7 @@ def connect_stories(rebalances: Sequence[Rebalance]) -> tuple[ConnectStory, ...]
             found.append(story)
         place += length
     found += _rolling(found)
-    return tuple(sorted(found, key=lambda s: (s.from_ms, -(s.to_ms or 1 << 62))))
+    return tuple(sorted(found, key=lambda s: (s.from_ms, -(s.to_ms or NO_END))))
 
 
 def _story_at(

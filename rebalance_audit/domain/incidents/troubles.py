@@ -12,7 +12,7 @@ from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.detect.history import HistoryStep
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
-from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.model import NO_END, Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
 
@@ -87,7 +87,7 @@ def _plans(reassignments: Iterable[Reassignment]) -> Iterator[list[Reassignment]
         if plan and _started(r) - until_ms > ONE_PLAN_MS:
             yield plan
             plan = []
-        ended_ms = r.ended_at_ms if r.ended_at_ms is not None else 1 << 62 if r.outcome == "open" else _started(r)
+        ended_ms = r.ended_at_ms if r.ended_at_ms is not None else NO_END if r.outcome == "open" else _started(r)
         until_ms = max(until_ms, ended_ms) if plan else ended_ms
         plan.append(r)
     if plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from rebalance_audit.domain.kinds import Outcome
-from rebalance_audit.domain.model import GroupEvidence, Rebalance, changed
+from rebalance_audit.domain.model import NO_END, GroupEvidence, Rebalance, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.classic.rebalances import reconstruct_classic
@@ -48,7 +48,7 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
     rows.sort(
         key=lambda r: (
             _number(r),
-            places.get((r.group_epoch is not None, _number(r)), 1 << 62),
+            places.get((r.group_epoch is not None, _number(r)), NO_END),
             r.rewrite_seq,
             r.ended_at_ms or 0,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.kinds import MovementKind, ResourceType
-from rebalance_audit.domain.model import GroupRecord, LogEvent, Mark, Movement, changed
+from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import REJOIN_WITHIN, logged_departure
@@ -18,8 +18,6 @@ from .members import resource_name
 from .resumes import delivered_marks, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
 from .stretch import Stretch
-
-_NO_END = 1 << 62
 
 _make_movement, _make_stretch = maker(Movement), maker(Stretch)
 
@@ -185,7 +183,7 @@ def _following(before: Before) -> Attempt | None:
 
 
 def _offset(attempt: Attempt | None) -> int:
-    return _NO_END if attempt is None or attempt.record is None else attempt.record.offset
+    return NO_END if attempt is None or attempt.record is None else attempt.record.offset
 
 
 def _shown(record: GroupRecord, stops: tuple[Mark, ...], resumes: tuple[Mark, ...]) -> _Shown:

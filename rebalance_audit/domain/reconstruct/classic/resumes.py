@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
-from rebalance_audit.domain.model import GroupRecord, Mark
+from rebalance_audit.domain.model import NO_END, GroupRecord, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
@@ -33,7 +33,7 @@ def resume_bound(
     record = attempt.record
     if record is None:
         return []
-    until = following.record.offset if following is not None and following.record is not None else 1 << 62
+    until = following.record.offset if following is not None and following.record is not None else NO_END
     commit = commits.first_between(assigned, record.offset, until)
     if commit is not None:
         return [recorded(UPPER, commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1])]
@@ -51,6 +51,6 @@ def resume_line(
     """The new owner's own word on when it was given the partition."""
     if attempt.record is None:
         return []
-    until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else 1 << 62
+    until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else NO_END
     line = clients.start(owner.client_id, resource, attempt.record.at_ms, until_ms)
     return [] if line is None else own_start_marks(line)

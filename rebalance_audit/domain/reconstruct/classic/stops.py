@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
-from rebalance_audit.domain.model import Mark
+from rebalance_audit.domain.model import NO_END, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
@@ -36,7 +36,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     between = stretch.between
     given, last = between.given, between.attempts[-1]
     since = given.record.offset if given.record else -1
-    until = last.record.offset if last.record else 1 << 62
+    until = last.record.offset if last.record else NO_END
     marks = [] if between.given_mark is None else [between.given_mark]
     commit = commits.last_between(stretch.held, since, until)
     if commit is not None:

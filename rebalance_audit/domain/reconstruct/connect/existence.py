@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rebalance_audit.domain.model import ConnectRecord
+from rebalance_audit.domain.model import NO_END, ConnectRecord
 
 from .configs import Configs
 from .rounds import Resource, Round, Rounds, order
@@ -37,7 +37,7 @@ class Existence:
             return None
         if run not in self._deleted:
             next_run = self._ownership.after(run)
-            until = next_run.seen.index if next_run is not None else 1 << 62
+            until = next_run.seen.index if next_run is not None else NO_END
             later = self._rounds.between(run.ended.index, until)
             self._deleted[run] = next((r for r in later if self._is_deleted(run, r, next_run)), None)
         return self._deleted[run]
@@ -47,7 +47,7 @@ class Existence:
         if run.ended is None:
             return None
         next_run = self._ownership.after(run)
-        until_ms = next_run.seen.at_ms if next_run is not None else 1 << 62
+        until_ms = next_run.seen.at_ms if next_run is not None else NO_END
         for record in self._tombstones.get(run.resource, ()):
             if run.ended.at_ms - TOMBSTONE_EARLY_MS <= record.at_ms < until_ms:
                 return record

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.kinds import Bound, EvidenceTier, TaskState
-from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind, Mark
+from rebalance_audit.domain.model import NO_END, ConnectRecord, LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
 from .bounds import about, not_after, not_before
@@ -109,7 +109,7 @@ def _start_lines(run: OwnershipRun, begun: Round, running: ConnectRecord | None,
     marks = [not_before(worker.joined, "the worker learnt of it")] if worker.joined is not None else []
     if worker.node is None:
         return marks
-    until_ms = run.ended.at_ms if run.ended is not None else 1 << 62
+    until_ms = run.ended.at_ms if run.ended is not None else NO_END
     for line in lines.about(worker.node, run.resource, TASK_STARTS, begun.at_ms, until_ms)[:1]:
         marks.append(not_before(line, "the worker began to start it"))
     for line in lines.about(worker.node, run.resource, (LogKind.WORKER_TASK_STARTED,), begun.at_ms, until_ms)[:1]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.kinds import EvidenceTier, TaskState
-from rebalance_audit.domain.model import ConnectRecord, LogEvent, LogKind, Mark
+from rebalance_audit.domain.model import NO_END, ConnectRecord, LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
 from .bounds import about, not_after, not_before
@@ -60,7 +60,7 @@ def restarts_by_lines(run: OwnershipRun, lines: WorkerLines) -> list[TaskRestart
     """Each stop with a start after it while the run lasted, in order."""
     if run.worker.node is None:
         return []
-    until_ms = run.ended.at_ms if run.ended is not None else 1 << 62
+    until_ms = run.ended.at_ms if run.ended is not None else NO_END
     kinds = (*TASK_STOPS, *TASK_STARTS, *STARTED)
     found: list[TaskRestart] = []
     stopped: LogEvent | None = None
@@ -117,7 +117,7 @@ def _round_of(restart: TaskRestart, rounds: Rounds) -> Round | None:
 
 def _rounds_of(run: OwnershipRun, rounds: Rounds) -> Sequence[Round]:
     """Those after the one that gave it, while the run lasted."""
-    return rounds.between(run.seen.index + 1, run.ended.index if run.ended is not None else 1 << 62)
+    return rounds.between(run.seen.index + 1, run.ended.index if run.ended is not None else NO_END)
 
 
 def _number(round_: Round) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rebalance_audit.domain.kinds import TaskState
-from rebalance_audit.domain.model import ConnectRecord, ConnectTask, GroupEvidence
+from rebalance_audit.domain.model import NO_END, ConnectRecord, ConnectTask, GroupEvidence
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
 from .departures import ended_by
@@ -55,7 +55,7 @@ class TaskHistory:
     def _rows(self, resource: Resource, stretches: Sequence[StateInterval]) -> list[ConnectTask]:
         rows: list[ConnectTask] = []
         taken: set[tuple[int, str]] = set()
-        for stretch in sorted(stretches, key=lambda s: (s.start.at, s.end.at if s.end else 1 << 62)):
+        for stretch in sorted(stretches, key=lambda s: (s.start.at, s.end.at if s.end else NO_END)):
             is_empty = stretch.end is not None and stretch.end.at <= stretch.start.at
             if is_empty and stretch.state != TaskState.FAILED:
                 continue
@@ -167,7 +167,7 @@ class TaskHistory:
         deleted = self._deleted(run)
         if deleted is ended or (start is not None and start.at <= end.at):
             return []
-        until = following.seen.index if following is not None else 1 << 62
+        until = following.seen.index if following is not None else NO_END
         if deleted is not None:
             start, until = BoundedInstant.exactly(deleted.at_ms), deleted.index
         how = ended_by(run, self._sources.departures)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rebalance_audit.domain.kinds import TaskState
-from rebalance_audit.domain.model import LogKind
+from rebalance_audit.domain.model import NO_END, LogKind
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
 from .lines import WorkerLines
@@ -30,7 +30,7 @@ def with_failures(found: list[StateInterval], run: OwnershipRun, lines: WorkerLi
     """FAILED from the line that the task threw, to whatever ends that interval."""
     if run.worker.node is None:
         return found
-    until_ms = run.ended.at_ms if run.ended is not None else 1 << 62
+    until_ms = run.ended.at_ms if run.ended is not None else NO_END
     result: list[StateInterval] = []
     for stretch in found:
         result.append(stretch)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import EvidenceTier, GroupType
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
-from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind, Trigger
+from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, REGULARLY
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _how_it_went(
 ) -> tuple[Cause, EvidenceTier, str, tuple[str, ...]]:
     at_ms = epoch.record.at_ms if epoch.record else 0
     member = epoch.before.get(member_id)
-    offset = epoch.record.offset if epoch.record else 1 << 62
+    offset = epoch.record.offset if epoch.record else NO_END
     for line in lines:
         if line.fields.get("member_id") != member_id or abs((line.at_ms or 0) - at_ms) > _NEAR_MS:
             continue

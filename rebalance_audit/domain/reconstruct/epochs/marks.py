@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Bound, EvidenceTier
 from rebalance_audit.domain.log_lines.reasons import classify_fence
-from rebalance_audit.domain.model import GroupRecord, LogKind, Mark
+from rebalance_audit.domain.model import NO_END, GroupRecord, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import (
@@ -116,7 +116,7 @@ def modern_resume_marks(
             rank=3,
         ),
     ]
-    commit = commits.first_between([resource], record.offset, 1 << 62) if resource is not None else None
+    commit = commits.first_between([resource], record.offset, NO_END) if resource is not None else None
     if commit is not None:
         marks.append(_mark(UPPER, commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1]))
     if resource is not None and member.metadata is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.kinds import MovementKind, ResourceType
-from rebalance_audit.domain.model import GroupRecord, Mark, Movement
+from rebalance_audit.domain.model import NO_END, GroupRecord, Mark, Movement
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits
 
@@ -25,7 +25,7 @@ def taken_over(
     first_commit = None
     resource = (held.topic, held.partition) if held.topic is not None and held.partition is not None else None
     if resource is not None:
-        first_commit = commits.first_between([resource], record.offset, 1 << 62)
+        first_commit = commits.first_between([resource], record.offset, NO_END)
     if release is not None:
         stops = modern_stop_marks(release, resource, commits, clients)
         resumes = modern_resume_marks(member, record, resource, commits, clients)
