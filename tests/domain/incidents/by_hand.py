@@ -165,5 +165,15 @@ BY_HAND: dict[str, tuple[Told, ...]] = {
 }
 """By the name of the scenario: the same on every release that it was captured on."""
 
+ON_A_RELEASE: dict[str, tuple[Told, ...]] = {
+    # before 4.3 a group's epoch 1 is its first member's: infra/lab counts the same way
+    "4.0.0-kip848_join_leave": (
+        _start("k1 k2 k3", "1 2 3", 0, 2),
+        _normal("scaling", LEFT, "k1", "4", 3, 3),
+        _fault(EXPIRED, "k2", "5", 4, 4),
+    ),
+}
+"""Where a release numbers otherwise."""
+
 STATES: dict[str, tuple[str, ...]] = {"connect_eager": ("CN006",)}
 """What is wrong all the time, and is an incident without any rebalance: the rules that say so."""

@@ -16,7 +16,7 @@ from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, gathered, name_of
-from tests.domain.incidents.by_hand import BY_HAND, STATES, Told
+from tests.domain.incidents.by_hand import BY_HAND, ON_A_RELEASE, STATES, Told
 from tests.domain.reassign.scores import history_of
 
 TOLD_BY_HAND = [c for c in CAPTURES if c.name in BY_HAND]
@@ -45,6 +45,10 @@ def rows_of(capture: Path) -> ClusterRows:
         cluster_id="lab", now_ms=max(times), groups=groups, tasks=tasks, reassignments=reassignments,
         findings=findings,
     )  # fmt: skip
+
+
+def by_hand(capture: Path) -> tuple[Told, ...]:
+    return ON_A_RELEASE.get(name_of(capture), BY_HAND[capture.name])
 
 
 def number(r: Rebalance) -> str:
@@ -82,14 +86,14 @@ def test_each_incident_is_whole_and_none_is_invented(capture: Path) -> None:
         *STATES.get(capture.name, ())
     ]
     found = [shape(capture, i) for i in incidents if i.rebalance_ids or i.reassignment_ids]
-    by_hand = [
+    wanted = [
         Told(
             kind=t.kind, cause=t.cause, culprits=tuple(sorted(t.culprits)), rebalances=t.rebalances,
             attempts=t.attempts, expected=t.expected,
         )
-        for t in BY_HAND[capture.name]
+        for t in by_hand(capture)
     ]  # fmt: skip
-    assert sorted(found, key=repr) == sorted(by_hand, key=repr)
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
 @pytest.mark.parametrize("capture", [c for c in TOLD_BY_HAND if not c.name.startswith("reassign_")], ids=name_of)
@@ -97,7 +101,7 @@ def test_it_begins_with_what_was_done_and_ends_before_what_was_done_next(capture
     actions = scenario(capture)["actions"]
     times = [int(str(a["at_ms"])) for a in actions]
     kills = ("kill", "freeze", "close")
-    for told in BY_HAND[capture.name]:
+    for told in by_hand(capture):
         incident = next(i for i in found_in(capture) if shape(capture, i).rebalances == told.rebalances)
         slack_ms = HEARTBEAT_MS if told.cause.endswith("expired") and actions[told.first]["action"] in kills else 0
         is_started = actions[told.first]["action"] == "found running"
