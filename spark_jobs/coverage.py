@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import duckdb
-
 from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
 from rebalance_audit.domain.model import node_of_log
 from rebalance_audit.domain.reassign.history import NO_ZONE
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Clocks, node_clocks, stored
 
@@ -36,7 +35,7 @@ def _needed(warehouse: Warehouse, clocks: Clocks) -> Clocks:
     told = stored(warehouse, "silver.reassignment", None)
     if told is None:
         return clocks
-    with duckdb.connect() as db:
+    with cursor() as db:
         rows = db.execute(
             f"SELECT DISTINCT cluster_id, unnest(evidence) FROM {told} WHERE contains(detail, '{NO_ZONE}')"
         ).fetchall()

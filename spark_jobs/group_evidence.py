@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +20,7 @@ from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
 from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -62,8 +64,23 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
     return dict(found)
 
 
+_PAIRS: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, int | None], list[NodePairs]]] = WeakKeyDictionary()
+"""As told last: four stages of a run ask about the same versions."""
+
+
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
     """Of the nodes whose logs name groups, and of those whose zone is configured."""
+    asked = (
+        warehouse.version("silver.group_event") if event_version is None else event_version,
+        warehouse.version("bronze.source") if source_version is None else source_version,
+    )
+    known = _PAIRS.get(warehouse)
+    if known is None or known[0] != asked:
+        known = _PAIRS[warehouse] = asked, _node_pairs(warehouse, *asked)
+    return known[1]
+
+
+def _node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
     events = stored(warehouse, "silver.group_event", event_version)
     zones = _zones(warehouse, source_version)
     if events is None:
@@ -77,12 +94,12 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
     )
     value = "coalesce(json_extract(detail, '$.value.generation'), json_extract(detail, '$.value.epoch'))::BIGINT"
     kinds = ", ".join(f"'{kind}'" for kind in PAIRED_KINDS)
-    with duckdb.connect() as db:
+    with cursor() as db:
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
         # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
         db.execute(
             f"""
-            CREATE TABLE voter AS SELECT cluster_id, group_id, ref, {number} number FROM {events}
+            CREATE TEMP TABLE voter AS SELECT cluster_id, group_id, ref, {number} number FROM {events}
             WHERE source_kind = 'log' AND kind IN ({kinds}) AND group_id IS NOT NULL AND number IS NOT NULL
             QUALIFY row_number() OVER (PARTITION BY cluster_id, node, kind, at_ms // {STRETCH_MS} ORDER BY at_ms, ref)
                     <= {PAIRS_PER_STRETCH}
@@ -146,7 +163,7 @@ def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
     if events is None:
         return Belonging({}, {})
     facts: dict[str, ClusterFacts] = defaultdict(ClusterFacts)
-    with duckdb.connect() as db:
+    with cursor() as db:
         rows = partial(_rows, db)
         homeless = rows(
             f"SELECT cluster_id, ref, kind, node, detail FROM {events} "
@@ -209,7 +226,7 @@ def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
 def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
     """The end of each cluster's evidence: the last record time anything was read at."""
     found: dict[str, int] = {}
-    with duckdb.connect() as db:
+    with cursor() as db:
         for table, column, where in (
             ("bronze.source", "to_at_ms", "true"),
             ("silver.group_event", "at_ms", "source_kind <> 'log'"),

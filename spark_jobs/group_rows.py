@@ -9,15 +9,15 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, rows_to_table
+from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
-from spark_jobs.task_files import NAMED, WRITTEN, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
+from spark_jobs.task_files import WRITTEN, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _LISTED_AT_MOST = 500
@@ -58,7 +58,7 @@ def rows_of_groups(
     if not files or groups.num_rows == 0:
         return schema.empty_table()
     listed = ", ".join(f'"{column}"' for column in schema.names)
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("wanted", groups)
         found = db.execute(f"SELECT {listed} FROM {of_groups(files, groups)} WHERE {where}").to_arrow_table()
     return in_types_of(found, schema)
@@ -74,24 +74,14 @@ class GroupReader:
     """By table; cluster_id and group_id among them."""
     groups: pa.Table
 
-    @property
-    def is_few(self) -> bool:
-        return bool(self.groups.num_rows <= _LISTED_AT_MOST)
-
     def work(self) -> pa.Table:
         """What there is to read, for `Engine.spread` and `Engine.gather`."""
-        if not self.is_few:
-            return row_groups(self.files)
-        asked = [{"table": table, "file": "", "row_group": -1} for table, files in self.files.items() if files]
-        return pa.Table.from_pylist(asked, NAMED)
+        return row_groups(self.files, {group_id for _, group_id in _places(self.groups)})
 
     def batches(self, named: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """The groups' rows in what one row of `work` names."""
         table = named["table"]
         columns = self.columns[table]
-        if self.is_few:
-            yield from self._asked(table, columns)
-            return
         wanted = dict.fromkeys(_places(self.groups), 1)
         # Of most files nothing is wanted when little is new.
         if any(
@@ -102,17 +92,6 @@ class GroupReader:
                 flags = numbers_of(batch["cluster_id"], batch["group_id"], wanted) > 0
                 if flags.any():
                     yield batch if flags.all() else batch.filter(pa.array(flags))
-
-    def _asked(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        types = arrow_schema(table)
-        schema = pa.schema([types.field(column) for column in columns])
-        listed = ", ".join(f'"{column}"' for column in columns)
-        with duckdb.connect() as db:
-            db.register("wanted", self.groups)
-            told = db.execute(f"SELECT {listed} FROM {of_groups(self.files[table], self.groups)}")
-            for batch in told.to_arrow_reader(_ROWS_AT_ONCE):
-                if batch.num_rows:
-                    yield batch if batch.schema.equals(schema) else batch.cast(schema)
 
 
 # ---- group by group

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain.model import from_row
@@ -20,6 +19,7 @@ from rebalance_audit.domain.publish.leader_moves import (
 )
 from rebalance_audit.domain.reassign import LeaderElection
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -85,9 +85,9 @@ def _near(
     files = warehouse.files("silver.measured_rebalance", versions["silver.measured_rebalance"])
     if not files:
         return {}
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.execute(
-            "CREATE VIEW rebalance AS SELECT cluster_id, group_id, rebalance_id, trigger, "
+            "CREATE TEMP VIEW rebalance AS SELECT cluster_id, group_id, rebalance_id, trigger, "
             "coalesce(started_at_ms, joined_at_ms, assigned_at_ms) at_ms, "
             "[{'topic': m.topic, 'partition': m.partition} FOR m IN movements IF m.topic IS NOT NULL] partitions "
             f"FROM {relation(files)} WHERE kind = 'rebalance'"

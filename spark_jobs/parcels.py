@@ -15,7 +15,7 @@ Three rows of two groups in the plan {orders: bucket 0, large: bucket 1}, whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain, groupby
@@ -32,6 +32,7 @@ from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
+from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Belonging, Clocks
 from spark_jobs.group_rows import Place, of_groups, places_table
@@ -57,6 +58,12 @@ _GRAINS: Mapping[str, tuple[str, ...]] = {
 """What an event is made of again: a record of its bytes, a line of its detail."""
 
 
+_EVENT = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
+_MARK = ("cluster_id", "group_id", *_GRAINS["mark"])
+_OF_MARKS = ("cluster_id", "group_id", "topic", "offsets_topic")
+"""Columns of marks that repeat themselves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParcelPlan:
     """Where each piece of evidence goes."""
@@ -80,6 +87,17 @@ class ParcelPlan:
         for route in routes_of(event["source_kind"], event["kind"], event["topic"], event["node"], {}):
             groups = routes.get(route, ())
         return (group for group in groups if (cluster_id, group) in self.buckets)
+
+    @property
+    def has_nameless(self) -> bool:
+        """Whether events that name no group may belong to a wanted one."""
+        return any(
+            (cluster_id, group) in self.buckets
+            for by_cluster in (self.homes.routes, self.homes.lines)
+            for cluster_id, of_cluster in by_cluster.items()
+            for groups in of_cluster.values()
+            for group in groups
+        )
 
     def slices(self, buckets: Numbers, instants: Numbers) -> Numbers:
         found = np.zeros(len(buckets), np.int64)
@@ -141,34 +159,37 @@ def _pieces(context: Run, batch: Batch, wanted: set[Place]) -> Iterator[duckdb.D
         )
         if (files := context.warehouse.files(table, batch.until[table]))
     ] or ["SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"]
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("wanted", groups)
-        db.execute(f"CREATE VIEW piece AS {' UNION ALL '.join(selects)}")
+        db.execute(f"CREATE TEMP VIEW piece AS {' UNION ALL '.join(selects)}")
         yield db
 
 
-def evidence_files(context: Run, batch: Batch) -> pa.Table:
+def evidence_of(context: Run, batch: Batch, plan: ParcelPlan) -> pa.Table:
     """The work of the tasks that read."""
-    return row_groups({table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)})
+    files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
+    return row_groups(files, {group_id for _, group_id in plan.buckets}, with_nameless=plan.has_nameless)
 
 
 # ---- in the tasks that read
 
 
 def packing(plan_of_task: Callable[[], ParcelPlan]) -> ArrowTask:
-    """Parcels of the wanted rows of some row groups, a parcel in each batch; in no order."""
+    """Parcels of the wanted rows of the work, a parcel in each batch; in no order."""
 
     def pack(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = plan_of_task()
         for row in (row for some in named for row in some.to_pylist()):
-            yield from (_packed_events if row["table"] == EVENTS else _packed_marks)(row, plan)
+            if row["table"] == EVENTS:
+                yield from _packed_events(_event_batches(row, plan), plan)
+            else:
+                yield from _packed_marks(batches_of(row, _MARK, _ROWS, _OF_MARKS), plan)
 
     return pack
 
 
-def _packed_marks(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
-    repeated = ("cluster_id", "group_id", "topic", "offsets_topic")
-    for batch in batches_of(named, ("cluster_id", "group_id", *_GRAINS["mark"]), _ROWS, repeated):
+def _packed_marks(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
         buckets = numbers_of(batch["cluster_id"], batch["group_id"], plan.buckets)
         rows = np.flatnonzero(buckets >= 0)
         if len(rows):
@@ -177,12 +198,14 @@ def _packed_marks(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.Rec
             yield from _packed("mark", batch, rows, home, buckets[rows], instants, plan)
 
 
-def _packed_events(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
+def _event_batches(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
     # Of most files nothing is wanted when little is new: the columns with the bytes are not read then.
-    if not any(len(_placed(heads, plan)[0]) for heads in batches_of(named, _HEAD, _ROWS, _REPEATED)):
-        return
-    columns = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
-    for batch in batches_of(named, columns, _ROWS, _REPEATED):
+    if any(len(_placed(heads, plan)[0]) for heads in batches_of(named, _HEAD, _ROWS, _REPEATED)):
+        yield from batches_of(named, _EVENT, _ROWS, _REPEATED)
+
+
+def _packed_events(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
         rows, home, buckets = _placed(batch, plan)
         instants = _instants(batch.select(["cluster_id", "node", "at_ms"]).take(pa.array(rows)), plan.clocks)
         is_line = pc.equal(batch["source_kind"].cast(pa.string()), "log").to_numpy(zero_copy_only=False)[rows]

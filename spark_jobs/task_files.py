@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.row_groups import row_groups_of
 from rebalance_audit.warehouse.storage import located
-from spark_jobs.stages.stage import footer
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -29,20 +30,31 @@ Groups = Mapping[tuple[str, str], int]
 NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
 WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
 """What tasks that write say of it."""
+ASKED_AT_MOST = 500
 _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
+_SOON_REPLACED = frozenset({"gold.group", "silver.finding", "gold.finding"})
+_SORTED = frozenset({"silver.group_event"})
+_ROW_GROUP_ROWS = 500
+_FEW_ROWS, _MANY_ROWS = 500, 1_000_000
+"""In a file: what a commit that replaces one row writes again."""
 
 
 # ---- reading
 
 
-def row_groups(files: Mapping[str, Sequence[str]]) -> pa.Table:
-    """What there is to read, a row of (table, file, row_group) each: the work of tasks."""
+def row_groups(
+    files: Mapping[str, Sequence[str]], groups: Collection[str] | None = None, *, with_nameless: bool = False
+) -> pa.Table:
+    """What there is to read, a row of (table, file, row_group) each: the work of tasks.
+
+    Of few `groups`, only what may hold something of theirs, or of no group if asked.
+    """
+    few = groups is not None and len(groups) <= ASKED_AT_MOST
     named = [
-        {"table": table, "file": file, "row_group": number}
+        {"table": table, "file": found.file, "row_group": found.number}
         for table, of_table in files.items()
-        for file in of_table
-        for number in range(footer(file).num_row_groups)
+        for found in row_groups_of(of_table, "group_id" if few else None, groups or (), with_null=with_nameless)
     ]
     return pa.Table.from_pylist(named, NAMED)
 
@@ -107,42 +119,81 @@ def _encoded(column: pa.Array) -> pa.DictionaryArray:
 # ---- writing
 
 
+class _FilePart(NamedTuple):
+    """Rows of a table that go into the same files."""
+
+    table: str
+    is_replaced_soon: bool
+
+
 class TaskWriter:
-    """The files one task writes into a folder, one for each table that it has rows of."""
+    """The files one task writes into a folder."""
 
     def __init__(self, folder: str, schemas: Mapping[str, pa.Schema] | None = None) -> None:
         """`schemas`: of what is no table of the warehouse."""
         self._folder = folder
         self._schemas = schemas or {}
-        self._waiting: dict[str, list[pa.RecordBatch]] = {}
-        self._bytes: Counter[str] = Counter()
+        self._waiting: dict[_FilePart, list[pa.RecordBatch]] = {}
+        self._rows: Counter[_FilePart] = Counter()
+        """In the file that is being written, and in what waits for it."""
+        self._bytes: Counter[_FilePart] = Counter()
         """Of what waits; to ask it of all of them anew would take longer with each."""
-        self._files: dict[str, tuple[str, pq.ParquetWriter]] = {}
+        self._files: dict[_FilePart, tuple[str, pq.ParquetWriter]] = {}
+        self._written: list[tuple[str, str]] = []
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
-        self._waiting.setdefault(table, []).append(rows)
-        self._bytes[table] += rows.nbytes
-        if self._bytes[table] >= _ROW_GROUP_BYTES:
-            self._write(table)
+        """What is not final will be replaced before long: it has files of its own, small ones, so that what is final
+        need not be written again with it."""
+        if "is_final" not in rows.schema.names:
+            self._add(_FilePart(table, table in _SOON_REPLACED), rows)
+            return
+        is_final = rows["is_final"].fill_null(False)
+        for part, of_part in ((_FilePart(table, False), is_final), (_FilePart(table, True), pc.invert(is_final))):
+            chosen = rows.filter(of_part)
+            if chosen.num_rows:
+                self._add(part, chosen)
+
+    def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
+        most_rows = _FEW_ROWS if part.is_replaced_soon else _MANY_ROWS
+        for start in range(0, rows.num_rows, most_rows):
+            batch = rows.slice(start, most_rows)
+            if self._rows[part] + batch.num_rows > most_rows:
+                self._end(part)
+            self._waiting.setdefault(part, []).append(batch)
+            self._bytes[part] += batch.nbytes
+            self._rows[part] += batch.num_rows
+            if self._bytes[part] >= _ROW_GROUP_BYTES:
+                self._write(part)
 
     def written(self) -> Iterator[pa.RecordBatch]:
         """The names of the files, whole now."""
-        for table in list(self._waiting):
-            self._write(table)
-        for _, writer in self._files.values():
-            writer.close()
-        files = [file for file, _ in self._files.values()]
-        yield pa.RecordBatch.from_pydict({"table": list(self._files), "file": files}, WRITTEN)
+        for part in list(self._rows):
+            self._end(part)
+        tables, files = zip(*self._written, strict=True) if self._written else ((), ())
+        yield pa.RecordBatch.from_pydict({"table": list(tables), "file": list(files)}, WRITTEN)
 
-    def _write(self, table: str) -> None:
-        rows, self._bytes[table] = self._waiting.pop(table), 0
-        if table not in self._files:
+    def _end(self, part: _FilePart) -> None:
+        if part in self._waiting:
+            self._write(part)
+        self._rows[part] = 0
+        if part in self._files:
+            file, writer = self._files.pop(part)
+            writer.close()
+            self._written.append((part.table, file))
+
+    def _write(self, part: _FilePart) -> None:
+        rows, self._bytes[part] = self._waiting.pop(part), 0
+        table = part.table
+        if part not in self._files:
             # A name of its own: what a task that fails has written is in no one's way.
             file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"
             fs, path = located(file)
             fs.create_dir(path.rpartition("/")[0], recursive=True)
-            self._files[table] = file, _writer(path, fs, self._schemas.get(table) or arrow_schema(table))
-        self._files[table][1].write_table(pa.Table.from_batches(rows))
+            self._files[part] = file, _writer(path, fs, self._schemas.get(table) or arrow_schema(table))
+        written = pa.Table.from_batches(rows)
+        if table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
+            written = written.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])
+        self._files[part][1].write_table(written, row_group_size=_ROW_GROUP_ROWS)
 
 
 def _writer(path: str, fs: pafs.FileSystem, schema: pa.Schema) -> pq.ParquetWriter:

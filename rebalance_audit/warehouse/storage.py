@@ -19,13 +19,16 @@ def located(uri: str) -> tuple[pafs.FileSystem, str]:
     return pafs.FileSystem.from_uri(uri) if "://" in uri else (pafs.LocalFileSystem(), uri)
 
 
-def relation(files: Sequence[str], *, with_name: bool = False) -> str:
-    """These Parquet files as a query of DuckDB names them; `with_name`: with the column `filename`.
+def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = False) -> str:
+    """These Parquet files as a query of DuckDB names them; with the columns `filename` and `file_row_number` if asked.
 
     Not DeltaTable.to_pyarrow_dataset: a string filter on it fails in DuckDB (decision 0002).
     """
     listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false, filename = {str(with_name).lower()})"
+    return (
+        f"read_parquet([{listed}], hive_partitioning = false, filename = {str(with_name).lower()}, "
+        f"file_row_number = {str(with_row).lower()})"
+    )
 
 
 class Files:

@@ -12,7 +12,6 @@ A location is a folder, or an object-store URL that deltalake and Arrow both kno
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -33,6 +32,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.warehouse.lease import lease
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.storage import Files, WarehouseError, relation
 
 __all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
@@ -191,6 +192,8 @@ class Warehouse:
     ) -> bool:
         """Delete every row that agrees with a row of `keys` in its columns, and add `data`, in one commit.
 
+        Rows that are there already stay where they are, so that a commit costs what it changes; keys under which
+        nothing changed are not named in it.
         `data` may be Parquet files that are already written; they are linked into the table.
         `keys` None replaces the whole table. Null agrees with null. False: this transaction was committed before.
         """
@@ -201,19 +204,25 @@ class Warehouse:
         removes: list[RemoveAction] = []
         metadata: dict[str, Any] = {}
         table = self._delta(name)
-        if keys is not None:
-            keys_file = f"_keys/{uuid.uuid4().hex}.parquet"
-            self._put_parquet(name, keys_file, keys)
-            metadata["replacedKeys"] = keys_file
         if table is not None and table.file_uris():
             sizes = {str(p): int(s) for p, s in _paths_and_sizes(table)}
             if keys is None:
-                touched, kept = list(sizes), None
+                touched = list(sizes)
+            elif self._files.is_local:
+                files = {self._file_uri(name, path): path for path in sizes}
+                found = differing(self._files.path(_folder(name)), self.schema(name), list(files), data, keys)
+                touched = [files[uri] for uri in found.touched]
+                adds += [self._add_action(name, file) for file in found.kept]
+                data, keys = found.fresh, found.keys
             else:
                 touched, kept = self._without(name, sizes, keys)
+                adds += [kept] if kept is not None else []
             now_ms = int(time.time() * 1000)
             removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
-            adds += [kept] if kept is not None else []
+        if keys is not None and keys.num_rows:
+            keys_file = f"_keys/{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, keys_file, keys)
+            metadata["replacedKeys"] = keys_file
         if not isinstance(data, pa.Table):
             adds += [self._taken_in(name, file) for file in data]
         rows = data if isinstance(data, pa.Table) else None
@@ -475,43 +484,21 @@ class Warehouse:
         pafs.copy_files(file, f"{self.location}/{name}")
 
     def _without(self, name: str, sizes: Mapping[str, int], keys: pa.Table) -> tuple[list[str], AddAction | None]:
-        """The files that hold rows of these keys, and one file with what else they hold."""
+        """On an object store: the files that hold rows of these keys, and one file with what else they hold."""
         columns = keys.schema.names
         same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns)
-        by_uri = {self._file_uri(name, path): path for path in sizes}
-        with _cursor() as db:
+        touched, parts = [], []
+        with cursor() as db:
             db.register("k", keys.group_by(columns).aggregate([]) if columns else keys)
-            if not self._files.is_local:
-                touched, parts = [], []
-                for uri, path in by_uri.items():
-                    whole = self._arrow(name, [uri])
-                    db.register("t", whole)
-                    others = f"SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})"
-                    kept = db.execute(others).to_arrow_table()
-                    if kept.num_rows < whole.num_rows:
-                        touched.append(path)
-                        parts.append(in_types_of(kept, self.schema(name)))
-                rest = pa.concat_tables(parts) if parts else None
-                return touched, self._kept_file(name, rest)
-            hit = db.execute(
-                f"SELECT DISTINCT t.filename FROM {relation(list(by_uri), with_name=True)} t "
-                f"WHERE EXISTS (SELECT 1 FROM k WHERE {same})"
-            ).fetchall()
-            uris = sorted(str(uri) for (uri,) in hit)
-            if not uris:
-                return [], None
-            listed = ", ".join(f't."{c}"' for c in self.schema(name).names)
-            file = f"part-{uuid.uuid4().hex}.parquet"
-            path = self._files.path(f"{_folder(name)}/{file}").replace("'", "''")
-            written = db.execute(  # streams: what is kept may be far more than what changes
-                f"COPY (SELECT {listed} FROM {relation(uris)} t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})) "
-                f"TO '{path}' (FORMAT parquet, COMPRESSION zstd)"
-            ).fetchone()
-            touched = [by_uri[u] for u in uris]
-            if written is None or written[0] == 0:
-                self._files.delete(f"{_folder(name)}/{file}")
-                return touched, None
-            return touched, self._add_action(name, file)
+            for path in sizes:
+                whole = self._arrow(name, [self._file_uri(name, path)])
+                db.register("t", whole)
+                others = f"SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})"
+                kept = db.execute(others).to_arrow_table()
+                if kept.num_rows < whole.num_rows:
+                    touched.append(path)
+                    parts.append(in_types_of(kept, self.schema(name)))
+        return touched, self._kept_file(name, pa.concat_tables(parts) if parts else None)
 
     def _kept_file(self, name: str, rest: pa.Table | None) -> AddAction | None:
         if rest is None or rest.num_rows == 0:
@@ -525,7 +512,7 @@ class Warehouse:
     ) -> pa.Table:
         listed = ", ".join(f'"{c}"' for c in schema.names)
         condition = f" WHERE {where}" if where else ""
-        with _cursor() as db:
+        with cursor() as db:
             if self._files.is_local:
                 source = relation(files)
             else:  # DuckDB's own object-store reader is an extension that must be downloaded
@@ -552,16 +539,6 @@ def _known(name: str) -> str:
 
 def _folder(name: str) -> str:
     return name.replace(".", "/")
-
-
-@functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()  # in memory, and empty: the tables are files
-
-
-def _cursor() -> duckdb.DuckDBPyConnection:
-    """For one question, in any thread. Not a database of its own: making that takes 10 ms."""
-    return _database().cursor()
 
 
 def _as_mapping(transaction: Transactions) -> dict[str, int]:

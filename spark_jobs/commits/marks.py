@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +15,7 @@ from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
@@ -39,7 +39,7 @@ def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concer
     """
     if not files:
         return GROUP.empty_table()
-    with duckdb.connect() as db:
+    with cursor() as db:
         keys = db.execute(
             f"SELECT DISTINCT cluster_id, key FROM {relation(files)} WHERE {_DUCK_COMMITS} LIMIT {_KEYS_AT_MOST + 1}"
         ).fetchall()
@@ -97,7 +97,7 @@ def commit_marks(
         concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
         group_records = group_records_of(context, concerned)
     known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned)
-    with duckdb.connect() as db:
+    with cursor() as db:
         for name, data in (("partial", partial), ("known", known), ("cut", group_records), ("uncertain", uncertain)):
             db.register(name, data)
         stretch = "coalesce(c.offset, -1)"
@@ -106,11 +106,11 @@ def commit_marks(
             " AND m.offsets_partition = c.partition"
         )
         db.execute(
-            f"CREATE TABLE placed AS SELECT m.*, {stretch} stretch_from FROM known m "
+            f"CREATE TEMP TABLE placed AS SELECT m.*, {stretch} stretch_from FROM known m "
             f"ASOF LEFT JOIN cut c ON {same} AND m.first_offset > c.offset"
         )
         db.execute(
-            "CREATE TABLE again AS SELECT * FROM uncertain UNION SELECT DISTINCT m.cluster_id, m.group_id, "
+            "CREATE TEMP TABLE again AS SELECT * FROM uncertain UNION SELECT DISTINCT m.cluster_id, m.group_id, "
             "m.offsets_topic, m.offsets_partition FROM placed m "
             f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
         )
@@ -119,7 +119,7 @@ def commit_marks(
         place = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
         untouched = "NOT EXISTS (SELECT 1 FROM again a WHERE a.cluster_id = p.cluster_id AND a.group_id = p.group_id)"
         db.execute(
-            f"CREATE TABLE old AS SELECT p.* FROM placed p WHERE NOT ({untouched}) "
+            f"CREATE TEMP TABLE old AS SELECT p.* FROM placed p WHERE NOT ({untouched}) "
             "OR EXISTS (SELECT 1 FROM partial n WHERE "
             + " AND ".join(f"n.{column} = p.{column}" for column in place.split(", "))
             + ")"
@@ -170,7 +170,7 @@ def _transactional_groups(context: Run, batch: Batch, files: Sequence[str]) -> p
         return _GROUP_PLACE.empty_table()
     stretch = "cluster_id, topic, partition, producer_id"
     whole = relation(context.warehouse.files("bronze.record", batch.until["bronze.record"]))
-    with duckdb.connect() as db:
+    with cursor() as db:
         keys = db.execute(
             f"SELECT DISTINCT cluster_id, topic, partition, key FROM {whole} SEMI JOIN (SELECT DISTINCT {stretch} "
             f"FROM {relation(files)} WHERE ({_TRANSACTIONAL}) OR ({_MARKER})) USING ({stretch}) WHERE {_TRANSACTIONAL}"
@@ -186,7 +186,7 @@ def _transactional_groups(context: Run, batch: Batch, files: Sequence[str]) -> p
 
 
 def _has_transactions(files: Sequence[str]) -> bool:
-    with duckdb.connect() as db:
+    with cursor() as db:
         found = db.execute(
             f"SELECT 1 FROM {relation(files)} "
             f"WHERE topic = '{OFFSETS_TOPIC}' AND (is_transactional OR is_control) LIMIT 1"
@@ -243,7 +243,7 @@ def _decided(files: Sequence[str], partitions: pa.Table) -> pa.Table:
     """Transactional commits of these partitions whose producer's next marker says that they count."""
     columns = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value")
     listed = ", ".join(f'"{column}"' for column in columns)
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("wanted", partitions)
         found = db.execute(
             f"""

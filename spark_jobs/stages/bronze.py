@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.engine import ArrowTask
 from spark_jobs.pipeline import landing_application
@@ -100,9 +101,9 @@ def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain)
             f"FROM {relation(files, with_name=True)} GROUP BY ALL"
         )
 
-    with duckdb.connect() as db:
-        db.execute(f"CREATE TABLE arrived AS {ranges(new)}")
-        db.execute(f"CREATE TABLE taken AS {ranges(committed) if committed else 'FROM arrived LIMIT 0'}")
+    with cursor() as db:
+        db.execute(f"CREATE TEMP TABLE arrived AS {ranges(new)}")
+        db.execute(f"CREATE TEMP TABLE taken AS {ranges(committed) if committed else 'FROM arrived LIMIT 0'}")
         alone: list[str] = []
         for file in new:
             hit = db.execute(
@@ -121,7 +122,7 @@ def _unseen(context: Run, grain: Grain, files: Sequence[str], folder: str) -> li
     engine = context.engine_for(files)
     known = context.warehouse.files(grain.table)
     stretch = ", ".join(grain.stretch)
-    with duckdb.connect() as db:
+    with cursor() as db:
         work = db.execute(
             f"SELECT DISTINCT {stretch} FROM {relation(files)} ORDER BY ALL"
         ).to_arrow_table()  # fmt: skip

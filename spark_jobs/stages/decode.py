@@ -35,6 +35,7 @@ from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import located, relation
 from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
@@ -206,7 +207,7 @@ def _older(context: Run, files: Sequence[str], batch: Batch) -> list[str]:
 
 def _log_files(context: Run, files: Sequence[str], batch: Batch) -> pa.Table:
     """The work of the tasks that parse: log files with new lines, and where these begin."""
-    with duckdb.connect() as db:
+    with cursor() as db:
         found = db.execute(
             f"SELECT cluster_id, node, file_id, min(byte) from_byte FROM {relation(files)} GROUP BY ALL ORDER BY ALL"
         )

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
@@ -43,6 +42,7 @@ from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import GroupFold, GroupReader, Place, RowsByTable, histories
@@ -153,7 +153,7 @@ def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequ
 
 def _contradictions(context: Run, batch: Batch) -> list[ContradictionCount]:
     rows = context.warehouse.read(CONTRADICTIONS, version=batch.until[CONTRADICTIONS])
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("contradiction", rows)
         counted = db.execute(
             """
@@ -186,7 +186,7 @@ def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
     """The largest step back of each partition."""
     columns = ["cluster_id", "topic", "partition", "offset", "at_ms", "ref"]
     rows = context.warehouse.read(EVENTS, columns, "source_kind = 'record'", version=batch.until[EVENTS])
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("event", rows)
         steps = db.execute(
             f"""
@@ -207,7 +207,7 @@ def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
         "silver.undecoded", ["cluster_id", "ref", "reason", "at_ms"], version=batch.until["silver.undecoded"]
     )
     sources = pa.array([source_of(ref) for ref in rows.column("ref").to_pylist()], pa.string())
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("refused", rows.append_column("source", sources))
         counted = db.execute(
             """

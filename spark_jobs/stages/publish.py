@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Finding, Rebalance, from_row
-from rebalance_audit.domain.publish.groups import group_row
+from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, group_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.coverage import ledger
 from spark_jobs.engine import ArrowTask, Engine
@@ -56,6 +57,7 @@ REASSIGNMENTS = {
 FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement")
 """A rebalance as measured, taken apart."""
 GROUP = ["cluster_id", "group_id"]
+_GROUP = pa.schema([(column, pa.string()) for column in GROUP])
 _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
 
 
@@ -83,6 +85,8 @@ def run(context: Run) -> bool:
                 _publish(context, table, want, batch_id)
     versions = {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
+    # After the publication: lost, it only makes some groups be told once more.
+    warehouse.remember(NAME, {"seen_until_ms": seen_until_ms(warehouse)})
     context.reached("published")
     return True
 
@@ -98,7 +102,7 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
         return warehouse.changed_keys(name, GROUP, before[name], consumed[name])
 
     scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
-    group_scope = _moving_groups(context, scope, finding_scope)
+    group_scope = _moving_groups(context, batch, scope, finding_scope)
     engine = context.engine_for(added_files(context, REBALANCES, batch))
     flat = _flat(context, engine, batch, scope, folder)
     groups = _group_files(context, engine, batch, group_scope, folder)
@@ -125,10 +129,29 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     }  # fmt: skip
 
 
-def _moving_groups(context: Run, *changed: pa.Table) -> pa.Table:
-    """Groups with new rows, and those that rebalanced of late: their rates change with the end of the evidence."""
-    recent = context.warehouse.read("gold.group", GROUP, "rebalance_count_24h > 0")
-    keys = pa.concat_tables([recent, *(table.cast(recent.schema) for table in changed)])
+def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
+    """Groups with new rows, and those of whose rebalances one left the last hour or day: the end of the evidence, from
+    which rates count back, moved past it."""
+    before: dict[str, int] = context.warehouse.recall(NAME).get("seen_until_ms", {})
+    moved = [
+        (cluster_id, before.get(cluster_id, 0) - window_ms, now - window_ms)
+        for cluster_id, now in seen_until_ms(context.warehouse).items()
+        for window_ms in (HOUR_MS, DAY_MS)
+        if now != before.get(cluster_id)
+    ]
+    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
+    parts = [table.cast(_GROUP) for table in changed]
+    if files and moved:
+        clusters, froms, tos = zip(*moved, strict=True)
+        at_ms = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms)"
+        with cursor() as db:
+            db.register("moved", pa.table({"cluster_id": list(clusters), "from_ms": list(froms), "to_ms": list(tos)}))
+            left = db.execute(
+                f"SELECT DISTINCT r.cluster_id, group_id FROM {relation(files)} r JOIN moved m "
+                f"ON r.cluster_id = m.cluster_id AND {at_ms} > from_ms AND {at_ms} <= to_ms"
+            )
+            parts.append(left.to_arrow_table().cast(_GROUP))
+    keys = pa.concat_tables(parts)
     return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
 
@@ -207,7 +230,7 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
     revision = f"CASE WHEN was.revision IS NULL THEN 1 ELSE was.revision + (({is_same}) IS NOT true)::INTEGER END"
     listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
     target = f"{folder}/gold.rebalance-{uuid.uuid4().hex}.parquet"
-    with duckdb.connect() as db:
+    with cursor() as db:
         db.register("wanted", scope)
         db.execute(
             f"COPY (SELECT {listed} FROM {relation(files)} new LEFT JOIN {of_groups(seen, scope)} was "
@@ -257,7 +280,10 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
             files = until_committed.enter_context(context.staged(table, want.rows))
         else:
             files = want.rows
-        with duckdb.connect() as db:
+        if want.scope is not None:  # rows that are the same stay where they are
+            context.replace(table, files, want.scope, batch_id)
+            return
+        with cursor() as db:
             keys = _differing(db, files, context.warehouse.files(table), want, columns)
             if keys.num_rows == 0:
                 return

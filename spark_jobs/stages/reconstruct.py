@@ -30,13 +30,14 @@ from rebalance_audit.domain.gather.windows import Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
 from spark_jobs.group_rows import GROUP, Place, places_table
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcels import (
     ParcelPlan,
-    evidence_files,
+    evidence_of,
     evidence_sizes,
     groups_in,
     packing,
@@ -168,7 +169,7 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
         version=batch.until["silver.group_event"],
     )
     keys = ", ".join(place)
-    with duckdb.connect() as db:
+    with cursor() as db:
         for name, data in (("changed", changed), ("now", now), ("known", before), ("record", records)):
             db.register(name, data)
         rows = db.execute(
@@ -224,7 +225,7 @@ def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, engine: En
     keys = places_table(plan.buckets)
     with context.staging_folder() as folder:
         folding = _folding(folder, plan.clocks, names)
-        work = evidence_files(context, batch)
+        work = evidence_of(context, batch, plan)
         folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
         written = files_by_table(folded)
         for table in OUTPUTS:

@@ -19,7 +19,7 @@ from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidenc
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import parcels
+from spark_jobs import parcels, task_files
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks
 from tests.captures import GOLDEN, gathered, name_of
 
@@ -58,12 +58,9 @@ class Stored:
         return parcels.plan_of(context, batch, sizes, self.homes, self.clocks, 1)
 
     def packed(self, plan: parcels.ParcelPlan) -> list[pa.RecordBatch]:
-        named = [
-            {"table": table, "file": file, "row_group": 0}
-            for table, version in self.until.items()
-            for file in self.warehouse.files(table, version)
-        ]
-        told = parcels.packing(lambda: plan)(iter([pa.RecordBatch.from_pylist(named)]))
+        context: Any = SimpleNamespace(warehouse=self.warehouse)
+        batch: Any = SimpleNamespace(until=self.until)
+        told = parcels.packing(lambda: plan)(iter(parcels.evidence_of(context, batch, plan).to_batches()))
         return sorted(told, key=lambda parcel: (parcel["bucket"][0].as_py(), parcel["slice"][0].as_py()))
 
 
@@ -89,10 +86,12 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Stored(request.param, tmp_path_factory.mktemp("warehouse"))
 
 
+@pytest.mark.parametrize("asked", [0, task_files.ASKED_AT_MOST], ids=["of all row groups", "of those that may tell"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_each_group_is_brought_all_that_shows_it(
-    stored: Stored, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    stored: Stored, sizes: tuple[int, int], asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(task_files, "ASKED_AT_MOST", asked)
     monkeypatch.setattr(parcels, "BUCKET_BYTES", sizes[0])
     monkeypatch.setattr(parcels, "PARCEL_BYTES", sizes[1])
     plan = stored.plan(set(stored.groups))

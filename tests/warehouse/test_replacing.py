@@ -1,0 +1,106 @@
+"""What a commit that replaces rows writes: what changed, and no more than small files of what did not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+FINDING = "silver.finding"
+
+
+def findings(**titles: str) -> pa.Table:
+    return rows_to_table(
+        FINDING,
+        [
+            {
+                "cluster_id": "c", "finding_id": f"{group}-1", "rule_id": "RB001", "severity": "info", "title": title,
+                "subject_type": "group", "subject": group, "group_id": group, "status": "open", "first_seen_at_ms": 1,
+                "last_seen_at_ms": 2, "evidence": ["e", group],
+            }
+            for group, title in titles.items()
+        ],
+    )  # fmt: skip
+
+
+def keys(*groups: str) -> pa.Table:
+    return pa.table({"cluster_id": ["c"] * len(groups), "group_id": list(groups)})
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    opened = Warehouse.open(tmp_path, create=True)
+    opened.append(FINDING, findings(a="1", b="1"))
+    opened.append(FINDING, findings(c="1", d="1"))
+    return opened
+
+
+def titles(warehouse: Warehouse) -> dict[str, str]:
+    rows: list[dict[str, Any]] = warehouse.read(FINDING, ["group_id", "title"]).to_pylist()
+    assert len(rows) == len({row["group_id"] for row in rows})
+    return {row["group_id"]: row["title"] for row in rows}
+
+
+def test_a_row_that_stays_the_same_stays_where_it_is(warehouse: Warehouse) -> None:
+    before, version = set(warehouse.files(FINDING)), warehouse.version(FINDING)
+    warehouse.replace(FINDING, findings(a="1", c="2"), keys("a", "c"), ("t", 1))
+    assert titles(warehouse) == {"a": "1", "b": "1", "c": "2", "d": "1"}
+    assert len(before & set(warehouse.files(FINDING))) == 1  # the file of a and b
+    changed = warehouse.changed_keys(FINDING, ["group_id"], version)
+    assert changed["group_id"].to_pylist() == ["c"]
+
+
+def test_nothing_that_changes_is_a_commit_that_only_consumes(warehouse: Warehouse) -> None:
+    files, version = warehouse.files(FINDING), warehouse.version(FINDING)
+    assert not warehouse.replace(FINDING, findings(a="1"), keys("a"))
+    assert warehouse.version(FINDING) == version
+    assert warehouse.replace(FINDING, findings(a="1"), keys("a"), ("t", 1))
+    assert warehouse.transaction_version(FINDING, "t") == 1
+    assert warehouse.files(FINDING) == files
+    assert warehouse.changed_keys(FINDING, ["group_id"], version).num_rows == 0
+
+
+def test_rows_that_are_gone_and_rows_that_came_are_both_named(warehouse: Warehouse) -> None:
+    version = warehouse.version(FINDING)
+    warehouse.replace(FINDING, findings(e="1"), keys("a", "d", "e"), ("t", 1))
+    assert titles(warehouse) == {"b": "1", "c": "1", "e": "1"}
+    changed = warehouse.changed_keys(FINDING, ["group_id"], version)
+    assert sorted(changed["group_id"].to_pylist()) == ["a", "d", "e"]
+
+
+def test_staged_files_are_linked_where_all_of_their_rows_are_new(warehouse: Warehouse, tmp_path: Path) -> None:
+    pq.write_table(findings(a="2", e="1"), tmp_path / "staged.parquet")
+    warehouse.replace(FINDING, [str(tmp_path / "staged.parquet")], keys("a", "e"), ("t", 1))
+    assert titles(warehouse) == {"a": "2", "b": "1", "c": "1", "d": "1", "e": "1"}
+    assert any(file.endswith("/staged.parquet") for file in warehouse.files(FINDING))
+
+
+def test_many_keys_are_replaced_as_few_are(warehouse: Warehouse) -> None:
+    many = {f"g{n:04}": "1" for n in range(2_000)}
+    warehouse.replace(FINDING, findings(**many), keys(*many), ("t", 1))
+    again = many | {"g0007": "2"}
+    warehouse.replace(FINDING, findings(**again), keys(*again), ("t", 2))
+    assert titles(warehouse) == {"a": "1", "b": "1", "c": "1", "d": "1"} | again
+
+
+def test_only_row_groups_that_may_hold_a_value_are_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.parquet")
+    column = pa.array(["a", "b", "d", "e", None, "g"])
+    pq.write_table(pa.table({"group_id": column}), path, row_group_size=2)
+
+    def found(*values: str, with_null: bool = False) -> list[tuple[int, int]]:
+        asked = row_groups_of([path], "group_id", values, with_null=with_null)
+        return [(group.number, group.first_row) for group in asked]
+
+    assert found("b", "c") == [(0, 0)]
+    assert found("c", "f") == []
+    assert found("d", "g") == [(1, 2), (2, 4)]
+    assert found("c", with_null=True) == [(2, 4)]
+    assert [group.number for group in row_groups_of([path])] == [0, 1, 2]
