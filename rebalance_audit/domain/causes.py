@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
+from rebalance_audit.domain.kinds import found_at_once
+
 
 class Family(StrEnum):
     """The kind of event a cause is; the worst first."""
@@ -264,6 +266,9 @@ class Cause(StrEnum):
     ASSIGNOR_CHANGED = Facts("assignor_changed", Family.CONFIGURATION, _EVERY, "the assignor changed")
     APPEND_FAILED = Facts("append_failed", Family.FAILURE, _EVERY, "the coordinator could not write the group record")
     UNKNOWN = Facts("unknown", Family.UNKNOWN, _EVERY, "cause not known", rejoin=Rejoin.COORDINATOR)
+
+
+found_at_once(Cause)
 
 
 def _causes(is_one: Callable[[Facts], bool]) -> frozenset[Cause]:

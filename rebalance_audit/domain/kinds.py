@@ -140,3 +140,14 @@ class Severity(StrEnum):
 class FindingStatus(StrEnum):
     OPEN = "open"
     RESOLVED = "resolved"
+
+
+def found_at_once(kind: type[StrEnum]) -> None:
+    """Let `Kind.MEMBER` be a plain look-up, as it is from Python 3.12 on: 3.11 calls a function for each."""
+    for name, member in kind.__members__.items():
+        type.__setattr__(kind, name, member)
+
+
+for _kind in StrEnum.__subclasses__():
+    if _kind.__module__ == __name__:
+        found_at_once(_kind)
