@@ -30,7 +30,7 @@ from rebalance_audit.commands import (
     whatif,
 )
 from rebalance_audit.commands import doctor as doctor_verb
-from rebalance_audit.commands.explain import group as explain
+from rebalance_audit.commands.explain.command import explain
 from rebalance_audit.commands.output import visible
 
 EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -44,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
 )
-app.command("explain")(explain.explain)
+app.command("explain")(explain)
 app.command("whatif")(whatif.whatif)
 app.command("import")(collect.import_folder)
 app.command("collect")(collect.collect)

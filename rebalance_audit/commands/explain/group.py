@@ -5,16 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from rebalance_audit.commands import options
-from rebalance_audit.commands.collect import LogTimeZone, Metadata, cluster_of_brokers, metadata_followed
-from rebalance_audit.commands.explain import live_partitions
-from rebalance_audit.commands.explain import plan as explain_plan
-from rebalance_audit.commands.explain import reassignment as explain_reassignment
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
 from rebalance_audit.commands.output import json_text, output_width, visible, write_rows
@@ -23,6 +15,7 @@ from rebalance_audit.domain.kinds import RebalanceKind
 if TYPE_CHECKING:
     from ingest.readings import SourceReading
     from rebalance_audit.commands.explain.group_reading import GroupReading
+    from rebalance_audit.commands.explain.places import Places, Shown
     from rebalance_audit.domain.detect import Limits
     from rebalance_audit.domain.gather.clocks import NodeClock
     from rebalance_audit.domain.gather.groups import Gathered
@@ -34,101 +27,23 @@ SHOWN_PROBLEMS = 6
 SHOWN_MOVES = 12
 
 
-def explain(
-    group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="The group id, or a Connect cluster's group.id.")
-    ] = None,
-    reassignment: Annotated[
-        str | None,
-        typer.Option(
-            "--reassignment",
-            metavar="TOPIC[-PARTITION]",
-            help="Instead of a group: what became of a partition's moves.",
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="Instead of a group: what became of this plan of kafka-reassign-partitions."
-        ),
-    ] = None,
-    bootstrap: options.Bootstrap = None,
-    command_config: options.CommandConfig = None,
-    overrides: options.Overrides = None,
-    evidence: Annotated[
-        Path | None, typer.Option("--evidence", metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="D", help="A broker's own data directory, read in place.")
-    ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="N", help="The node it belongs to.")] = None,
-    logs: options.Logs = None,
-    metadata: Metadata = None,
-    log_time_zone: LogTimeZone = None,
-    topics: options.ConnectTopics = None,
-    last: Annotated[
-        str | None, typer.Option("--last", metavar="TIME", help="Only what is this recent: 1h, 2d.")
-    ] = None,
-    latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Show only the newest N.")] = None,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order they happened.")] = False,
-    output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
-    quiet: options.Quiet = False,
-) -> None:
-    """Why one group rebalanced, or a partition was reassigned, or what became of a plan; for how long, how sure.
-
-    Reads an evidence folder, a data directory or a running cluster; needs no warehouse and no Spark.
-    """
-    from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
+def explain_group(group: str, places: Places, shown: Shown) -> None:
+    """Raises UsageError and CommandError."""
+    from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder
     from rebalance_audit.domain.explain import group as text
-    from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC, leader_move_row
+    from rebalance_audit.domain.publish.leader_moves import leader_move_row
 
-    places = [bool(bootstrap), evidence is not None, data_dir is not None]
-    if [group is None, reassignment is None, plan is None].count(False) != 1:
-        raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
-    if metadata and group is not None:
+    if places.metadata:
         raise UsageError("--metadata is for reassignments; a group is explained without it.")
-    if sum(places) > 1 or not (any(places) or logs or metadata):
-        raise UsageError("Say where to look, in one way: -b HOST:PORT, --evidence DIR, or --data-dir D --node N.")
-    last_ms = None if last is None else options.duration_ms(last)
-    folders = options.log_folders(logs)
-    kinds = options.connect_topics(topics)
-    if group is None:
-        config = options.client_config(bootstrap, command_config, overrides) if bootstrap else {}
-        asked = None if plan is None else explain_plan.read(plan)  # before reading for minutes
-        if bootstrap and not (folders or metadata):
-            if asked is not None:
-                explain_plan.write(asked, live_partitions.history_of_plan(config, asked), str(plan), output)
-            else:
-                live_partitions.write(config, reassignment or "", output)
-            return
-        followed = metadata_followed(metadata, config, None)
-        cluster_id = cluster_of_brokers(config) if followed is None else followed.cluster_id
-        folder = open_evidence(evidence, data_dir, node, folders, cluster_id, log_time_zone, kinds)
-        folder.metadata |= {} if followed is None else followed.folders
-        with meter("explain", quiet=quiet, unit="items") as progress:
-            history = explain_reassignment.history_of(folder, progress)
-        if asked is not None:
-            explain_plan.write(asked, history, str(plan), output)
-            return
-        found = explain_reassignment.chosen(history, reassignment or "")
-        if last_ms is not None and history.seen_until_ms is not None:
-            since_ms = history.seen_until_ms - last_ms
-            found = [r for r in found if r.ended_at_ms is None or r.ended_at_ms >= since_ms]
-        found = found[-latest:] if latest is not None else found
-        is_of_groups = any(r.topic == OFFSETS_TOPIC for r in found)
-        groups = explain_reassignment.coordinated(folder) if is_of_groups else None
-        explain_reassignment.write(history, found if oldest_first else found[::-1], output, groups)
-        return
-    with meter("explain", quiet=quiet, unit="items") as progress:
-        if bootstrap:
-            config = options.client_config(bootstrap, command_config, overrides)
+    with meter("explain", quiet=shown.quiet, unit="items") as progress:
+        if places.bootstrap:
             reading = from_cluster(
-                config, group, progress, logs=folders, log_time_zone=log_time_zone, connect_topics=kinds
+                places.client_config(), group, progress, logs=places.log_folders,
+                log_time_zone=places.log_time_zone, connect_topics=places.connect_topics,
             )  # fmt: skip
         else:
-            folder = open_evidence(evidence, data_dir, node, folders, None, log_time_zone, kinds)
-            reading = from_folder(folder, group, progress)
-        answer = answer_for(reading, last_ms=last_ms)
+            reading = from_folder(places.folder(), group, progress)
+        answer = answer_for(reading, last_ms=shown.last_ms)
         moves = moves_beside(reading, answer.rebalances)
     explanation = text.explain(
         group,
@@ -137,14 +52,14 @@ def explain(
         not_seen=answer.not_seen,
         seen_from_ms=answer.seen_from_ms,
         seen_until_ms=answer.seen_until_ms,
-        latest=latest,
-        oldest_first=oldest_first,
+        latest=shown.latest,
+        oldest_first=shown.oldest_first,
         incidents=answer.incidents,
     )
-    if output is Output.TABLE:
+    if shown.output is Output.TABLE:
         sys.stdout.write(text.explain_text(explanation, output_width()))
         sys.stdout.writelines(visible(line) + "\n" for line in moves_text(moves))
-    elif output is Output.JSON:
+    elif shown.output is Output.JSON:
         listed = {"leader_moves": [leader_move_row(move) for move in moves]}
         sys.stdout.write(json_text(text.explain_dict(explanation) | listed) + "\n")
     else:
@@ -153,7 +68,7 @@ def explain(
 
         columns = [column.name for column in GOLD_REBALANCE.columns]
         rows = [{name: row[name] for name in columns} for row in map(to_row, answer.rebalances)]
-        write_rows(rows, columns, output)
+        write_rows(rows, columns, shown.output)
 
 
 def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list[LeaderMove]:

@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rebalance_audit.commands.explain import live_partitions
 from rebalance_audit.commands.options import CommandError, Output
 from rebalance_audit.commands.output import json_text, visible, write_rows
 
 if TYPE_CHECKING:
+    from rebalance_audit.commands.explain.places import Places, Shown
     from rebalance_audit.domain.reassign import ReassignmentHistory
     from rebalance_audit.domain.reassign.plan import PlanVerdict, ReassignmentPlan
 
@@ -18,6 +20,16 @@ COLUMNS = (
     "stalled_since_ms", "blocked_by", "blocked_replicas",
 )  # fmt: skip
 _OF_REASSIGNMENT = COLUMNS[COLUMNS.index("reassignment_id") :]
+
+
+def explain_plan(file: Path, places: Places, shown: Shown) -> None:
+    """Raises UsageError and CommandError."""
+    asked = read(file)  # before reading for minutes
+    if places.is_brokers_alone:
+        history = live_partitions.history_of_plan(places.client_config(), asked)
+    else:
+        _, history = places.reassignments(quiet=shown.quiet)
+    write(asked, history, str(file), shown.output)
 
 
 def read(file: Path) -> ReassignmentPlan:
@@ -32,7 +44,8 @@ def read(file: Path) -> ReassignmentPlan:
 
 
 def write(plan: ReassignmentPlan, history: ReassignmentHistory, file: str, output: Output) -> None:
-    from rebalance_audit.domain.explain.reassignment import explain_plan, plan_steps, remaining, unzoned
+    from rebalance_audit.domain.explain.reassignment import explain_plan as plan_lines
+    from rebalance_audit.domain.explain.reassignment import plan_steps, remaining, unzoned
     from rebalance_audit.domain.reassign.plan import compare, throttle_removable_since_ms
 
     verdicts = compare(plan.moves, history)
@@ -42,7 +55,7 @@ def write(plan: ReassignmentPlan, history: ReassignmentHistory, file: str, outpu
             f"of the same cluster."
         )
     if output is Output.TABLE:
-        lines = [*explain_plan(plan, verdicts, history, file), *unzoned(history)]
+        lines = [*plan_lines(plan, verdicts, history, file), *unzoned(history)]
         sys.stdout.write("\n".join(map(visible, lines)) + "\n")
     elif output is Output.JSON:
         shown = {

@@ -7,15 +7,34 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from rebalance_audit.commands.explain import live_partitions
 from rebalance_audit.commands.meter import Progress
 from rebalance_audit.commands.options import CommandError, Output
 from rebalance_audit.commands.output import json_text, visible, write_rows
 
 if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder
+    from rebalance_audit.commands.explain.places import Places, Shown
     from rebalance_audit.domain.reassign import Reassignment, ReassignmentHistory
 
 NAMED = 12
+
+
+def explain_reassignment(target: str, places: Places, shown: Shown) -> None:
+    """Raises UsageError and CommandError."""
+    from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC
+
+    if places.is_brokers_alone:
+        live_partitions.write(places.client_config(), target, shown.output)
+        return
+    folder, history = places.reassignments(quiet=shown.quiet)
+    found = chosen(history, target)
+    if shown.last_ms is not None and history.seen_until_ms is not None:
+        since_ms = history.seen_until_ms - shown.last_ms
+        found = [r for r in found if r.ended_at_ms is None or r.ended_at_ms >= since_ms]
+    found = found[-shown.latest :] if shown.latest is not None else found
+    groups = coordinated(folder) if any(r.topic == OFFSETS_TOPIC for r in found) else None
+    write(history, found if shown.oldest_first else found[::-1], shown.output, groups)
 
 
 def history_of(folder: EvidenceFolder, progress: Progress) -> ReassignmentHistory:
