@@ -25,8 +25,8 @@ import pytest
 from rebalance_audit import __version__, cli
 from rebalance_audit.commands import options
 from rebalance_audit.commands.demo import COMPANY, RECORDED, cluster_name
-from rebalance_audit.commands.export import known_table, selection
 from rebalance_audit.commands.output import csv_cell, visible
+from rebalance_audit.commands.rows import known_table, selection
 from rebalance_audit.commands.serve import start_app
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.publish.leader_moves import offsets_partition

@@ -11,7 +11,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.report import published
+from rebalance_audit.commands.rows import published
 
 DAY_MS = 86_400_000
 EARLIEST_MS = 1_293_840_000_000

@@ -13,6 +13,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, note, output_width, visible, write_rows
+from rebalance_audit.commands.rows import known_table, published, selection
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 EXIT_FINDINGS = 3
@@ -33,7 +34,6 @@ def check(
     config: options.Config = None,
 ) -> None:
     """For CI: list grave findings, and exit 3 if there are any."""
-    from rebalance_audit.commands.export import known_table, selection
     from rebalance_audit.domain.tables import SEVERITIES
     from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -57,15 +57,6 @@ def check(
         note(f"{len(found)} findings at or above {fail_on.value}.", quiet=quiet)
         raise typer.Exit(EXIT_FINDINGS)
     note(f"No {'finding' if resolved else 'open finding'} at or above {fail_on.value}.", quiet=quiet)
-
-
-def published(opened: Any) -> Any:
-    """The warehouse, if something is published in it. An empty answer and no answer must not look alike."""
-    if not opened.published():
-        raise options.CommandError(
-            f"Nothing is published at {opened.location} yet; run `rebalance-audit run -w {opened.location}`."
-        )
-    return opened
 
 
 def alert(
@@ -100,7 +91,6 @@ def send(
 ) -> bool:
     """False if a target could not be reached; the others have theirs."""
     from rebalance_audit.alerts.sending import send_alerts
-    from rebalance_audit.commands.export import known_table, selection
     from rebalance_audit.domain.incidents import incident_of
 
     rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()

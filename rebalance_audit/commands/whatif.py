@@ -118,8 +118,7 @@ def _from_warehouse(location: str, group: str, cluster_id: str | None) -> tuple[
     """The group's rebalances with their members and movements, in the order of their numbers."""
     from dataclasses import replace
 
-    from rebalance_audit.commands.export import known_table, selection
-    from rebalance_audit.commands.report import published
+    from rebalance_audit.commands.rows import known_table, published, selection
     from rebalance_audit.domain.model import Member, Movement, Rebalance, from_row
     from rebalance_audit.warehouse.warehouse import Warehouse
 

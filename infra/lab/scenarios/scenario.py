@@ -299,17 +299,3 @@ def rolling_deploy(driver: Driver) -> None:
         driver.join(name, group, ["deploys"])
         driver.expect(group, Cause.MEMBER_JOINED, [name])
         driver.settle(group)
-
-
-# Registered where they are written
-from . import (  # noqa: E402
-    broker,  # noqa: F401
-    classic,  # noqa: F401
-    connect,  # noqa: F401
-    kip848,  # noqa: F401
-    libraries,  # noqa: F401
-    member,  # noqa: F401
-    modern,  # noqa: F401
-    reassignment,  # noqa: F401
-    standstill,  # noqa: F401
-)
