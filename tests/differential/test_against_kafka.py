@@ -42,7 +42,9 @@ def test_captured_records_are_read_as_kafka_reads_them() -> None:
     tally = run_captured()
     assert_no_disagreement(tally)
     assert tally.cases > 1_000
-    assert tally.accepted == tally.comparisons
+    # kafka-go leaves the owned partitions out that its version has: no release reads its subscription, nor do we.
+    assert tally.refused == len(KNOWN)
+    assert tally.accepted == tally.comparisons - tally.refused
 
 
 def test_generated_and_damaged_records_are_read_or_refused_as_kafka_does() -> None:
