@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 from rebalance_audit.domain.client_families import ClientFamily, families_shown
-from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
+from rebalance_audit.domain.detect.history import History, Spell, clusters, label, most_at_once, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, listed
 from rebalance_audit.domain.kinds import MemberChange, Severity
 from rebalance_audit.domain.log_lines.reasons import HANDLER_EXITED
@@ -100,7 +100,7 @@ def handler_exits(history: History) -> list[Finding]:
     exits = [s for s in history.attempts if any(HANDLER_EXITED in t.detail for t in s.rebalance.triggers)]
     found: list[Finding] = []
     for part in clusters(exits, limits.quiet_ms):
-        if _most_at_once(part, limits.storm_short_window_ms) < limits.handler_exits:
+        if most_at_once(part, limits.storm_short_window_ms) < limits.handler_exits:
             continue
         ids = Counter(m for s in part for t in s.rebalance.triggers if HANDLER_EXITED in t.detail for m in t.members)
         names = list(dict.fromkeys(label(history.member(m)) for m, _ in ids.most_common()))
@@ -120,14 +120,3 @@ def handler_exits(history: History) -> list[Finding]:
             evidence=refs_of(part, *{t.trigger for s in part for t in s.rebalance.triggers}),
         )
     return found
-
-
-def _most_at_once(steps: Sequence[HistoryStep], window_ms: int) -> int:
-    window: deque[HistoryStep] = deque()
-    most = 0
-    for step in steps:
-        window.append(step)
-        while window and window[0].at_ms <= step.at_ms - window_ms:
-            window.popleft()
-        most = max(most, len(window))
-    return most

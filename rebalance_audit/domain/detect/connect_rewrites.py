@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, most_at_once, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, shown
 from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding
@@ -29,7 +27,7 @@ def rewritten_configs(history: History) -> list[Finding]:
     found: list[Finding] = []
     for connector, steps in sorted(rounds.items()):
         for part in clusters(steps, limits.config_rewrite_window_ms):
-            if not _is_loop(part, limits.config_rewrites, limits.config_rewrite_window_ms):
+            if most_at_once(part, limits.config_rewrite_window_ms) < limits.config_rewrites:
                 continue
             span_ms = part[-1].at_ms - part[0].first_at_ms
             found += history.finding(
@@ -47,17 +45,6 @@ def rewritten_configs(history: History) -> list[Finding]:
                 evidence=refs_of((part[0], part[-1]), Cause.CONNECT_CONFIG_CHANGED),
             )
     return found
-
-
-def _is_loop(steps: list[HistoryStep], limit: int, window_ms: int) -> bool:
-    window: deque[HistoryStep] = deque()
-    for step in steps:
-        window.append(step)
-        while window and window[0].at_ms <= step.at_ms - window_ms:
-            window.popleft()
-        if len(window) >= limit:
-            return True
-    return False
 
 
 def _advice(connector: str) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect import client_advice
-from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, identity, label, refs_of
+from rebalance_audit.domain.detect.history import (
+    History,
+    HistoryStep,
+    Identity,
+    clusters,
+    identity,
+    label,
+    most_at_once,
+    refs_of,
+)
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
@@ -284,13 +292,7 @@ def _instance_fights(history: History) -> list[Finding]:
     found: list[Finding] = []
     for who, steps in sorted(rewrites.items()):
         for part in clusters(steps, limits.instance_fight_window_ms):
-            window: deque[HistoryStep] = deque()
-            most = 0
-            for step in part:
-                window.append(step)
-                while window and window[0].at_ms <= step.at_ms - limits.instance_fight_window_ms:
-                    window.popleft()
-                most = max(most, len(window))
+            most = most_at_once(part, limits.instance_fight_window_ms)
             if most < limits.instance_fight_rewrites:
                 continue
             found += history.finding(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from statistics import median
 
 from rebalance_audit.domain.detect import client_advice
-from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, clusters, identity, refs_of
+from rebalance_audit.domain.detect.history import (
+    History,
+    HistoryStep,
+    Identity,
+    clusters,
+    identity,
+    most_at_once,
+    refs_of,
+)
 from rebalance_audit.domain.detect.wording import duration
 from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding, Member
@@ -34,13 +41,7 @@ def flapping(history: History) -> list[Finding]:
         others = [len(returns.get(other, ())) for other in history.same_identity if other != who]
         usual = median(others) if others else 0
         for part in clusters(steps, limits.flapping_window_ms):
-            window: deque[HistoryStep] = deque()
-            most = 0
-            for step in part:
-                window.append(step)
-                while window and window[0].at_ms <= step.at_ms - limits.flapping_window_ms:
-                    window.popleft()
-                most = max(most, len(window))
+            most = most_at_once(part, limits.flapping_window_ms)
             if most < limits.flapping_returns or len(part) < usual + 2:
                 continue
             apart_ms = (part[-1].at_ms - part[0].at_ms) / (len(part) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -283,6 +283,18 @@ def clusters(steps: Sequence[HistoryStep], quiet_ms: int) -> list[list[HistorySt
         else:
             parts.append([step])
     return parts
+
+
+def most_at_once(steps: Iterable[HistoryStep], window_ms: int) -> int:
+    """How many of the steps, in order, the fullest `window_ms` held."""
+    window: deque[HistoryStep] = deque()
+    most = 0
+    for step in steps:
+        window.append(step)
+        while window and window[0].at_ms <= step.at_ms - window_ms:
+            window.popleft()
+        most = max(most, len(window))
+    return most
 
 
 def _client_part(member_id: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, label, most_at_once, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Outcome, Severity
@@ -147,13 +145,7 @@ def vanished_generations(history: History) -> list[Finding]:
             lost.append(step)
     found: list[Finding] = []
     for part in clusters(lost, limits.quiet_ms):
-        window: deque[HistoryStep] = deque()
-        most = 0
-        for step in part:
-            window.append(step)
-            while window and window[0].at_ms <= step.at_ms - limits.storm_short_window_ms:
-                window.popleft()
-            most = max(most, len(window))
+        most = most_at_once(part, limits.storm_short_window_ms)
         delivered = sum(1 for at in delivered_at_ms if part[0].at_ms <= at <= part[-1].at_ms)
         if most < limits.vanished_min_count or delivered >= len(part):
             continue
