@@ -26,11 +26,8 @@ def avoidable_movement(history: History) -> list[Finding]:
         resources = [m.resource for s in part for m in s.rebalance.movements if m.is_avoidable]
         found += history.finding(
             "RB004",
-            key=part[0].rebalance.rebalance_id,
+            history.extent(part),
             severity=Severity.INFO,
-            is_open=history.now_ms - part[-1].at_ms <= history.limits.quiet_ms,
-            first_seen_at_ms=part[0].first_at_ms,
-            last_seen_at_ms=part[-1].at_ms,
             title=f"{total:,} of {counted(max(of, total), 'movement')} of {history.group} were avoidable: their "
             f"owners stayed "
             "and a balanced assignment could have left them there",
@@ -72,11 +69,8 @@ def unbalanced(history: History) -> list[Finding]:
         fullest = listed(sorted({name.partition("\x00")[0] for name, n in loads.items() if n == most}))
         found += history.finding(
             "RB010",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.WARNING if idle and most > 1 else Severity.INFO,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"{history.group} is unbalanced: {fullest} held {counted(most, 'partition')} and others {fewest}"
             + (f"; {counted(idle, 'member')} held none" if idle else ""),
             numbers={"most_count": most, "fewest_count": fewest, "idle_member_count": idle, "member_count": len(loads)},
@@ -99,11 +93,8 @@ def no_owner(history: History) -> list[Finding]:
         lost = [m.resource for s in spell.steps for m in s.rebalance.movements if m.kind == MovementKind.REVOKED]
         found += history.finding(
             "RB013",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.CRITICAL if spell.is_open else Severity.WARNING,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"{counted(count, noun)} of {history.group} {'are' if spell.is_open else 'were'} without "
             f"an owner for {duration(spell.to_ms - spell.first.at_ms)}" + (" now" if spell.is_open else ""),
             detail=f"Taken away: {folded(lost)}" if lost else None,
@@ -126,11 +117,8 @@ def subscriptions_differ(history: History) -> list[Finding]:
         what = differing[spell.last.rebalance.rebalance_id]
         found += history.finding(
             "RB015",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.INFO,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"Members of {history.group} differ for {duration(spell.to_ms - spell.first.at_ms)}: {what}",
             numbers={"duration_ms": spell.to_ms - spell.first.at_ms, "rebalance_count": len(spell.steps)},
             advice="Give applications with different topics group ids of their own: each rebalance of one stops the "
@@ -151,11 +139,8 @@ def worker_imbalance(history: History) -> list[Finding]:
         noun, loads = spread[spell.last.rebalance.rebalance_id]
         found += history.finding(
             "CN004",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.INFO,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"Workers of {history.group} are unevenly loaded: "
             f"{'/'.join(str(n) for n in sorted(loads, reverse=True))} {noun}s for "
             f"{duration(spell.to_ms - spell.first.at_ms)}",

@@ -43,11 +43,8 @@ def broken_subscription(history: History) -> list[Finding]:
         by = " (segmentio/kafka-go leaves out the owned partitions that its version has)" if is_kafka_go else ""
         found += history.finding(
             "RB017",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.WARNING if fallen or others else Severity.INFO,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"{counted(len(names), 'member')} of {history.group} {'writes' if len(names) == 1 else 'write'} a "
             f"subscription that cannot be read{by}: {listed(names)}{also}",
             detail=culprits[0].undecoded,
@@ -107,11 +104,8 @@ def handler_exits(history: History) -> list[Finding]:
         span_ms = part[-1].at_ms - part[0].first_at_ms
         found += history.finding(
             "RB018",
-            key=part[0].rebalance.rebalance_id,
+            history.extent(part),
             severity=Severity.WARNING,
-            is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
-            first_seen_at_ms=part[0].first_at_ms,
-            last_seen_at_ms=part[-1].at_ms,
             title=f"{listed(names) or 'A member'} of {history.group} joined again {counted(len(part), 'time')} in "
             f"{duration(span_ms)}: its ConsumeClaim handler had returned",
             numbers={"times": len(part), "members": names[:20]},

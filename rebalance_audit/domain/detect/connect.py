@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.finding import Extent
 from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
@@ -80,11 +81,13 @@ def tasks_waiting(history: History) -> list[Finding]:
         )
         found += history.finding(
             "CN001",
-            key=delay.first.rebalance.rebalance_id,
+            Extent(
+                key=delay.first.rebalance.rebalance_id,
+                is_open=is_open,
+                first_seen_at_ms=delay.first.first_at_ms,
+                last_seen_at_ms=end_ms,
+            ),
             severity=Severity.WARNING if is_late or (stays_away and not is_open) else Severity.INFO,
-            is_open=is_open,
-            first_seen_at_ms=delay.first.first_at_ms,
-            last_seen_at_ms=end_ms,
             title=title,
             detail=f"Delay announced at {number(delay.first.rebalance)}: {duration(delay.announced_ms)}. "
             f"Waiting: {folded(waiting) or 'not known by name'}.{pause}",
@@ -166,11 +169,8 @@ def revocation_rounds(history: History) -> list[Finding]:
             found.extend(
                 history.finding(
                     "CN002",
-                    key=run[0].rebalance.rebalance_id,
+                    history.extent(run),
                     severity=Severity.WARNING,
-                    is_open=history.now_ms - run[-1].at_ms <= history.limits.quiet_ms,
-                    first_seen_at_ms=run[0].first_at_ms,
-                    last_seen_at_ms=run[-1].at_ms,
                     title=f"{len(run)} rounds of {history.group} in a row revoked tasks: "
                     f"{counted(total, 'revocation')} in {duration(run[-1].at_ms - run[0].first_at_ms)}",
                     numbers={"round_count": len(run), "revoked_count": total},
@@ -220,11 +220,8 @@ def failing_rounds(history: History) -> list[Finding]:
         ]
         found += history.finding(
             "CN005",
-            key=part[0].rebalance.rebalance_id,
+            history.extent(part),
             severity=Severity.WARNING,
-            is_open=history.now_ms - part[-1].at_ms <= history.limits.quiet_ms,
-            first_seen_at_ms=part[0].first_at_ms,
-            last_seen_at_ms=part[-1].at_ms,
             title=f"{counted(len(part), 'round')} of Connect cluster {history.group} failed to assign",
             detail=shown(details[0], 300) if details and details[0] else None,
             numbers={"round_count": len(part)},

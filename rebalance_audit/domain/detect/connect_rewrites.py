@@ -32,11 +32,8 @@ def rewritten_configs(history: History) -> list[Finding]:
             span_ms = part[-1].at_ms - part[0].first_at_ms
             found += history.finding(
                 "CN008",
-                key=f"{connector} {part[0].rebalance.rebalance_id}",
+                history.extent(part, quiet_ms=limits.config_rewrite_window_ms, about=connector),
                 severity=Severity.WARNING,
-                is_open=history.now_ms - part[-1].at_ms <= limits.config_rewrite_window_ms,
-                first_seen_at_ms=part[0].first_at_ms,
-                last_seen_at_ms=part[-1].at_ms,
                 title=f"Connector {shown(connector)} of {history.group} was configured anew {len(part)} times in "
                 f"{duration(span_ms)}, once in {duration(span_ms / len(part))}, and no worker came or went",
                 detail=f"Each of the {counted(len(part), 'rebalance')} restarts tasks.",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rebalance_audit.domain.detect.history import History, capped
+from rebalance_audit.domain.detect.finding import Extent, capped
+from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.detect.wording import counted, duration, folded, shown
 from rebalance_audit.domain.kinds import Severity, TaskState
 from rebalance_audit.domain.model import ConnectTask, Finding
@@ -68,11 +69,13 @@ def _two_workers(history: History, overlaps: Sequence[_Overlap]) -> list[Finding
     what = shown(names[0]) if len(names) == 1 else counted(len(names), "task or connector", "tasks and connectors")
     return history.finding(
         "CN003",
-        key=f"{_name(first.earlier)} {first.earlier.from_ms} {first.later.from_ms}",
+        Extent(
+            key=f"{_name(first.earlier)} {first.earlier.from_ms} {first.later.from_ms}",
+            is_open=is_open,
+            first_seen_at_ms=min(o.later.from_ms for o in overlaps),
+            last_seen_at_ms=max(o.later.from_ms + o.overlap_ms for o in overlaps),
+        ),
         severity=Severity.CRITICAL if is_open else Severity.WARNING,
-        is_open=is_open,
-        first_seen_at_ms=min(o.later.from_ms for o in overlaps),
-        last_seen_at_ms=max(o.later.from_ms + o.overlap_ms for o in overlaps),
         title=f"{what} of {history.group} {'was' if len(names) == 1 else 'were'} RUNNING on two workers at once for "
         f"{duration(longest_ms)}: {shown(_worker(first.earlier))} and {shown(_worker(first.later))}",
         detail=f"Concerned: {folded(names)}" if len(names) > 1 else None,
@@ -92,11 +95,13 @@ def _dead_worker(history: History, worker: str, part: list[tuple[ConnectTask, in
     start_ms = min(t.from_ms for t, _ in part)
     return history.finding(
         "CN003",
-        key=f"{worker} {start_ms}",
+        Extent(
+            key=f"{worker} {start_ms}",
+            is_open=is_open,
+            first_seen_at_ms=start_ms,
+            last_seen_at_ms=max(t.from_ms + ms for t, ms in part),
+        ),
         severity=Severity.WARNING if longest_ms > history.limits.zombie_warning_ms else Severity.INFO,
-        is_open=is_open,
-        first_seen_at_ms=start_ms,
-        last_seen_at_ms=max(t.from_ms + ms for t, ms in part),
         title=f"The status topic {'says' if is_open else 'said'} RUNNING for {duration(longest_ms)} about "
         f"{counted(len(part), 'task or connector', 'tasks and connectors')} of {history.group} at {shown(worker)}, "
         "which was not in the group",
@@ -127,11 +132,13 @@ def task_failed(history: History) -> list[Finding]:
             times = "" if len(part) == 1 else f" {len(part)} times"
             found += history.finding(
                 "CN007",
-                key=f"{_name(first)} {first.resource_type} {first.from_ms}",
+                Extent(
+                    key=f"{_name(first)} {first.resource_type} {first.from_ms}",
+                    is_open=is_open,
+                    first_seen_at_ms=first.from_ms,
+                    last_seen_at_ms=max(end_ms, first.from_ms),
+                ),
                 severity=Severity.CRITICAL if is_open else Severity.WARNING,
-                is_open=is_open,
-                first_seen_at_ms=first.from_ms,
-                last_seen_at_ms=max(end_ms, first.from_ms),
                 title=f"{first.resource_type.capitalize()} {shown(_name(first))} of {history.group} failed{times} at "
                 f"{shown(_worker(last))}: {shown(why, 120) if why else 'no trace was written'}",
                 numbers={"times": len(part), "failed_for_ms": end_ms - first.from_ms, "worker": _worker(last)},

@@ -130,11 +130,8 @@ def _departure_finding(
         lines.append(f"Concerned: {folded(held)}")
     return history.finding(
         rule_id,
-        key=f"{trigger} {steps[0].rebalance.rebalance_id}",
+        history.extent(steps, about=trigger),
         severity=severity,
-        is_open=history.now_ms - steps[-1].at_ms <= history.limits.quiet_ms,
-        first_seen_at_ms=steps[0].first_at_ms,
-        last_seen_at_ms=steps[-1].at_ms,
         title=title,
         detail="\n".join(lines),
         numbers={
@@ -297,11 +294,8 @@ def _instance_fights(history: History) -> list[Finding]:
                 continue
             found += history.finding(
                 "RB009",
-                key=f"{who[1]} {part[0].rebalance.rebalance_id}",
+                history.extent(part, about=who[1]),
                 severity=Severity.WARNING,
-                is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
-                first_seen_at_ms=part[0].first_at_ms,
-                last_seen_at_ms=part[-1].at_ms,
                 title=f"Instance id {shown(who[1])} of {history.group} was taken over {len(part)} times in "
                 f"{duration(part[-1].at_ms - part[0].at_ms)}: two processes seem to share it",
                 numbers={"replaced_count": len(part), "group_instance_id": who[1]},

@@ -48,11 +48,8 @@ def flapping(history: History) -> list[Finding]:
             put_out = sum(history.was_put_out_by_poll_timeout(who, s) for s in history.attempts)
             found += history.finding(
                 "RB005",
-                key=f"{' '.join(who)} {part[0].rebalance.rebalance_id}",
+                history.extent(part, quiet_ms=limits.flapping_window_ms, about=" ".join(who)),
                 severity=Severity.WARNING,
-                is_open=history.now_ms - part[-1].at_ms <= limits.flapping_window_ms,
-                first_seen_at_ms=part[0].first_at_ms,
-                last_seen_at_ms=part[-1].at_ms,
                 title=f"{history.who(who)} left {history.group} and came back {len(part)} times, "
                 f"once in {duration(apart_ms)}",
                 numbers={"return_count": len(part), "apart_ms": round(apart_ms), "others_median_count": usual},

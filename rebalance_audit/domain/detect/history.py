@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,14 +10,14 @@ from itertools import chain
 from typing import Any
 
 from rebalance_audit.domain.causes import ARRIVALS, DEPARTURES, Cause
+from rebalance_audit.domain.detect.finding import Extent, capped, make_finding
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
-from rebalance_audit.domain.kinds import FindingStatus, MemberChange, MovementKind, Outcome, RebalanceKind, Severity
+from rebalance_audit.domain.kinds import MemberChange, MovementKind, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance
 
 _RANDOM_TAIL = re.compile(r"-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
 _SCHEME = re.compile(r"\Ahttps?://", re.IGNORECASE)
-_EVIDENCE_CAP = 20
 
 Identity = tuple[str, ...]
 """A member's identity over restarts: its instance id, its worker's address, or client id and host."""
@@ -61,6 +59,15 @@ class Spell:
     @property
     def last(self) -> HistoryStep:
         return self.steps[-1]
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(
+            key=self.first.rebalance.rebalance_id,
+            is_open=self.is_open,
+            first_seen_at_ms=self.first.first_at_ms,
+            last_seen_at_ms=self.to_ms,
+        )
 
 
 class History:
@@ -147,40 +154,45 @@ class History:
     def finding(
         self,
         rule_id: str,
+        extent: Extent,
         *,
-        key: str,
         severity: Severity,
-        is_open: bool,
-        first_seen_at_ms: int,
-        last_seen_at_ms: int,
         title: str,
         advice: str,
         evidence: Iterable[str],
         detail: str | None = None,
         numbers: Mapping[str, Any] | None = None,
     ) -> list[Finding]:
-        """One finding about this group; none if there is no evidence to name. `key`: the first rebalance concerned."""
+        """One finding about this group; none if there is no evidence to name."""
         refs = capped(evidence)
         if not refs:
             return []
         return [
-            Finding(
-                cluster_id=self.cluster_id,
-                finding_id=finding_id(self.cluster_id, rule_id, self.group_id, key),
-                rule_id=rule_id,
+            make_finding(
+                self.cluster_id,
+                rule_id,
+                "group",
+                self.group_id,
+                extent,
                 severity=severity,
-                subject_type="group",
-                subject=self.group_id,
-                status=FindingStatus.OPEN if is_open else FindingStatus.RESOLVED,
-                first_seen_at_ms=min(first_seen_at_ms, last_seen_at_ms),
-                last_seen_at_ms=last_seen_at_ms,
                 title=title,
-                detail=detail,
-                numbers=as_json(numbers or {}),
                 advice=advice,
                 evidence=refs,
+                detail=detail,
+                numbers=numbers or {},
             )
         ]
+
+    def extent(self, steps: Sequence[HistoryStep], *, quiet_ms: int | None = None, about: str | None = None) -> Extent:
+        """Of `steps` in order; open until `quiet_ms` after the last. `about`: the one of the group it is about."""
+        first, last = steps[0], steps[-1]
+        first_id = first.rebalance.rebalance_id
+        return Extent(
+            key=first_id if about is None else f"{about} {first_id}",
+            is_open=self.now_ms - last.at_ms <= (self.limits.quiet_ms if quiet_ms is None else quiet_ms),
+            first_seen_at_ms=first.first_at_ms,
+            last_seen_at_ms=last.at_ms,
+        )
 
     def _place(self, rebalances: Sequence[Rebalance]) -> tuple[HistoryStep, ...]:
         steps: list[HistoryStep] = []
@@ -242,25 +254,6 @@ def label(member: Member) -> str:
 def worker_name(url: str) -> str:
     """`connect-1:8083`: the REST address without what all of them share."""
     return shown(_SCHEME.sub("", url).rstrip("/") or url)
-
-
-def finding_id(cluster_id: str, rule_id: str, subject: str, key: str) -> str:
-    """The same for the same cluster, rule, subject and first rebalance, whatever else is known."""
-    parts = "\x00".join((cluster_id, rule_id, subject, key))
-    return f"{rule_id.lower()}:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-
-
-def capped(refs: Iterable[str]) -> tuple[str, ...]:
-    """Each ref once, in order; of many, the first half and the last half of the cap."""
-    unique = list(dict.fromkeys(refs))
-    if len(unique) <= _EVIDENCE_CAP:
-        return tuple(unique)
-    half = _EVIDENCE_CAP // 2
-    return (*unique[:half], *unique[-half:])
-
-
-def as_json(numbers: Mapping[str, Any]) -> str:
-    return json.dumps(dict(numbers), ensure_ascii=False, sort_keys=True)
 
 
 def refs_of(steps: Iterable[HistoryStep], *triggers: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from rebalance_audit.domain.causes import SLOW_BY_DESIGN, Cause
+from rebalance_audit.domain.detect.finding import Extent
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, identity, label, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, listed, shown
@@ -50,11 +51,8 @@ def _mode_finding(history: History, spell: Spell, fallen: dict[str, HistoryStep]
     lost = [s.rebalance.resource_seconds_estimate or 0.0 for s in spell.steps]
     return history.finding(
         "RB002",
-        key=r.rebalance_id,
+        spell.extent,
         severity=Severity.WARNING,
-        is_open=spell.is_open,
-        first_seen_at_ms=spell.first.first_at_ms,
-        last_seen_at_ms=spell.to_ms,
         title=f"{history.group} fell back to stop-the-world rebalances at {clock(spell.first.at_ms)}: "
         f"{_how(r)} since {number(r)}, {_how(before)} before",
         detail=f"Every member gives up all it holds at each rebalance: {counted(r.resource_count or 0, 'resource')} "
@@ -140,11 +138,13 @@ def _pause_finding(
     how_often = "" if len(run) == 1 else f", and so in {len(run)} rebalances in a row"
     return history.finding(
         "RB002",
-        key=f"pause {steps[0].rebalance.rebalance_id}",
+        Extent(
+            key=f"pause {steps[0].rebalance.rebalance_id}",
+            is_open=is_open and history.now_ms - steps[-1].at_ms <= history.limits.quiet_ms,
+            first_seen_at_ms=steps[0].first_at_ms,
+            last_seen_at_ms=steps[-1].at_ms,
+        ),
         severity=Severity.WARNING,
-        is_open=is_open and history.now_ms - steps[-1].at_ms <= history.limits.quiet_ms,
-        first_seen_at_ms=steps[0].first_at_ms,
-        last_seen_at_ms=steps[-1].at_ms,
         title=f"{history.group} stood still for {duration(worst_ms)} at {number(r)}, "
         f"{duration(usual_ms)} is usual for it{how_often}",
         detail=f"Median over the partitions of members that stayed, against "
@@ -177,11 +177,8 @@ def eager_although_able(history: History) -> list[Finding]:
         r = spell.last.rebalance
         found += history.finding(
             "RB003",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.INFO,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"{history.group} works eagerly ({shown(r.assignor or 'assignor not known')}) although all "
             f"{counted(len(_present(r)), 'member')} support cooperative-sticky",
             numbers={"member_count": len(_present(r)), "assignor": r.assignor, "rebalance_count": len(spell.steps)},
@@ -212,11 +209,8 @@ def eager_connect(history: History) -> list[Finding]:
         since = f" It began with {listed(newcomers)}." if newcomers else ""
         found += history.finding(
             "CN006",
-            key=spell.first.rebalance.rebalance_id,
+            spell.extent,
             severity=Severity.WARNING,
-            is_open=spell.is_open,
-            first_seen_at_ms=spell.first.first_at_ms,
-            last_seen_at_ms=spell.to_ms,
             title=f"Connect cluster {history.group} works eagerly: every change stops all "
             f"{counted(r.resource_count or 0, 'connector and task', 'connectors and tasks')}",
             detail=f"{counted(len(spell.steps), 'rebalance')} so far.{since}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.finding import Extent
 from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, label, most_at_once, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
@@ -41,11 +42,13 @@ def stuck(history: History) -> list[Finding]:
         is_open = r.outcome == Outcome.OPEN
         found += history.finding(
             "RB011",
-            key=r.rebalance_id,
+            Extent(
+                key=r.rebalance_id,
+                is_open=is_open,
+                first_seen_at_ms=since_ms,
+                last_seen_at_ms=max(end_ms, since_ms),
+            ),
             severity=Severity.CRITICAL if is_open else Severity.WARNING,
-            is_open=is_open,
-            first_seen_at_ms=since_ms,
-            last_seen_at_ms=max(end_ms, since_ms),
             title=f"{history.group} {'is' if is_open else 'was'} stuck at {number(r)}: {phase} for "
             f"{duration(lasted_ms)}, "
             f"its own timeout is {duration(timeout_ms)}",
@@ -79,11 +82,13 @@ def stuck_reconciliation(history: History) -> list[Finding]:
         ]
         found += history.finding(
             "RB012",
-            key=r.rebalance_id,
+            Extent(
+                key=r.rebalance_id,
+                is_open=True,
+                first_seen_at_ms=step.first_at_ms,
+                last_seen_at_ms=history.now_ms,
+            ),
             severity=Severity.CRITICAL,
-            is_open=True,
-            first_seen_at_ms=step.first_at_ms,
-            last_seen_at_ms=history.now_ms,
             title=f"{history.group} has not reached epoch {r.group_epoch} after {duration(lasted_ms)}: "
             f"{listed(behind) or 'members'} {'lag' if len(behind) != 1 else 'lags'} behind",
             numbers={"duration_ms": lasted_ms, "timeout_ms": timeout_ms, "behind": behind[:20]},
@@ -107,11 +112,8 @@ def coordinator_trouble(history: History) -> list[Finding]:
         where = f" (broker {', '.join(str(b) for b in brokers)})" if brokers else ""
         found += history.finding(
             "RB014",
-            key=part[0].rebalance.rebalance_id,
+            history.extent(part),
             severity=Severity.WARNING if failed or len(part) > 2 else Severity.INFO,
-            is_open=history.now_ms - part[-1].at_ms <= history.limits.quiet_ms,
-            first_seen_at_ms=part[0].first_at_ms,
-            last_seen_at_ms=part[-1].at_ms,
             title=f"{counted(len(part), 'rebalance')} of {history.group} came from its coordinator{where}: "
             f"{cause.facts.phrase}",
             numbers={"rebalance_count": len(part), "append_failed_count": failed, "coordinator_broker_ids": brokers},
@@ -152,11 +154,8 @@ def vanished_generations(history: History) -> list[Finding]:
         span_ms = part[-1].at_ms - part[0].first_at_ms
         found += history.finding(
             "RB016",
-            key=part[0].rebalance.rebalance_id,
+            history.extent(part),
             severity=Severity.WARNING,
-            is_open=history.now_ms - part[-1].at_ms <= limits.quiet_ms,
-            first_seen_at_ms=part[0].first_at_ms,
-            last_seen_at_ms=part[-1].at_ms,
             title=f"{counted(len(part), 'generation')} of {history.group} never reached its members in "
             f"{duration(span_ms)}; "
             f"{delivered} did",

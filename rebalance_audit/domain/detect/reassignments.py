@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rebalance_audit.domain.detect.history import as_json, capped, finding_id
+from rebalance_audit.domain.detect.finding import Extent, capped, make_finding
 from rebalance_audit.domain.detect.limits import DEFAULT_REASSIGNMENT, ReassignmentLimits
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded
-from rebalance_audit.domain.kinds import FindingStatus, Severity
+from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign.advice import blocked, cancel_command, execute_command, is_legal_topic, next_steps
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory, Throttle
@@ -73,23 +73,17 @@ def throttle_left(history: ReassignmentHistory, limits: ReassignmentLimits) -> l
     )
     evidence = capped(ref for t in left for ref in t.evidence)
     first = min(left, key=lambda t: (t.set_at_ms or 0, t.resource, t.name))
-    subject = history.cluster_id
     return [
-        Finding(
-            cluster_id=history.cluster_id,
-            finding_id=finding_id(history.cluster_id, "RA002", subject, "|".join(first.evidence[:1])),
-            rule_id="RA002",
+        make_finding(
+            history.cluster_id,
+            "RA002",
+            "cluster",
+            history.cluster_id,
+            _open_since(since_ms, now_ms, first.evidence),
             severity=Severity.WARNING,
-            subject_type="cluster",
-            subject=subject,
-            status=FindingStatus.OPEN,
-            first_seen_at_ms=since_ms,
-            last_seen_at_ms=now_ms,
             title=f"A replication throttle is still set on {what}, and nothing has been moving since {clock(since_ms)}",
             detail="It slows replicas that catch up after the next restart.",
-            numbers=as_json(
-                {"setting_count": len(left), "brokers": rates[:50], "topics": topics[:50], "since_ms": since_ms}
-            ),
+            numbers={"setting_count": len(left), "brokers": rates[:50], "topics": topics[:50], "since_ms": since_ms},
             advice="Run kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file PLAN --verify "
             f"with the plan's file, which removes them; without it: {_delete_command(left)}",
             evidence=evidence,
@@ -173,22 +167,18 @@ def leader_not_preferred(history: ReassignmentHistory, limits: ReassignmentLimit
         ratio = each.led_elsewhere_count / each.preferred_count
         if each.led_elsewhere_count < limits.imbalance_min_count or ratio <= limits.imbalance_ratio:
             continue
-        subject = f"broker {each.broker_id}"
         found.append(
-            Finding(
-                cluster_id=history.cluster_id,
-                finding_id=finding_id(history.cluster_id, "RA004", subject, "|".join(each.evidence[:1])),
-                rule_id="RA004",
+            make_finding(
+                history.cluster_id,
+                "RA004",
+                "broker",
+                f"broker {each.broker_id}",
+                _open_since(now_ms, now_ms, each.evidence),
                 severity=Severity.INFO,
-                subject_type="broker",
-                subject=subject,
-                status=FindingStatus.OPEN,
-                first_seen_at_ms=now_ms,
-                last_seen_at_ms=now_ms,
                 title=f"Broker {each.broker_id} does not lead {each.led_elsewhere_count} of the "
                 f"{counted(each.preferred_count, 'partition')} it is preferred for",
                 detail=f"For example {folded(each.examples)}.",
-                numbers=as_json({"led_elsewhere_count": each.led_elsewhere_count, "ratio": round(ratio, 4)}),
+                numbers={"led_elsewhere_count": each.led_elsewhere_count, "ratio": round(ratio, 4)},
                 advice="If the broker is well: kafka-leader-election --bootstrap-server HOST:PORT "
                 "--election-type preferred --all-topic-partitions",
                 evidence=capped(each.evidence),
@@ -307,24 +297,27 @@ def _finding(
     numbers: Mapping[str, Any],
     advice: str,
 ) -> list[Finding]:
-    evidence: Iterable[str] = r.evidence
+    extent = Extent(
+        key=r.reassignment_id, is_open=is_open, first_seen_at_ms=first_seen_at_ms, last_seen_at_ms=last_seen_at_ms
+    )
     return [
-        Finding(
-            cluster_id=history.cluster_id,
-            finding_id=finding_id(history.cluster_id, rule_id, r.name, r.reassignment_id),
-            rule_id=rule_id,
+        make_finding(
+            history.cluster_id,
+            rule_id,
+            "partition",
+            r.name,
+            extent,
             severity=severity,
-            subject_type="partition",
-            subject=r.name,
-            status=FindingStatus.OPEN if is_open else FindingStatus.RESOLVED,
-            first_seen_at_ms=min(first_seen_at_ms, last_seen_at_ms),
-            last_seen_at_ms=last_seen_at_ms,
             title=title,
-            numbers=as_json({"reassignment_id": r.reassignment_id, **numbers}),
+            numbers={"reassignment_id": r.reassignment_id, **numbers},
             advice=advice,
-            evidence=capped(evidence),
+            evidence=capped(r.evidence),
         )
     ]
+
+
+def _open_since(since_ms: int, now_ms: int, evidence: Sequence[str]) -> Extent:
+    return Extent(key="|".join(evidence[:1]), is_open=True, first_seen_at_ms=since_ms, last_seen_at_ms=now_ms)
 
 
 def _ids(replicas: tuple[int, ...] | None) -> str:

@@ -230,11 +230,8 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     share = "all" if cause_count == total else f"{cause_count:,}"
     return history.finding(
         "RB001",
-        key=first.rebalance.rebalance_id,
+        history.extent(steps, quiet_ms=limits.storm_quiet_ms),
         severity=Severity.CRITICAL if is_critical else Severity.WARNING,
-        is_open=history.now_ms - last.at_ms <= limits.storm_quiet_ms,
-        first_seen_at_ms=first.first_at_ms,
-        last_seen_at_ms=last.at_ms,
         title=f"{history.group} rebalanced {total:,} times in {duration(max(span_ms, 0))} (limit: {limit} in "
         f"{duration(window_ms)}), {share} of them: {phrase_of(cause)}{named}",
         detail="Causes: " + ", ".join(f"{phrase_of(c)} {n} ×" for c, n in causes.most_common()) + ". "

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rebalance_audit.domain.detect.history import as_json, finding_id
+from rebalance_audit.domain.detect.finding import Extent, make_finding
 from rebalance_audit.domain.detect.wording import counted, duration, shown
 from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
-from rebalance_audit.domain.kinds import FindingStatus, Severity
+from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding
 
 _RECORD_REF = re.compile(r"record:(.+)@\d+\Z", re.DOTALL)
@@ -116,6 +116,17 @@ def source_of(ref: str) -> str:
     return match[1] if match else ref
 
 
+def _extent(key: str, first_at_ms: int | None, last_at_ms: int | None, seen_until_ms: int = 0) -> Extent:
+    """Open for good: the evidence stays as it is. What has no time is seen at the end of the evidence."""
+    last_ms = seen_until_ms if last_at_ms is None else last_at_ms
+    return Extent(
+        key=key,
+        is_open=True,
+        first_seen_at_ms=last_ms if first_at_ms is None else first_at_ms,
+        last_seen_at_ms=last_ms,
+    )
+
+
 def undecoded_findings(rows: Iterable[UndecodedCount], seen_until_ms: int) -> list[Finding]:
     """TR002: records or lines of a type, version or form that was not understood; one finding per source and reason.
 
@@ -126,23 +137,18 @@ def undecoded_findings(rows: Iterable[UndecodedCount], seen_until_ms: int) -> li
         if row.count <= 0:
             continue
         is_newer = row.reason in _NEWER
-        last_ms = row.last_at_ms if row.last_at_ms is not None else seen_until_ms
-        first_ms = row.first_at_ms if row.first_at_ms is not None else last_ms
         found.append(
-            Finding(
-                cluster_id=row.cluster_id,
-                finding_id=finding_id(row.cluster_id, "TR002", row.source, row.reason),
-                rule_id="TR002",
+            make_finding(
+                row.cluster_id,
+                "TR002",
+                "source",
+                row.source,
+                _extent(row.reason, row.first_at_ms, row.last_at_ms, seen_until_ms),
                 severity=Severity.WARNING,
-                subject_type="source",
-                subject=row.source,
-                status=FindingStatus.OPEN,
-                first_seen_at_ms=min(first_ms, last_ms),
-                last_seen_at_ms=last_ms,
                 title=f"{counted(row.count, 'record')} of {shown(row.source)} could not be read: "
                 f"{row.reason.replace('_', ' ')}",
                 detail="Everything else of this source was read; what these would have told is missing.",
-                numbers=as_json({"count": row.count, "reason": row.reason}),
+                numbers={"count": row.count, "reason": row.reason},
                 advice="This cluster writes something newer than this release knows: update it, then run again; the "
                 "bytes "
                 "are kept."
@@ -165,22 +171,19 @@ def copy_conflict_findings(rows: Iterable[CopyConflict]) -> list[Finding]:
     for row in sorted(rows, key=lambda r: (r.cluster_id, r.topic, r.partition)):
         if row.count <= 0:
             continue
-        source = f"{row.topic}-{row.partition}"
+        source, times = f"{row.topic}-{row.partition}", (row.first_at_ms, row.last_at_ms)
         found.append(
-            Finding(
-                cluster_id=row.cluster_id,
-                finding_id=finding_id(row.cluster_id, "TR005", source, row.first_ref),
-                rule_id="TR005",
+            make_finding(
+                row.cluster_id,
+                "TR005",
+                "source",
+                source,
+                _extent(row.first_ref, min(times), max(times)),
                 severity=Severity.WARNING,
-                subject_type="source",
-                subject=source,
-                status=FindingStatus.OPEN,
-                first_seen_at_ms=min(row.first_at_ms, row.last_at_ms),
-                last_seen_at_ms=max(row.first_at_ms, row.last_at_ms),
                 title=f"{counted(row.count, 'offset')} of {shown(source)} came with different bytes from different "
                 f"sources",
                 detail="Both are kept; the copy read first is the one the rebalances are built from.",
-                numbers=as_json({"count": row.count}),
+                numbers={"count": row.count},
                 advice="Either two clusters share one cluster id here, or an unclean leader election replaced "
                 "records: compare "
                 "the replicas' segments at the named offsets.",
@@ -200,22 +203,17 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
     for row in sorted(rows, key=lambda r: (r.cluster_id, r.source, r.from_position, r.problem_code)):
         if row.problem_code in ("none", "compacted", "time_zone", "not_given"):
             continue
-        last_ms = row.to_at_ms if row.to_at_ms is not None else seen_until_ms
-        first_ms = row.from_at_ms if row.from_at_ms is not None else last_ms
         end = "the end" if row.to_position is None else str(row.to_position)
         found.append(
-            Finding(
-                cluster_id=row.cluster_id,
-                finding_id=finding_id(row.cluster_id, "TR001", row.source, f"{row.problem_code} {row.from_position}"),
-                rule_id="TR001",
+            make_finding(
+                row.cluster_id,
+                "TR001",
+                "source",
+                row.source,
+                _extent(f"{row.problem_code} {row.from_position}", row.from_at_ms, row.to_at_ms, seen_until_ms),
                 severity=Severity.INFO if row.problem_code == "skipped" else Severity.WARNING,
-                subject_type="source",
-                subject=row.source,
-                status=FindingStatus.OPEN,
-                first_seen_at_ms=min(first_ms, last_ms),
-                last_seen_at_ms=last_ms,
                 title=f"{shown(row.source)} was not seen from {row.from_position} to {end}: {shown(row.problem, 160)}",
-                numbers=as_json({"from_position": row.from_position, "to_position": row.to_position}),
+                numbers={"from_position": row.from_position, "to_position": row.to_position},
                 advice="Give the missing file or let the collector run without a break; rebalances in the gap are "
                 "marked as incomplete.",
                 evidence=(f"{row.source}@{row.from_position}",),
@@ -236,18 +234,15 @@ def clock_findings(rows: Iterable[ClockReading]) -> list[Finding]:
             continue
         title, advice, numbers = fault
         found.append(
-            Finding(
-                cluster_id=row.cluster_id,
-                finding_id=finding_id(row.cluster_id, "TR003", row.node, row.first_ref),
-                rule_id="TR003",
+            make_finding(
+                row.cluster_id,
+                "TR003",
+                "source",
+                row.node,
+                _extent(row.first_ref, row.last_at_ms, row.last_at_ms),
                 severity=Severity.WARNING,
-                subject_type="source",
-                subject=row.node,
-                status=FindingStatus.OPEN,
-                first_seen_at_ms=row.last_at_ms,
-                last_seen_at_ms=row.last_at_ms,
                 title=title,
-                numbers=as_json(numbers),
+                numbers=numbers,
                 advice=advice,
                 evidence=(row.first_ref,),
             )
@@ -304,19 +299,16 @@ def clock_step_findings(rows: Iterable[ClockStep]) -> list[Finding]:
         if row.back_ms > CLOCK_APART_MS:
             largest[row.cluster_id, row.source] = row
     return [
-        Finding(
-            cluster_id=row.cluster_id,
-            finding_id=finding_id(row.cluster_id, "TR003", row.source, row.ref),
-            rule_id="TR003",
+        make_finding(
+            row.cluster_id,
+            "TR003",
+            "source",
+            row.source,
+            _extent(row.ref, row.at_ms, row.at_ms),
             severity=Severity.WARNING,
-            subject_type="source",
-            subject=row.source,
-            status=FindingStatus.OPEN,
-            first_seen_at_ms=row.at_ms,
-            last_seen_at_ms=row.at_ms,
             title=f"Times of {shown(row.source)} go back by {duration(row.back_ms)}: its leaders' clocks disagree",
             detail="Order is by offset and stays right; durations across this place are off by that much.",
-            numbers=as_json({"back_ms": row.back_ms}),
+            numbers={"back_ms": row.back_ms},
             advice="Let the brokers keep time (chrony, NTP).",
             evidence=(row.before_ref, row.ref),
         )
@@ -334,29 +326,27 @@ def contradiction_findings(rows: Iterable[ContradictionCount], seen_until_ms: in
     for row in sorted(rows, key=lambda r: (r.cluster_id, r.group_id, r.is_line)):
         if row.count <= 0:
             continue
-        last_ms = row.last_at_ms if row.last_at_ms is not None else seen_until_ms
-        first_ms = row.first_at_ms if row.first_at_ms is not None else last_ms
         group, verb = shown(row.group_id), "contradicts" if row.count == 1 else "contradict"
         found.append(
-            Finding(
-                cluster_id=row.cluster_id,
-                finding_id=finding_id(
-                    row.cluster_id, "TR004", row.group_id, f"{'line' if row.is_line else 'record'} {row.first_ref}"
+            make_finding(
+                row.cluster_id,
+                "TR004",
+                "group",
+                row.group_id,
+                _extent(
+                    f"{'line' if row.is_line else 'record'} {row.first_ref}",
+                    row.first_at_ms,
+                    row.last_at_ms,
+                    seen_until_ms,
                 ),
-                rule_id="TR004",
                 severity=Severity.WARNING,
-                subject_type="group",
-                subject=row.group_id,
-                status=FindingStatus.OPEN,
-                first_seen_at_ms=min(first_ms, last_ms),
-                last_seen_at_ms=last_ms,
                 title=f"{counted(row.count, 'log line')} about {group} {verb} the records"
                 if row.is_line
                 else f"Records of {group} contradict each other in {counted(row.count, 'place')}",
                 detail=f"The first: {shown(row.first_detail, 160)}. The records were believed."
                 if row.is_line
                 else f"The first: {shown(row.first_detail, 160)}. What stands later counts on from there.",
-                numbers=as_json({"count": row.count}),
+                numbers={"count": row.count},
                 advice="A client can write any text into a broker's log by its ids and reasons: look who connects as "
                 "this group. Else the lines are another cluster's, or the log zone is wrong (TR003)."
                 if row.is_line

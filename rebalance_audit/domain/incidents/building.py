@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect import client_advice
-from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, capped, identity
+from rebalance_audit.domain.detect.finding import capped
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.incidents import words
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link

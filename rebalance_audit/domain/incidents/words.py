@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rebalance_audit.domain.causes import MEMBER_FAILED, Cause, phrase_of
-from rebalance_audit.domain.detect.history import HistoryStep, Identity, capped, worker_name
+from rebalance_audit.domain.detect.finding import capped
+from rebalance_audit.domain.detect.history import HistoryStep, Identity, worker_name
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import (
     bounded,
