@@ -7,15 +7,16 @@ Source: KafkaStatusBackingStore.java, KafkaConfigBackingStore.java. Old clusters
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rebalance_audit.domain.protocols.json_object import JsonObject, parse, without_lone_surrogates
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 
 TopicKind = Literal["status", "config", "offsets"]
 StatusKind = Literal["connector", "task", "topic"]
+Kind = TypeVar("Kind", bound=str)
 
 SAFE_PROPERTIES = ("connector.class", "tasks.max", "name", "topics")
 """Of a connector's or task's properties, those whose values are shown. Any other may be a password."""
@@ -128,20 +129,15 @@ def decode_status(key: bytes, value: bytes | None) -> ConnectStatus:
 
 
 def _split_status_key(text: str) -> tuple[StatusKind, str, int | None, str | None]:
-    for prefix, kind in _STATUS_PREFIXES:
-        if not text.startswith(prefix):
-            continue
-        rest = text[len(prefix) :]
-        if kind == "task":
-            connector, task = _split_task(rest, len(prefix))
-            return kind, connector, task, None
-        if kind == "topic":
-            topic, separator, connector = rest.partition(":connector-")
-            if not (topic and separator and connector):
-                raise DecodeError(DecodeReason.BAD_VALUE, len(prefix), "topic", "key")
-            return kind, connector, None, topic
-        return kind, _named(rest, len(prefix)), None, None
-    raise DecodeError(DecodeReason.UNKNOWN_RECORD_TYPE, 0, "", "key")
+    kind, rest, at = _split_prefix(text, _STATUS_PREFIXES)
+    if kind == "task":
+        return kind, *_split_task(rest, at), None
+    if kind == "topic":
+        topic, separator, connector = rest.partition(":connector-")
+        if not (topic and separator and connector):
+            raise DecodeError(DecodeReason.BAD_VALUE, at, "topic", "key")
+        return kind, connector, None, topic
+    return kind, _named(rest, at), None, None
 
 
 def decode_config(key: bytes, value: bytes | None) -> ConnectConfig:
@@ -192,17 +188,12 @@ def _split_config_key(text: str) -> tuple[str, str | None, int | None, str | Non
     """Kind, connector, task, logger namespace."""
     if text == _SESSION_KEY:
         return _SESSION_KEY, None, None, None
-    for prefix, kind in _CONFIG_PREFIXES:
-        if not text.startswith(prefix):
-            continue
-        rest = text[len(prefix) :]
-        if kind == "task":
-            connector, task = _split_task(rest, len(prefix))
-            return kind, connector, task, None
-        if kind == "logger-cluster":
-            return kind, None, None, rest
-        return kind, _named(rest, len(prefix)), None, None
-    raise DecodeError(DecodeReason.UNKNOWN_RECORD_TYPE, 0, "", "key")
+    kind, rest, at = _split_prefix(text, _CONFIG_PREFIXES)
+    if kind == "task":
+        return kind, *_split_task(rest, at), None
+    if kind == "logger-cluster":
+        return kind, None, None, rest
+    return kind, _named(rest, at), None, None
 
 
 def redact_config(key: bytes | None, value: bytes | None) -> bytes | None:
@@ -262,6 +253,14 @@ def _key_text(key: bytes) -> str:
         return key.decode("utf-8")
     except UnicodeDecodeError as refused:
         raise DecodeError(DecodeReason.BAD_UTF8, refused.start, "", "key") from None
+
+
+def _split_prefix(text: str, prefixes: Iterable[tuple[str, Kind]]) -> tuple[Kind, str, int]:
+    """Kind, what follows its prefix, and where that begins."""
+    for prefix, kind in prefixes:
+        if text.startswith(prefix):
+            return kind, text[len(prefix) :], len(prefix)
+    raise DecodeError(DecodeReason.UNKNOWN_RECORD_TYPE, 0, "", "key")
 
 
 def _named(connector: str, at: int) -> str:
