@@ -6,7 +6,7 @@ Here Kafka's field names end: what comes after speaks of `group_id`, `at_ms`, re
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
@@ -173,13 +173,7 @@ def _subscription_detail(group: GroupMetadataValue, data: bytes) -> Any:
         return _plain(data)
     shown = _plain_fields(subscription)
     if isinstance(subscription, ConsumerSubscription):
-        try:
-            user_data = protocols.decode_subscription_user_data(group.protocol, subscription.user_data)
-        except DecodeError as refused:
-            shown["user_data_undecoded"] = str(refused)
-        else:
-            if user_data is not None:
-                shown["user_data"] = _plain_fields(user_data)
+        shown |= _user_data_detail(protocols.decode_subscription_user_data, group.protocol, subscription.user_data)
     return shown
 
 
@@ -192,14 +186,19 @@ def _assignment_detail(group: GroupMetadataValue, data: bytes) -> Any:
         return _plain(data) if data else None
     shown = _plain_fields(assignment)
     if isinstance(assignment, ConsumerAssignment):
-        try:
-            user_data = protocols.decode_assignment_user_data(group.protocol, assignment.user_data)
-        except DecodeError as refused:
-            shown["user_data_undecoded"] = str(refused)
-        else:
-            if user_data is not None:
-                shown["user_data"] = _plain_fields(user_data)
+        shown |= _user_data_detail(protocols.decode_assignment_user_data, group.protocol, assignment.user_data)
     return shown
+
+
+def _user_data_detail(
+    decode: Callable[[str | None, bytes | None], Any], protocol: str | None, user_data: bytes | None
+) -> dict[str, Any]:
+    """What takes the place of the undecoded `user_data`, or stands beside it."""
+    try:
+        decoded = decode(protocol, user_data)
+    except DecodeError as refused:
+        return {"user_data_undecoded": str(refused)}
+    return {} if decoded is None else {"user_data": _plain_fields(decoded)}
 
 
 def _plain_fields(thing: Any) -> dict[str, Any]:
