@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rebalance_audit.domain.frozen import quick
-from rebalance_audit.domain.wire import DecodeReason, Reader
+from rebalance_audit.domain.protocols.consumer_protocol import read_version
+from rebalance_audit.domain.wire import Reader
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ class ConnectWorkerState:
 
 def decode_worker_state(data: bytes) -> ConnectWorkerState:
     reader = Reader(data, part="subscription")
-    version = _read_version(reader)
+    version = read_version(reader)
     url = reader.string("url")
     config_offset = reader.int64("config-offset")
     allocation: ConnectAssignment | None = None
@@ -96,7 +97,7 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
 
 def _read_assignment(reader: Reader, *, is_cooperative: bool = False) -> ConnectAssignment:
     """By the version in its header; an allocation has the cooperative layout whatever its header says."""
-    version = _read_version(reader)
+    version = read_version(reader)
     error = reader.int16("error")
     leader = reader.string("leader")
     leader_url = reader.string("leader-url")
@@ -125,14 +126,6 @@ def _read_assignment(reader: Reader, *, is_cooperative: bool = False) -> Connect
 def _or_default(reader: Reader, read: Callable[[], T], default: T) -> T:
     """Kafka lets the last fields be missing altogether; one that has begun must be whole."""
     return read() if reader.remaining else default
-
-
-def _read_version(reader: Reader) -> int:
-    start = reader.at
-    version = reader.int16("version")
-    if version < 0:
-        raise reader.error(DecodeReason.UNKNOWN_VALUE_VERSION, start, "version")
-    return version
 
 
 def _read_connectors(reader: Reader, field: str) -> tuple[ConnectorTask, ...]:

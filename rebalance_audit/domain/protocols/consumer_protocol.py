@@ -58,14 +58,14 @@ class SubscriptionHead:
 def decode_subscription_head(data: bytes) -> SubscriptionHead:
     """For a subscription that decode_subscription refuses: segmentio/kafka-go says version 1 and writes version 0."""
     reader = Reader(data, part="subscription")
-    version, topics = _read_version(reader), reader.strings("topics")
+    version, topics = read_version(reader), reader.strings("topics")
     reader.nullable_bytes("userData")
     return SubscriptionHead(version=version, topics=topics, is_all=not reader.rest())
 
 
 def decode_subscription(data: bytes) -> ConsumerSubscription:
     reader = Reader(data, part="subscription")
-    version = _read_version(reader)
+    version = read_version(reader)
     return ConsumerSubscription(
         version=version,
         topics=reader.strings("topics"),
@@ -81,14 +81,15 @@ def decode_assignment(data: bytes) -> ConsumerAssignment:
     """An assignment of length 0 is not one: ask before calling."""
     reader = Reader(data, part="assignment")
     return ConsumerAssignment(
-        version=_read_version(reader),
+        version=read_version(reader),
         partitions=read_topic_partitions(reader, "assignedPartitions"),
         user_data=reader.nullable_bytes("userData"),
         rest=reader.rest(),
     )
 
 
-def _read_version(reader: Reader) -> int:
+def read_version(reader: Reader) -> int:
+    """The number every message of the consumer and of the Connect protocol begins with. Raises DecodeError below 0."""
     start = reader.at
     version = reader.int16("version")
     if version < 0:
