@@ -13,7 +13,7 @@ from typing import Any
 
 from rebalance_audit.domain.log_lines.controller_events import ControllerEvent, ControllerKind
 from rebalance_audit.domain.log_lines.controller_forms import BROKER, KRAFT, LEADER, ZOOKEEPER, Forms
-from rebalance_audit.domain.log_lines.heads import read_head
+from rebalance_audit.domain.log_lines.heads import LogHead, read_head
 from rebalance_audit.domain.log_lines.numbers import int_of, java_int
 from rebalance_audit.domain.log_lines.templates import Template, template
 from rebalance_audit.domain.model import SourceLine
@@ -93,6 +93,18 @@ def parse_controller_line(source: SourceLine) -> ControllerEvent | None:
         return None
     tp = fields.pop("tp", tp)
     topic, partition = _topic_partition(tp, fields)
+    return controller_event(source, head, kind, logged_by, topic, partition, fields)
+
+
+def controller_event(
+    source: SourceLine,
+    head: LogHead,
+    kind: ControllerKind,
+    logged_by: int | None,
+    topic: str | None,
+    partition: int | None,
+    fields: dict[str, Any],
+) -> ControllerEvent:
     return ControllerEvent(
         kind=kind,
         ref=source.ref,

@@ -15,7 +15,7 @@ from rebalance_audit.domain.log_lines import (
     parse_controller_line,
     read_head,
 )
-from rebalance_audit.domain.log_lines.controller import CONTROLLER_SIGNS
+from rebalance_audit.domain.log_lines.controller import CONTROLLER_SIGNS, controller_event
 from rebalance_audit.domain.model import SourceLine
 from rebalance_audit.domain.reassign.advice import is_legal_topic
 from rebalance_audit.domain.reassign.brokers import THROTTLES
@@ -153,17 +153,8 @@ class LogLines:
             message = head.message if head.message.startswith("[") else f"[{head.thread}] {head.message}"
             own = _own_form(head.message) or _own_form(message)
             for kind, logged_by, topic, partition, fields in [own] if own is not None else _created(message):
-                event = ControllerEvent(
-                    kind=kind if isinstance(kind, ControllerKind) else ControllerKind.TOPIC_REMOVED,
-                    ref=source.ref,
-                    node=source.node,
-                    local_at_ms=head.local_at_ms,
-                    at_ms=head.at_ms,
-                    topic=topic,
-                    partition=partition,
-                    logged_by=logged_by,
-                    fields=fields,
-                )
+                known = kind if isinstance(kind, ControllerKind) else ControllerKind.TOPIC_REMOVED
+                event = controller_event(source, head, known, logged_by, topic, partition, fields)
                 yield self._line(event, kind)
 
     def _line(self, event: ControllerEvent, kind: str) -> PartitionLine:
