@@ -212,19 +212,12 @@ class _LogFold:
                     names[story.topic_id] = topic
                 if state is not None:
                     replicas[topic, partition] = state.replicas
-        ended = [
-            self.around.ended(a, controller_changes=self._changes(a.started_at_ms, a.ended_at_ms))
-            for a in self.attempts.take_ended()
-        ]
-        running = [
-            self.around.running(a, controller_changes=self._changes(a.started_at_ms, now_ms), now_ms=now_ms)
-            for a in self.attempts.open.values()
-        ]
+        known = self.around.all_of(self.attempts, self._changes, now_ms)
         return ReassignmentHistory(
             cluster_id=self.cluster_id,
             reassignments=tuple(
                 sorted(
-                    (*map(self._doubted, (*ended, *running)), *self.refused),
+                    (*map(self._doubted, known), *self.refused),
                     key=lambda r: (r.started_at_ms or 0, r.topic, r.partition),
                 )
             ),

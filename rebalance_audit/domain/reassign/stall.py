@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.reassign.attempt import ReassignmentAttempt
 from rebalance_audit.domain.reassign.brokers import Brokers, Throttles, slows
 from rebalance_audit.domain.reassign.model import PartitionState, Reassignment
+from rebalance_audit.domain.reassign.transitions import Attempts
 
 STALL_LIMIT_MS = 90_000
 """Without progress for longer, a running reassignment is said to stand still. Copies of small partitions took 1 to 20 s
@@ -115,6 +116,19 @@ class Surroundings:
         return found
 
     # What is shown
+
+    def all_of(
+        self, attempts: Attempts, changes: Callable[[int | None, int | None], int], now_ms: int
+    ) -> list[Reassignment]:
+        """Those that ended since the last call, then those that run. `changes`: of controllers between two instants."""
+        ended = [
+            self.ended(a, controller_changes=changes(a.started_at_ms, a.ended_at_ms)) for a in attempts.take_ended()
+        ]
+        running = [
+            self.running(a, controller_changes=changes(a.started_at_ms, now_ms), now_ms=now_ms)
+            for a in attempts.open.values()
+        ]
+        return ended + running
 
     def ended(self, attempt: ReassignmentAttempt, *, controller_changes: int, is_final: bool = True) -> Reassignment:
         built = attempt.build(self.cluster_id, controller_changes=controller_changes, is_final=is_final)

@@ -356,16 +356,9 @@ class _ZooKeeperFold:
     # The whole
 
     def history(self, now_ms: int) -> ReassignmentHistory:
-        ended = [
-            self.around.ended(a, controller_changes=self._changes(a.started_at_ms, a.ended_at_ms))
-            for a in self.attempts.take_ended()
-        ]
-        running = [
-            self.around.running(a, controller_changes=self._changes(a.started_at_ms, now_ms), now_ms=now_ms)
-            for a in self.attempts.open.values()
-        ]
+        known = self.around.all_of(self.attempts, self._changes, now_ms)
         reassignments = sorted(
-            [*ended, *running, *self.refused],
+            [*known, *self.refused],
             key=lambda r: (r.started_at_ms or 0, r.topic, r.partition, r.reassignment_id),
         )
         return ReassignmentHistory(
