@@ -46,10 +46,8 @@ def import_folder(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="An evidence folder: data/<node>/, logs/<node>/.")
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="D", help="A broker's own data directory, read in place.")
-    ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="N", help="The node it belongs to.")] = None,
+    data_dir: options.DataDir = None,
+    node: options.Node = None,
     logs: options.Logs = None,
     cluster_id: NewClusterId = None,
     log_time_zone: LogTimeZone = None,
@@ -193,12 +191,7 @@ def metadata_followed(
 
     folders: dict[str, Path] = {}
     for text in given:
-        node, equals, path = text.partition("=")
-        folder = Path(text)
-        if equals and not folder.exists():
-            folder = Path(path)
-        else:
-            node = ""
+        node, folder = options.named_folder(text)
         inside = folder if folder.name == METADATA_FOLDER else folder / METADATA_FOLDER
         if not inside.is_dir():
             raise UsageError(f"--metadata {text}: there is no {METADATA_FOLDER} in it; give a node's metadata.log.dir.")

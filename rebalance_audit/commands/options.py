@@ -58,6 +58,13 @@ Logs = Annotated[
         "--logs", metavar="DIR", help="Logs of one node, or one folder per node; NODE=DIR names the node. Repeatable."
     ),
 ]
+Evidence = Annotated[
+    Path | None, typer.Option("--evidence", metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
+]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="D", help="A broker's own data directory, read in place.")
+]
+Node = Annotated[str | None, typer.Option("--node", metavar="N", help="The node it belongs to.")]
 Group = Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="Only this group.")]
 ClusterId = Annotated[str | None, typer.Option("--cluster-id", metavar="ID", help="Only this cluster.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes.")]
@@ -196,16 +203,19 @@ def connect_topics(given: list[str] | None) -> dict[str, str] | None:
     return topics
 
 
+def named_folder(text: str) -> tuple[str, Path]:
+    """(node, folder) of `NODE=DIR`; "" for a plain `DIR`, which may hold an equals sign itself."""
+    node, equals, path = text.partition("=")
+    if equals and not Path(text).exists():
+        return node, Path(path)
+    return "", Path(text)
+
+
 def log_folders(given: list[str] | None) -> list[tuple[str, Path]]:
     """(node, folder with its logs) of every `--logs`."""
     found: list[tuple[str, Path]] = []
     for text in given or []:
-        node, equals, path = text.partition("=")
-        folder = Path(text)
-        if equals and not folder.exists():
-            folder = Path(path)
-        else:
-            node = ""
+        node, folder = named_folder(text)
         if not folder.is_dir():
             raise UsageError(f"--logs {text}: {folder} is not a folder; give one that holds a node's *.log files.")
         if node or any(folder.glob("*.log*")):  # a named node may have yet to write its first

@@ -24,9 +24,7 @@ SHOWN_OPTIONS = 10
 
 def whatif(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
-    evidence: Annotated[
-        Path | None, typer.Option("--evidence", metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
-    ] = None,
+    evidence: options.Evidence = None,
     warehouse: Annotated[
         str | None, typer.Option("-w", "--warehouse", metavar="W", help="A warehouse that `run` has filled.")
     ] = None,

@@ -37,13 +37,9 @@ def explain(
     bootstrap: options.Bootstrap = None,
     command_config: options.CommandConfig = None,
     overrides: options.Overrides = None,
-    evidence: Annotated[
-        Path | None, typer.Option("--evidence", metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="D", help="A broker's own data directory, read in place.")
-    ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="N", help="The node it belongs to.")] = None,
+    evidence: options.Evidence = None,
+    data_dir: options.DataDir = None,
+    node: options.Node = None,
     logs: options.Logs = None,
     metadata: Metadata = None,
     log_time_zone: LogTimeZone = None,
