@@ -62,38 +62,35 @@ class Tables:
 
     def table(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
         key = (sql, *(tuple(p) if isinstance(p, list) else p for p in params))
+        return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params))
+
+    def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
+        """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
+        return self._remembered(self._built, _KEPT_BUILT, key, build)
+
+    def _remembered(self, kept: dict[tuple[Any, ...], T], most: int, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """Made outside the lock; kept only if nothing was published meanwhile."""
         with self._lock:
-            asked_of, known = self._publication, self._answers.get(key)
+            made_of, known = self._publication, kept.get(key)
         if known is not None:
             return known
+        made = make()
+        with self._lock:
+            if made_of is not None and made_of == self._publication:
+                while len(kept) >= most:
+                    kept.pop(next(iter(kept)))
+                kept[key] = made
+        return made
+
+    def _ask(self, sql: str, params: Sequence[Any]) -> pa.Table:
         try:
-            answer = self._warehouse.query(sql, params)
+            return self._warehouse.query(sql, params)
         except (duckdb.Error, DeltaError, OSError) as error:
             raise WarehouseError(
                 f"Tables of the warehouse at {self.location} cannot be read ({type(error).__name__}: "
                 f"{str(error)[:300]}); "
                 "see that its files are complete and readable, or restore them, then reload."
             ) from error
-        with self._lock:
-            if asked_of is not None and asked_of == self._publication:
-                while len(self._answers) >= _KEPT_ANSWERS:
-                    self._answers.pop(next(iter(self._answers)))
-                self._answers[key] = answer
-        return answer
-
-    def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
-        """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
-        with self._lock:
-            made_of, known = self._publication, self._built.get(key)
-        if known is not None:
-            return known
-        found = build()
-        with self._lock:
-            if made_of is not None and made_of == self._publication:
-                while len(self._built) >= _KEPT_BUILT:
-                    self._built.pop(next(iter(self._built)))
-                self._built[key] = found
-        return found
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table(sql, params).to_pylist()
