@@ -201,25 +201,14 @@ FORMS: tuple[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]], ...] 
         "[GroupId <group_id>] Converted the {empty }?<from_type:classic|consumer|share|streams> group to a "
         "<to_type:classic|consumer|share|streams> group.",
     ),
-    (
-        LogKind.CONVERSION_REFUSED,
-        "Cannot upgrade classic group <group_id> to consumer group because <reason>.",
-        {"from_type": "classic", "to_type": "consumer"},
-    ),
-    (
-        LogKind.CONVERSION_REFUSED,
-        "Cannot upgrade classic group <group_id> to consumer group: <reason>.",
-        {"from_type": "classic", "to_type": "consumer"},
-    ),
-    (
-        LogKind.CONVERSION_REFUSED,
-        "Cannot downgrade consumer group <group_id> to classic group because <reason>.",
-        {"from_type": "consumer", "to_type": "classic"},
-    ),
-    (
-        LogKind.CONVERSION_REFUSED,
-        "Cannot downgrade the consumer group <group_id>: <reason>.",
-        {"from_type": "consumer", "to_type": "classic"},
+    *(
+        (LogKind.CONVERSION_REFUSED, text, {"from_type": from_type, "to_type": to_type})
+        for from_type, to_type, text in (
+            ("classic", "consumer", "Cannot upgrade classic group <group_id> to consumer group because <reason>."),
+            ("classic", "consumer", "Cannot upgrade classic group <group_id> to consumer group: <reason>."),
+            ("consumer", "classic", "Cannot downgrade consumer group <group_id> to classic group because <reason>."),
+            ("consumer", "classic", "Cannot downgrade the consumer group <group_id>: <reason>."),
+        )
     ),
     (
         LogKind.STREAMS_TOPOLOGY_SET,
