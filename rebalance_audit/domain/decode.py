@@ -159,46 +159,39 @@ def _group_detail(record: CoordinatorRecord) -> dict[str, Any]:
         plain["layout"] = record.layout
     if isinstance(record.value, GroupMetadataValue):
         for member, shown in zip(record.value.members, plain["value"]["members"], strict=True):
-            shown["subscription"] = _subscription_detail(record.value, member.subscription)
-            shown["assignment"] = _assignment_detail(record.value, member.assignment)
+            given = member.assignment
+            shown["subscription"] = _bytes_detail(record.value, member.subscription, *_OF_SUBSCRIPTION)
+            shown["assignment"] = _bytes_detail(record.value, given, *_OF_ASSIGNMENT) if given else None
     return plain
 
 
-def _subscription_detail(group: GroupMetadataValue, data: bytes) -> Any:
+_OF_SUBSCRIPTION = (protocols.decode_member_subscription, protocols.decode_subscription_user_data)
+_OF_ASSIGNMENT = (protocols.decode_member_assignment, protocols.decode_assignment_user_data)
+
+
+def _bytes_detail(
+    group: GroupMetadataValue,
+    data: bytes,
+    decode: Callable[[str, bytes], Any],
+    decode_user_data: Callable[[str | None, bytes | None], Any],
+) -> Any:
+    """A member's subscription or assignment, with the user data inside that of a consumer."""
     try:
-        subscription = protocols.decode_member_subscription(group.protocol_type, data)
+        decoded = decode(group.protocol_type, data)
     except DecodeError as refused:
         return {"undecoded": str(refused), "bytes": _plain(data)}
-    if subscription is None:
+    if decoded is None:
         return _plain(data)
-    shown = _plain_fields(subscription)
-    if isinstance(subscription, ConsumerSubscription):
-        shown |= _user_data_detail(protocols.decode_subscription_user_data, group.protocol, subscription.user_data)
+    shown = _plain_fields(decoded)
+    if isinstance(decoded, ConsumerSubscription | ConsumerAssignment):
+        try:
+            user_data = decode_user_data(group.protocol, decoded.user_data)
+        except DecodeError as refused:
+            shown["user_data_undecoded"] = str(refused)
+        else:
+            if user_data is not None:
+                shown["user_data"] = _plain_fields(user_data)
     return shown
-
-
-def _assignment_detail(group: GroupMetadataValue, data: bytes) -> Any:
-    try:
-        assignment = protocols.decode_member_assignment(group.protocol_type, data)
-    except DecodeError as refused:
-        return {"undecoded": str(refused), "bytes": _plain(data)}
-    if assignment is None:
-        return _plain(data) if data else None
-    shown = _plain_fields(assignment)
-    if isinstance(assignment, ConsumerAssignment):
-        shown |= _user_data_detail(protocols.decode_assignment_user_data, group.protocol, assignment.user_data)
-    return shown
-
-
-def _user_data_detail(
-    decode: Callable[[str | None, bytes | None], Any], protocol: str | None, user_data: bytes | None
-) -> dict[str, Any]:
-    """What takes the place of the undecoded `user_data`, or stands beside it."""
-    try:
-        decoded = decode(protocol, user_data)
-    except DecodeError as refused:
-        return {"user_data_undecoded": str(refused)}
-    return {} if decoded is None else {"user_data": _plain_fields(decoded)}
 
 
 def _plain_fields(thing: Any) -> dict[str, Any]:
