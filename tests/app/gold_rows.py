@@ -904,64 +904,67 @@ def unknowns() -> list[Rebalance]:
     return [missing, bare]
 
 
+def _finding(
+    finding_id: str, rule_id: str, severity: str, group: str, title: str, *, seen_ms: tuple[int, int], **facts: Any
+) -> Finding:
+    """Of a group; `seen_ms`: first and last."""
+    return Finding(
+        cluster_id=CLUSTER,
+        finding_id=finding_id,
+        rule_id=rule_id,
+        severity=severity,
+        subject_type="group",
+        subject=group,
+        title=title,
+        first_seen_at_ms=seen_ms[0],
+        last_seen_at_ms=seen_ms[1],
+        **{"status": "open"} | facts,
+    )
+
+
 def findings() -> list[Finding]:
     return [
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-storm",
-            rule_id="RB001",
-            severity="critical",
-            subject_type="group",
-            subject="checkout",
-            status="open",
-            first_seen_at_ms=T0 - 6 * 3_600_000,
-            last_seen_at_ms=T0 - 600_000,
-            title="31 rebalances in 6 h, more than this group's limit of 6 per hour",
+        _finding(
+            "f-storm",
+            "RB001",
+            "critical",
+            "checkout",
+            "31 rebalances in 6 h, more than this group's limit of 6 per hour",
+            seen_ms=(T0 - 6 * 3_600_000, T0 - 600_000),
             detail="27 of them because c3 processed for longer than max.poll.interval.ms.",
             numbers=json.dumps({"rebalance_count": 31, "window_ms": 21_600_000, "limit_per_hour": 6}),
             advice="Raise max.poll.interval.ms for c3, or lower max.poll.records.",
             evidence=(record_ref("__consumer_offsets", 3, 1_030),),
         ),
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-expiry",
-            rule_id="RB007",
-            severity="warning",
-            subject_type="group",
-            subject="orders",
-            status="open",
-            first_seen_at_ms=T0 - 600_000,
-            last_seen_at_ms=T0 - 598_000,
-            title="c3 vanished without leaving",
+        _finding(
+            "f-expiry",
+            "RB007",
+            "warning",
+            "orders",
+            "c3 vanished without leaving",
+            seen_ms=(T0 - 600_000, T0 - 598_000),
             detail="orders-4 and orders-5 stood still 12.3 s (10.0 \u2026 13.4).",
             numbers=json.dumps({"pause_estimate_ms": 12_310, "partition_count": 2}),
             advice="See why c3 died; a group.instance.id would not have helped here.",
             evidence=(record_ref("__consumer_offsets", 7, 231),),
         ),
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-wait",
-            rule_id="CN001",
-            severity="info",
-            subject_type="group",
-            subject="connect-lab",
+        _finding(
+            "f-wait",
+            "CN001",
+            "info",
+            "connect-lab",
+            "2 tasks waited 21.5 s for the scheduled delay",
+            seen_ms=(T0 - 1_790_000, T0 - 1_768_500),
             status="resolved",
-            first_seen_at_ms=T0 - 1_790_000,
-            last_seen_at_ms=T0 - 1_768_500,
-            title="2 tasks waited 21.5 s for the scheduled delay",
             evidence=("record:connect-status-0@12",),
         ),
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-forged",
-            rule_id="TR004",
-            severity="warning",
-            subject_type="group",
-            subject=HOSTILE_GROUP,
-            status="open",
-            first_seen_at_ms=T0 - 50_000,
-            last_seen_at_ms=T0 - 40_000,
-            title="a log line <b>contradicts</b> the records",
+        _finding(
+            "f-forged",
+            "TR004",
+            "warning",
+            HOSTILE_GROUP,
+            "a log line <b>contradicts</b> the records",
+            seen_ms=(T0 - 50_000, T0 - 40_000),
             detail="<script>alert(6)</script>",
             numbers="not json",
             advice="[x](javascript:alert(7))",
