@@ -139,14 +139,20 @@ def cooperative_scale_up(driver: Driver) -> None:
     members.leave("c1", note="with room enough: no follow-up")
 
 
-@scenario(connect_workers=1, since="2.3.1", worker_properties={"scheduled.rebalance.max.delay.ms": 20_000})
-def connect_worker_joins(driver: Driver) -> None:
-    """Two connectors of four tasks on one worker; a second worker joins: one rebalance revokes, the next assigns."""
+def _two_connectors(driver: Driver) -> str:
+    """Of four tasks each, on the workers that run; gives their group."""
     group = driver.connect_group()
     driver.topics(events=2)
     for name in ("alpha", "beta"):
         driver.connector(name, 4, "events")
         driver.settle_connect()
+    return group
+
+
+@scenario(connect_workers=1, since="2.3.1", worker_properties={"scheduled.rebalance.max.delay.ms": 20_000})
+def connect_worker_joins(driver: Driver) -> None:
+    """Two connectors of four tasks on one worker; a second worker joins: one rebalance revokes, the next assigns."""
+    group = _two_connectors(driver)
     driver.worker_joins(2)
     driver.expect(group, Cause.CONNECT_WORKER_JOINED, ["worker-2"])
     driver.expect(group, Cause.CONNECT_REVOCATION_FOLLOW_UP, ["worker-1"])
@@ -156,11 +162,7 @@ def connect_worker_joins(driver: Driver) -> None:
 @scenario(connect_workers=3, worker_properties={"scheduled.rebalance.max.delay.ms": 20_000})
 def connect_worker_lost(driver: Driver) -> None:
     """One of three workers is killed: its session ends after 10 s, its tasks wait for the delay of 20 s."""
-    group = driver.connect_group()
-    driver.topics(events=2)
-    for name in ("alpha", "beta"):
-        driver.connector(name, 4, "events")
-        driver.settle_connect()
+    group = _two_connectors(driver)
     driver.worker_killed(3)
     driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, ["worker-3"])
     driver.expect(group, Cause.CONNECT_DELAY_EXPIRED, [])
