@@ -78,6 +78,94 @@ def group_value(generation: int, at_ms: int, members: list[tuple[str, str, str, 
     return head + struct.pack(">q", at_ms) + struct.pack(">i", len(members)) + encoded
 
 
+# ---- what rebalances, members and movements of every story have in common -------------------------------------------
+
+
+def a_rebalance(group: str, number: int, **facts: Any) -> Rebalance:
+    return Rebalance(
+        cluster_id=CLUSTER, rebalance_id=f"{group}/{number}", group_id=group, generation_id=number, **facts
+    )
+
+
+def times(started_at_ms: int, joined_ms: int, assigned_ms: int) -> dict[str, Any]:
+    """A log line says when it began; it is joined and assigned so long after that."""
+    return {
+        "started_at_ms": started_at_ms,
+        "started_tier": "logged",
+        "joined_at_ms": started_at_ms + joined_ms,
+        "assigned_at_ms": started_at_ms + assigned_ms,
+        "ended_at_ms": started_at_ms + assigned_ms,
+        "broker_window_ms": assigned_ms,
+    }
+
+
+def pause(lower_ms: int | None, estimate_ms: int | None, upper_ms: int | None) -> dict[str, Any]:
+    return {"pause_lower_ms": lower_ms, "pause_estimate_ms": estimate_ms, "pause_upper_ms": upper_ms}
+
+
+def cost(lower_s: float, estimate_s: float, upper_s: float | None) -> dict[str, Any]:
+    return {
+        "resource_seconds_lower": lower_s,
+        "resource_seconds_estimate": estimate_s,
+        "resource_seconds_upper": upper_s,
+    }
+
+
+def stopped(lower_ms: int, upper_ms: int) -> dict[str, Any]:
+    return {"stopped_at_lower_ms": lower_ms, "stopped_at_upper_ms": upper_ms}
+
+
+def resumed(lower_ms: int, upper_ms: int) -> dict[str, Any]:
+    return {"resumed_at_lower_ms": lower_ms, "resumed_at_upper_ms": upper_ms}
+
+
+def partition_of(
+    topic: str, partition: int, kind: str, from_member: str, to_member: str | None, **facts: Any
+) -> Movement:
+    """One partition's way; a client id is what its member ids begin with."""
+    return Movement(
+        resource_type="partition",
+        resource=f"{topic}-{partition}",
+        topic=topic,
+        partition=partition,
+        kind=kind,
+        from_member_id=from_member,
+        to_member_id=to_member,
+        from_client_id=from_member[:2],
+        to_client_id=to_member[:2] if to_member is not None else None,
+        **facts,
+    )
+
+
+def task_of(connector: str, task: int, kind: str, from_member: str, to_member: str, **facts: Any) -> Movement:
+    return Movement(
+        resource_type="task",
+        resource=f"{connector}-{task}",
+        connector=connector,
+        task=task,
+        kind=kind,
+        from_member_id=from_member,
+        to_member_id=to_member,
+        **facts,
+    )
+
+
+EAGER: dict[str, Any] = {
+    "team": "shop",
+    "protocol_type": "consumer",
+    "mode": "eager",
+    "assignor": "range",
+    "leader_member_id": "c1-0001",
+    "static_member_count": 0,
+    "trigger_tier": "logged",
+    "kept_count": 0,
+    "revoked_count": 0,
+    "assigned_count": 0,
+    "unassigned_count": 0,
+}
+"""Of an eager group, in which everybody gives up everything: nothing is kept, and all of it is moved or returned."""
+
+
 # ---- stories -------------------------------------------------------------------------------------------------------
 
 
@@ -108,45 +196,24 @@ def orders() -> tuple[list[Rebalance], Rows]:
         )
 
     start = T0 - 3_600_000
-    first = Rebalance(
-        cluster_id=CLUSTER,
-        rebalance_id="orders/6",
-        group_id="orders",
-        generation_id=6,
-        team="shop",
-        protocol_type="consumer",
-        mode="eager",
-        assignor="range",
-        leader_member_id=m1,
+    first = a_rebalance(
+        "orders",
+        6,
+        **EAGER,
         leader_changed=False,
         coordinator_broker_id=1,
         member_count=3,
-        static_member_count=0,
-        started_at_ms=start,
-        started_tier="logged",
-        joined_at_ms=start + 1_290,
-        assigned_at_ms=start + 1_310,
-        ended_at_ms=start + 1_310,
-        broker_window_ms=1_310,
+        **times(start, 1_290, 1_310),
         trigger="member_joined",
-        trigger_tier="logged",
         trigger_detail="c3 (/10.0.0.3) joined",
         triggers=(Trigger(trigger="member_joined", tier="logged", members=(m3,), detail="c3 (/10.0.0.3) joined"),),
         resource_count=6,
-        kept_count=0,
         moved_count=2,
         returned_count=4,
-        revoked_count=0,
-        assigned_count=0,
         avoidable_moved_count=0,
-        unassigned_count=0,
-        pause_lower_ms=30,
-        pause_estimate_ms=50,
-        pause_upper_ms=90,
+        **pause(30, 50, 90),
         pause_tier="recorded",
-        resource_seconds_lower=0.2,
-        resource_seconds_estimate=0.3,
-        resource_seconds_upper=0.5,
+        **cost(0.2, 0.3, 0.5),
         evidence=(record_ref("__consumer_offsets", 7, 210),),
         members=(
             member(m1, "stayed", (0, 1, 2), (0, 1), True),
@@ -154,24 +221,16 @@ def orders() -> tuple[list[Rebalance], Rows]:
             member(m3, "joined", (), (4, 5)),
         ),
         movements=tuple(
-            Movement(
-                resource_type="partition",
-                resource=f"orders-{p}",
-                topic="orders",
-                partition=p,
-                kind=kind,
-                from_member_id=a,
-                to_member_id=b,
-                from_client_id=a[:2],
-                to_client_id=b[:2],
+            partition_of(
+                "orders",
+                p,
+                kind,
+                a,
+                b,
                 is_avoidable=False,
-                stopped_at_lower_ms=start + 1_230,
-                stopped_at_upper_ms=start + 1_270,
-                resumed_at_lower_ms=start + 1_290,
-                resumed_at_upper_ms=start + 1_320,
-                pause_lower_ms=30,
-                pause_estimate_ms=50,
-                pause_upper_ms=90,
+                **stopped(start + 1_230, start + 1_270),
+                **resumed(start + 1_290, start + 1_320),
+                **pause(30, 50, 90),
                 pause_tier="recorded",
                 pause_detail="last commit to group record",
                 evidence=(record_ref("__consumer_offsets", 7, 210),),
@@ -189,28 +248,15 @@ def orders() -> tuple[list[Rebalance], Rows]:
     gone = T0 - 600_000
     seen = log_ref("broker-1", "server.log", FILE_ID, 88_123)
     evidence = (record_ref("__consumer_offsets", 7, 231), record_ref("__consumer_offsets", 7, 228), seen)
-    lost = Rebalance(
-        cluster_id=CLUSTER,
-        rebalance_id="orders/7",
-        group_id="orders",
-        generation_id=7,
-        team="shop",
-        protocol_type="consumer",
-        mode="eager",
-        assignor="range",
-        leader_member_id=m1,
+    lost = a_rebalance(
+        "orders",
+        7,
+        **EAGER,
         leader_changed=False,
         coordinator_broker_id=1,
         member_count=2,
-        static_member_count=0,
-        started_at_ms=gone,
-        started_tier="logged",
-        joined_at_ms=gone + 1_300,
-        assigned_at_ms=gone + 1_312,
-        ended_at_ms=gone + 1_312,
-        broker_window_ms=1_312,
+        **times(gone, 1_300, 1_312),
         trigger="member_session_expired",
-        trigger_tier="logged",
         trigger_detail="c3 (/10.0.0.3) sent no heartbeat for its session timeout of 10.0 s",
         triggers=(
             Trigger(
@@ -222,20 +268,12 @@ def orders() -> tuple[list[Rebalance], Rows]:
             ),
         ),
         resource_count=6,
-        kept_count=0,
         moved_count=3,
         returned_count=3,
-        revoked_count=0,
-        assigned_count=0,
         avoidable_moved_count=1,
-        unassigned_count=0,
-        pause_lower_ms=10_020,
-        pause_estimate_ms=12_310,
-        pause_upper_ms=13_400,
+        **pause(10_020, 12_310, 13_400),
         pause_tier="inferred",
-        resource_seconds_lower=20.2,
-        resource_seconds_estimate=24.9,
-        resource_seconds_upper=27.1,
+        **cost(20.2, 24.9, 27.1),
         is_final=False,
         evidence=evidence,
         members=(
@@ -244,24 +282,16 @@ def orders() -> tuple[list[Rebalance], Rows]:
             member(m3, "left", before[m3], ()),
         ),
         movements=tuple(
-            Movement(
-                resource_type="partition",
-                resource=f"orders-{p}",
-                topic="orders",
-                partition=p,
-                kind=kind,
-                from_member_id=a,
-                to_member_id=b,
-                from_client_id=a[:2],
-                to_client_id=b[:2],
+            partition_of(
+                "orders",
+                p,
+                kind,
+                a,
+                b,
                 is_avoidable=(p == 2),
-                stopped_at_lower_ms=gone + 1_320 - high,
-                stopped_at_upper_ms=gone + 1_290 - low,
-                resumed_at_lower_ms=gone + 1_310,
-                resumed_at_upper_ms=gone + 1_330,
-                pause_lower_ms=low,
-                pause_estimate_ms=mid,
-                pause_upper_ms=high,
+                **stopped(gone + 1_320 - high, gone + 1_290 - low),
+                **resumed(gone + 1_310, gone + 1_330),
+                **pause(low, mid, high),
                 first_commit_after_ms=mid + 900,
                 pause_tier=tier,
                 pause_detail=how,
@@ -387,30 +417,17 @@ def checkout(rounds: int = 31) -> list[Rebalance]:
         old, new = f"c3-{i:04d}", f"c3-{i + 1:04d}"
         is_departure = i % 8 == 7
         trigger = "member_left" if is_departure else "member_poll_timeout"
-        pause = 200 + 37 * (i % 9)
+        stood_ms = 200 + 37 * (i % 9)
         evidence = (record_ref("__consumer_offsets", 3, 1_000 + i),)
         found.append(
-            Rebalance(
-                cluster_id=CLUSTER,
-                rebalance_id=f"checkout/{i + 40}",
-                group_id="checkout",
-                generation_id=i + 40,
-                team="shop",
-                protocol_type="consumer",
-                mode="eager",
-                assignor="range",
-                leader_member_id="c1-0001",
+            a_rebalance(
+                "checkout",
+                i + 40,
+                **EAGER,
                 coordinator_broker_id=2,
                 member_count=3,
-                static_member_count=0,
-                started_at_ms=at,
-                started_tier="logged",
-                joined_at_ms=at + 2_900,
-                assigned_at_ms=at + 3_000,
-                ended_at_ms=at + 3_000,
-                broker_window_ms=3_000,
+                **times(at, 2_900, 3_000),
                 trigger=trigger,
-                trigger_tier="logged",
                 trigger_detail="c3 exceeded max.poll.interval.ms",
                 triggers=(
                     Trigger(
@@ -422,20 +439,12 @@ def checkout(rounds: int = 31) -> list[Rebalance]:
                     ),
                 ),
                 resource_count=9,
-                kept_count=0,
                 moved_count=3,
                 returned_count=6,
-                revoked_count=0,
-                assigned_count=0,
                 avoidable_moved_count=0,
-                unassigned_count=0,
-                pause_lower_ms=pause - 50,
-                pause_estimate_ms=pause,
-                pause_upper_ms=pause + 90,
+                **pause(stood_ms - 50, stood_ms, stood_ms + 90),
                 pause_tier="recorded",
-                resource_seconds_lower=1.0,
-                resource_seconds_estimate=2.0,
-                resource_seconds_upper=3.0,
+                **cost(1.0, 2.0, 3.0),
                 evidence=evidence,
                 members=tuple(
                     Member(
@@ -457,23 +466,15 @@ def checkout(rounds: int = 31) -> list[Rebalance]:
                     ]
                 ),
                 movements=tuple(
-                    Movement(
-                        resource_type="partition",
-                        resource=f"carts-{p}",
-                        topic="carts",
-                        partition=p,
-                        kind=kind,
-                        from_member_id=a,
-                        to_member_id=b,
-                        from_client_id=a[:2],
-                        to_client_id=b[:2],
-                        stopped_at_lower_ms=at + 2_950 - pause,
-                        stopped_at_upper_ms=at + 3_050 - pause,
-                        resumed_at_lower_ms=at + 3_000,
-                        resumed_at_upper_ms=at + 3_040,
-                        pause_lower_ms=pause - 50,
-                        pause_estimate_ms=pause,
-                        pause_upper_ms=pause + 90,
+                    partition_of(
+                        "carts",
+                        p,
+                        kind,
+                        a,
+                        b,
+                        **stopped(at + 2_950 - stood_ms, at + 3_050 - stood_ms),
+                        **resumed(at + 3_000, at + 3_040),
+                        **pause(stood_ms - 50, stood_ms, stood_ms + 90),
                         pause_tier="recorded",
                         evidence=evidence,
                     )
@@ -502,20 +503,13 @@ def payments() -> list[Rebalance]:
         movements: tuple[Movement, ...],
         **more: Any,
     ) -> Rebalance:
-        return Rebalance(
-            cluster_id=CLUSTER,
-            rebalance_id=f"payments/{number}",
-            group_id="payments",
-            generation_id=number,
+        return a_rebalance(
+            "payments",
+            number,
             protocol_type="consumer",
             mode="cooperative",
             assignor="cooperative-sticky",
-            started_at_ms=start,
-            started_tier="logged",
-            joined_at_ms=start + 2_000,
-            assigned_at_ms=start + 2_010,
-            ended_at_ms=start + 2_010,
-            broker_window_ms=2_010,
+            **times(start, 2_000, 2_010),
             trigger=trigger,
             trigger_tier="recorded",
             triggers=(Trigger(trigger=trigger, tier="recorded", members=("p2-b",), detail=""),),
@@ -549,19 +543,16 @@ def payments() -> list[Rebalance]:
         False,
         (who("p1-a", "stayed", four, four[:2]), who("p2-b", "joined", (), ())),
         tuple(
-            Movement(
-                resource_type="partition",
-                resource=r,
-                topic="pay",
-                partition=int(r[-1]),
-                kind="revoked",
-                from_member_id="p1-a",
-                from_client_id="p1",
-                stopped_at_lower_ms=at + 2_010,
-                stopped_at_upper_ms=at + 2_040,
+            partition_of(
+                "pay",
+                p,
+                "revoked",
+                "p1-a",
+                None,
+                **stopped(at + 2_010, at + 2_040),
                 evidence=ev,
             )
-            for r in taken
+            for p in (2, 3)
         ),
         kept_count=2,
         revoked_count=2,
@@ -576,28 +567,20 @@ def payments() -> list[Rebalance]:
         True,
         (who("p1-a", "stayed", four[:2], four[:2]), who("p2-b", "stayed", (), taken)),
         tuple(
-            Movement(
-                resource_type="partition",
-                resource=r,
-                topic="pay",
-                partition=int(r[-1]),
-                kind="moved",
-                from_member_id="p1-a",
-                to_member_id="p2-b",
-                from_client_id="p1",
-                to_client_id="p2",
+            partition_of(
+                "pay",
+                p,
+                "moved",
+                "p1-a",
+                "p2-b",
                 revoked_in_rebalance_id="payments/4",
-                stopped_at_lower_ms=at + 2_010,
-                stopped_at_upper_ms=at + 2_040,
-                resumed_at_lower_ms=at + 5_010,
-                resumed_at_upper_ms=at + 5_040,
-                pause_lower_ms=2_970,
-                pause_estimate_ms=3_000,
-                pause_upper_ms=None,
+                **stopped(at + 2_010, at + 2_040),
+                **resumed(at + 5_010, at + 5_040),
+                **pause(2_970, 3_000, None),
                 pause_tier="recorded",
                 evidence=ev,
             )
-            for r in taken
+            for p in (2, 3)
         ),
         kept_count=2,
         moved_count=2,
@@ -730,20 +713,13 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         **more: Any,
     ) -> Rebalance:
         """`third`: what worker-3 did; None: it is not there any more."""
-        return Rebalance(
-            cluster_id=CLUSTER,
-            rebalance_id=f"connect-lab/{number}",
-            group_id="connect-lab",
-            generation_id=number,
+        return a_rebalance(
+            "connect-lab",
+            number,
             protocol_type="connect",
             mode="incremental",
             assignor="sessioned",
-            started_at_ms=at - 900,
-            started_tier="logged",
-            joined_at_ms=at - 20,
-            assigned_at_ms=at,
-            ended_at_ms=at,
-            broker_window_ms=900,
+            **times(at - 900, 880, 900),
             trigger=trigger,
             trigger_tier="logged",
             expected=expected,
@@ -775,33 +751,25 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         False,
         "stayed",
         (
-            Movement(
-                resource_type="task",
-                resource="sink-0",
-                connector="sink",
-                task=0,
-                kind="moved",
-                from_member_id="w2-id",
-                to_member_id="w1-id",
+            task_of(
+                "sink",
+                0,
+                "moved",
+                "w2-id",
+                "w1-id",
                 from_worker_url=urls[1],
                 to_worker_url=urls[0],
-                pause_lower_ms=390,
-                pause_estimate_ms=400,
-                pause_upper_ms=410,
+                **pause(390, 400, 410),
                 pause_tier="recorded",
                 evidence=ev,
             ),
-            Movement(
-                resource_type="task",
-                resource=f"{HOSTILE_CONNECTOR}-0",
-                connector=HOSTILE_CONNECTOR,
-                task=0,
-                kind="restarted",
-                from_member_id="w1-id",
-                to_member_id="w1-id",
-                pause_lower_ms=90,
-                pause_estimate_ms=100,
-                pause_upper_ms=110,
+            task_of(
+                HOSTILE_CONNECTOR,
+                0,
+                "restarted",
+                "w1-id",
+                "w1-id",
+                **pause(90, 100, 110),
                 pause_tier="recorded",
                 evidence=ev,
             ),
@@ -810,12 +778,8 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         changed_connectors=("source",),
         moved_count=1,
         returned_count=0,
-        pause_lower_ms=390,
-        pause_estimate_ms=400,
-        pause_upper_ms=410,
-        resource_seconds_lower=0.48,
-        resource_seconds_estimate=0.5,
-        resource_seconds_upper=0.52,
+        **pause(390, 400, 410),
+        **cost(0.48, 0.5, 0.52),
         eager_seconds_lower=2.5,
     )
     lost = round_(
@@ -836,23 +800,17 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         True,
         None,
         tuple(
-            Movement(
-                resource_type="task",
-                resource=r,
-                connector=r[:-2],
-                task=int(r[-1]),
-                kind="moved",
-                from_member_id="w3-id",
-                to_member_id=f"w{n}-id",
+            task_of(
+                r[:-2],
+                int(r[-1]),
+                "moved",
+                "w3-id",
+                f"w{n}-id",
                 from_worker_url=urls[2],
                 to_worker_url=urls[n - 1],
-                stopped_at_lower_ms=kill - 50,
-                stopped_at_upper_ms=kill + 50,
-                resumed_at_lower_ms=back - 10,
-                resumed_at_upper_ms=back + 10,
-                pause_lower_ms=31_400,
-                pause_estimate_ms=31_500,
-                pause_upper_ms=31_600,
+                **stopped(kill - 50, kill + 50),
+                **resumed(back - 10, back + 10),
+                **pause(31_400, 31_500, 31_600),
                 pause_tier="recorded",
                 evidence=ev,
             )
@@ -860,12 +818,8 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         ),
         moved_count=2,
         returned_count=0,
-        pause_lower_ms=31_400,
-        pause_estimate_ms=31_500,
-        pause_upper_ms=31_600,
-        resource_seconds_lower=62.8,
-        resource_seconds_estimate=63.0,
-        resource_seconds_upper=63.2,
+        **pause(31_400, 31_500, 31_600),
+        **cost(62.8, 63.0, 63.2),
         connect_delay_ms=0,
     )
     return [created, lost, given], tasks
@@ -893,9 +847,7 @@ def hostile() -> list[Rebalance]:
         triggers=(Trigger(trigger="client_requested", tier="logged", members=(bad_client,), detail="<u>reason</u>"),),
         moved_count=1,
         returned_count=0,
-        pause_lower_ms=-2_000,
-        pause_estimate_ms=-1_500,
-        pause_upper_ms=-900,
+        **pause(-2_000, -1_500, -900),
         evidence=ev,
         is_complete_evidence=False,
         members=(
@@ -920,13 +872,9 @@ def hostile() -> list[Rebalance]:
                 to_member_id=bad_client,
                 from_client_id="gone\u0000",
                 to_client_id=bad_client,
-                stopped_at_lower_ms=T0 - 49_000,
-                stopped_at_upper_ms=T0 - 48_000,
-                resumed_at_lower_ms=T0 - 50_000,
-                resumed_at_upper_ms=T0 - 49_900,
-                pause_lower_ms=-2_000,
-                pause_estimate_ms=-1_500,
-                pause_upper_ms=-900,
+                **stopped(T0 - 49_000, T0 - 48_000),
+                **resumed(T0 - 50_000, T0 - 49_900),
+                **pause(-2_000, -1_500, -900),
                 overlap_ms=1_500,
                 pause_detail="<script>alert(5)</script>",
                 evidence=ev,
@@ -938,20 +886,16 @@ def hostile() -> list[Rebalance]:
 
 def unknowns() -> list[Rebalance]:
     """Null wherever a null may stand."""
-    missing = Rebalance(
-        cluster_id=CLUSTER,
-        rebalance_id="unknowns/2",
-        group_id="unknowns",
-        generation_id=2,
+    missing = a_rebalance(
+        "unknowns",
+        2,
         outcome="missing",
         started_lower_ms=T0 - 80_000,
         is_complete_evidence=False,
     )
-    bare = Rebalance(
-        cluster_id=CLUSTER,
-        rebalance_id="unknowns/3",
-        group_id="unknowns",
-        generation_id=3,
+    bare = a_rebalance(
+        "unknowns",
+        3,
         assigned_at_ms=T0 - 70_000,
         evidence=(record_ref("__consumer_offsets", 0, 3),),
         members=(Member(member_id="m-1"),),
@@ -960,64 +904,67 @@ def unknowns() -> list[Rebalance]:
     return [missing, bare]
 
 
+def _finding(
+    finding_id: str, rule_id: str, severity: str, group: str, title: str, *, seen_ms: tuple[int, int], **facts: Any
+) -> Finding:
+    """Of a group; `seen_ms`: first and last."""
+    return Finding(
+        cluster_id=CLUSTER,
+        finding_id=finding_id,
+        rule_id=rule_id,
+        severity=severity,
+        subject_type="group",
+        subject=group,
+        title=title,
+        first_seen_at_ms=seen_ms[0],
+        last_seen_at_ms=seen_ms[1],
+        **{"status": "open"} | facts,
+    )
+
+
 def findings() -> list[Finding]:
     return [
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-storm",
-            rule_id="RB001",
-            severity="critical",
-            subject_type="group",
-            subject="checkout",
-            status="open",
-            first_seen_at_ms=T0 - 6 * 3_600_000,
-            last_seen_at_ms=T0 - 600_000,
-            title="31 rebalances in 6 h, more than this group's limit of 6 per hour",
+        _finding(
+            "f-storm",
+            "RB001",
+            "critical",
+            "checkout",
+            "31 rebalances in 6 h, more than this group's limit of 6 per hour",
+            seen_ms=(T0 - 6 * 3_600_000, T0 - 600_000),
             detail="27 of them because c3 processed for longer than max.poll.interval.ms.",
             numbers=json.dumps({"rebalance_count": 31, "window_ms": 21_600_000, "limit_per_hour": 6}),
             advice="Raise max.poll.interval.ms for c3, or lower max.poll.records.",
             evidence=(record_ref("__consumer_offsets", 3, 1_030),),
         ),
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-expiry",
-            rule_id="RB007",
-            severity="warning",
-            subject_type="group",
-            subject="orders",
-            status="open",
-            first_seen_at_ms=T0 - 600_000,
-            last_seen_at_ms=T0 - 598_000,
-            title="c3 vanished without leaving",
+        _finding(
+            "f-expiry",
+            "RB007",
+            "warning",
+            "orders",
+            "c3 vanished without leaving",
+            seen_ms=(T0 - 600_000, T0 - 598_000),
             detail="orders-4 and orders-5 stood still 12.3 s (10.0 \u2026 13.4).",
             numbers=json.dumps({"pause_estimate_ms": 12_310, "partition_count": 2}),
             advice="See why c3 died; a group.instance.id would not have helped here.",
             evidence=(record_ref("__consumer_offsets", 7, 231),),
         ),
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-wait",
-            rule_id="CN001",
-            severity="info",
-            subject_type="group",
-            subject="connect-lab",
+        _finding(
+            "f-wait",
+            "CN001",
+            "info",
+            "connect-lab",
+            "2 tasks waited 21.5 s for the scheduled delay",
+            seen_ms=(T0 - 1_790_000, T0 - 1_768_500),
             status="resolved",
-            first_seen_at_ms=T0 - 1_790_000,
-            last_seen_at_ms=T0 - 1_768_500,
-            title="2 tasks waited 21.5 s for the scheduled delay",
             evidence=("record:connect-status-0@12",),
         ),
-        Finding(
-            cluster_id=CLUSTER,
-            finding_id="f-forged",
-            rule_id="TR004",
-            severity="warning",
-            subject_type="group",
-            subject=HOSTILE_GROUP,
-            status="open",
-            first_seen_at_ms=T0 - 50_000,
-            last_seen_at_ms=T0 - 40_000,
-            title="a log line <b>contradicts</b> the records",
+        _finding(
+            "f-forged",
+            "TR004",
+            "warning",
+            HOSTILE_GROUP,
+            "a log line <b>contradicts</b> the records",
+            seen_ms=(T0 - 50_000, T0 - 40_000),
             detail="<script>alert(6)</script>",
             numbers="not json",
             advice="[x](javascript:alert(7))",
@@ -1149,12 +1096,8 @@ def many_groups(number: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
             trigger_tier="recorded",
             moved_count=1,
             returned_count=0,
-            pause_lower_ms=20,
-            pause_estimate_ms=40 + i % 900,
-            pause_upper_ms=2_000,
-            resource_seconds_lower=0.0,
-            resource_seconds_estimate=0.04,
-            resource_seconds_upper=0.1,
+            **pause(20, 40 + i % 900, 2_000),
+            **cost(0.0, 0.04, 0.1),
             evidence=("record:__consumer_offsets-9@1",),
         )
         groups.append(group_row([base], []))

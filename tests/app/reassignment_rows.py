@@ -37,20 +37,45 @@ def ladder(
     )
 
 
+def asked_for(
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    original: tuple[int, ...],
+    target: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    cluster: str = CLUSTER,
+    **facts: Any,
+) -> Reassignment:
+    """In the record at `offset`; open, unless `facts` say how it ended."""
+    return Reassignment(
+        cluster_id=cluster,
+        reassignment_id=f"{topic}-{partition}@{offset}",
+        topic=topic,
+        partition=partition,
+        original_replicas=original,
+        target_replicas=target,
+        adding_replicas=adding,
+        removing_replicas=removing,
+        **{"outcome": "open", "is_final": False, "evidence": EVIDENCE} | facts,
+    )
+
+
 def waiting_for_broker_4(topic: str, partition: int, cluster: str = CLUSTER) -> Reassignment:
     """Asked for 15 min before the evidence ends, without progress for 12 min of it: broker 4 is down."""
     asked, stood = T0 - 900_000, T0 - 720_000
-    return Reassignment(
-        cluster_id=cluster,
-        reassignment_id=f"{topic}-{partition}@812",
-        topic=topic,
-        partition=partition,
-        original_replicas=(1, 2),
-        target_replicas=(3, 4),
-        adding_replicas=(3, 4),
-        removing_replicas=(1, 2),
+    return asked_for(
+        topic,
+        partition,
+        812,
+        original=(1, 2),
+        target=(3, 4),
+        adding=(3, 4),
+        removing=(1, 2),
+        cluster=cluster,
         started_at_ms=asked,
-        outcome="open",
         phase="catching_up",
         stalled_since_ms=stood,
         blocked_by="broker_down",
@@ -58,12 +83,10 @@ def waiting_for_broker_4(topic: str, partition: int, cluster: str = CLUSTER) -> 
         longest_standstill_ms=T0 - stood,
         standstill_from_ms=stood,
         min_insync_replicas=1,
-        is_final=False,
         progress=(
             ReplicaProgress(broker_id=3, started_at_ms=asked + 200, in_isr_at_ms=stood),
             ReplicaProgress(broker_id=4),
         ),
-        evidence=EVIDENCE,
         steps=ladder(
             (asked - 5_000_000, "before", (1, 2), 1, (1, 2)),
             (asked, "accepted", (3, 4, 1, 2), 1, (1, 2)),
@@ -75,26 +98,22 @@ def waiting_for_broker_4(topic: str, partition: int, cluster: str = CLUSTER) -> 
 def never_ending() -> Reassignment:
     """Broker 3 is in both lists after a replacement: it hangs on 4.3."""
     asked = T0 - 300_000
-    return Reassignment(
-        cluster_id=CLUSTER,
-        reassignment_id="checkout-0@900",
-        topic="checkout",
-        partition=0,
-        original_replicas=(1, 2),
-        target_replicas=(1, 4),
-        adding_replicas=(3, 4),
-        removing_replicas=(2, 3),
+    return asked_for(
+        "checkout",
+        0,
+        900,
+        original=(1, 2),
+        target=(1, 4),
+        adding=(3, 4),
+        removing=(2, 3),
         started_at_ms=asked,
-        outcome="open",
         phase="accepted",
         stalled_since_ms=asked,
         blocked_by="adding_and_removing_overlap",
         blocked_replicas=(3,),
         longest_standstill_ms=300_000,
         standstill_from_ms=asked,
-        is_final=False,
         progress=(ReplicaProgress(broker_id=3), ReplicaProgress(broker_id=4, in_isr_at_ms=asked + 4_000)),
-        evidence=EVIDENCE,
         steps=ladder(
             (asked - 60_000, "before", (1, 3, 2), 1, (1, 2)),
             (asked, "accepted", (1, 4, 2, 3), 1, (1, 2)),
@@ -105,26 +124,22 @@ def never_ending() -> Reassignment:
 
 def moving() -> Reassignment:
     asked = T0 - 30_000
-    return Reassignment(
-        cluster_id=CLUSTER,
-        reassignment_id="payments-1@950",
-        topic="payments",
-        partition=1,
-        original_replicas=(1, 2),
-        target_replicas=(3, 5),
-        adding_replicas=(3, 5),
-        removing_replicas=(1, 2),
+    return asked_for(
+        "payments",
+        1,
+        950,
+        original=(1, 2),
+        target=(3, 5),
+        adding=(3, 5),
+        removing=(1, 2),
         started_at_ms=asked,
-        outcome="open",
         phase="catching_up",
         longest_standstill_ms=18_000,
         standstill_from_ms=asked,
-        is_final=False,
         progress=(
             ReplicaProgress(broker_id=3, started_at_ms=asked + 90, in_isr_at_ms=asked + 18_000),
             ReplicaProgress(broker_id=5),
         ),
-        evidence=EVIDENCE,
         steps=ladder(
             (None, "before", (1, 2), 1, (1, 2)),
             (asked, "accepted", (3, 5, 1, 2), 1, (1, 2)),
@@ -137,15 +152,14 @@ def ended() -> list[Reassignment]:
     """The partition of the offsets topic that holds the group orders moved just before orders rebalanced; a refusal."""
     asked, moved, done = T0 - 615_000, T0 - 603_000, T0 - 602_900
     return [
-        Reassignment(
-            cluster_id=CLUSTER,
-            reassignment_id="__consumer_offsets-7@700",
-            topic="__consumer_offsets",
-            partition=7,
-            original_replicas=(1, 2),
-            target_replicas=(3, 2),
-            adding_replicas=(3,),
-            removing_replicas=(1,),
+        asked_for(
+            "__consumer_offsets",
+            7,
+            700,
+            original=(1, 2),
+            target=(3, 2),
+            adding=(3,),
+            removing=(1,),
             started_at_ms=asked,
             ended_at_ms=done,
             outcome="completed",
@@ -163,6 +177,7 @@ def ended() -> list[Reassignment]:
                 (moved, "leader_moved", (3, 2, 1), 3, (1, 2, 3)),
                 (done, "completed", (3, 2), 3, (2, 3)),
             ),
+            is_final=True,
         ),
         Reassignment(
             cluster_id=CLUSTER,
@@ -216,24 +231,21 @@ def wide(number: int, cluster: str = "wide") -> list[Reassignment]:
             continue
         asked = T0 - 900_000 + 37 * i
         found.append(
-            Reassignment(
-                cluster_id=cluster,
-                reassignment_id=stuck.reassignment_id,
-                topic=stuck.topic,
-                partition=stuck.partition,
-                original_replicas=(1, 2),
-                target_replicas=(3, 5),
-                adding_replicas=(3, 5),
-                removing_replicas=(1, 2),
+            asked_for(
+                stuck.topic,
+                stuck.partition,
+                812,
+                original=(1, 2),
+                target=(3, 5),
+                adding=(3, 5),
+                removing=(1, 2),
+                cluster=cluster,
                 started_at_ms=asked,
-                outcome="open",
                 phase="catching_up",
-                is_final=False,
                 progress=(
                     ReplicaProgress(broker_id=3, in_isr_at_ms=asked + 20_000 + 13 * i),
                     ReplicaProgress(broker_id=5),
                 ),
-                evidence=EVIDENCE,
                 steps=stuck.steps[:2],
             )
         )

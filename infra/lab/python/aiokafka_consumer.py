@@ -38,32 +38,20 @@ class Listener(ConsumerRebalanceListener):
 class TruthConsumer:
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
-        settings = truth.settings
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=settings["bootstrap.servers"],
-            client_id=settings["client.id"],
-            group_id=settings["group.id"],
-            group_instance_id=settings.get("group.instance.id"),
-            auto_offset_reset="earliest",
-            partition_assignment_strategy=[
-                ASSIGNORS[name] for name in settings["partition.assignment.strategy"].split(",")
-            ],
-            session_timeout_ms=truth.millis("session.timeout.ms", 10_000),
-            heartbeat_interval_ms=truth.millis("heartbeat.interval.ms", 3000),
-            max_poll_interval_ms=truth.millis("max.poll.interval.ms", 300_000),
+            bootstrap_servers=truth.settings["bootstrap.servers"],
             rebalance_timeout_ms=truth.millis("rebalance.timeout.ms", 0) or None,
+            **truth.consumer_arguments(ASSIGNORS),
         )
-        self._delay_s = 0.0
-        self._closing = False
 
     async def run(self) -> None:
         self._consumer.subscribe(self.truth.topics, listener=Listener(self))
         await self._consumer.start()
-        while not self._closing:
+        while not self.truth.is_closing:
             await self._obey()
             batches = await self._consumer.getmany(timeout_ms=100)
             self.truth.first_records(batches, self.membership())
-            await asyncio.sleep(self._delay_s * sum(map(len, batches.values())))
+            await asyncio.sleep(self.truth.delay_s * sum(map(len, batches.values())))
         self.truth.write("close_start")
         # The library does not call its listener when it closes, and nothing is read from here on.
         self.truth.saw("revoked", self._consumer.assignment(), self.membership())
@@ -76,22 +64,13 @@ class TruthConsumer:
         return self.truth.membership(coordinator.member_id, coordinator.generation)
 
     async def _obey(self) -> None:
-        while not self.truth.commands.empty():
-            word, _, rest = self.truth.commands.get().strip().partition(" ")
-            match word:
-                case "close":
-                    self._closing = True
-                case "stall" | "block":
-                    self.truth.write("stall_start", stall_ms=int(rest), blocks_the_loop=word == "block")
-                    if word == "block":
-                        time.sleep(int(rest) / 1000)
-                    else:
-                        await asyncio.sleep(int(rest) / 1000)
-                    self.truth.write("stall_end")
-                case "delay":
-                    self._delay_s = int(rest) / 1000
-                case _:
-                    self.truth.write("unknown_command", command=word)
+        for word, stall_ms in self.truth.stalls("stall", "block"):
+            self.truth.write("stall_start", stall_ms=stall_ms, blocks_the_loop=word == "block")
+            if word == "block":
+                time.sleep(stall_ms / 1000)
+            else:
+                await asyncio.sleep(stall_ms / 1000)
+            self.truth.write("stall_end")
 
 
 async def consume(truth: Truth) -> None:

@@ -41,32 +41,19 @@ class Listener(ConsumerRebalanceListener):
 class TruthConsumer:
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
-        settings = truth.settings
         self._consumer = KafkaConsumer(
-            bootstrap_servers=settings["bootstrap.servers"].split(","),
-            client_id=settings["client.id"],
-            group_id=settings["group.id"],
-            group_instance_id=settings.get("group.instance.id"),
-            auto_offset_reset="earliest",
-            partition_assignment_strategy=[
-                ASSIGNORS[name] for name in settings["partition.assignment.strategy"].split(",")
-            ],
-            session_timeout_ms=truth.millis("session.timeout.ms", 10_000),
-            heartbeat_interval_ms=truth.millis("heartbeat.interval.ms", 3000),
-            max_poll_interval_ms=truth.millis("max.poll.interval.ms", 300_000),
+            bootstrap_servers=truth.settings["bootstrap.servers"].split(","), **truth.consumer_arguments(ASSIGNORS)
         )
-        self._delay_s = 0.0
         self._generation = -1
-        self._closing = False
 
     def run(self) -> None:
         self._consumer.subscribe(self.truth.topics, listener=Listener(self))
-        while not self._closing:
+        while not self.truth.is_closing:
             self._obey()
             batches = self._consumer.poll(timeout_ms=100)
             self._tell_generation()
             self.truth.first_records(batches, self.membership())
-            time.sleep(self._delay_s * sum(map(len, batches.values())))
+            time.sleep(self.truth.delay_s * sum(map(len, batches.values())))
         self.truth.write("close_start")
         self._consumer.close()
         self.truth.write("closed")
@@ -84,19 +71,10 @@ class TruthConsumer:
         self._generation = now
 
     def _obey(self) -> None:
-        while not self.truth.commands.empty():
-            word, _, rest = self.truth.commands.get().strip().partition(" ")
-            match word:
-                case "close":
-                    self._closing = True
-                case "stall":
-                    self.truth.write("stall_start", stall_ms=int(rest))
-                    time.sleep(int(rest) / 1000)
-                    self.truth.write("stall_end")
-                case "delay":
-                    self._delay_s = int(rest) / 1000
-                case _:
-                    self.truth.write("unknown_command", command=word)
+        for _, stall_ms in self.truth.stalls("stall"):
+            self.truth.write("stall_start", stall_ms=stall_ms)
+            time.sleep(stall_ms / 1000)
+            self.truth.write("stall_end")
 
 
 if __name__ == "__main__":

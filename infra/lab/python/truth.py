@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ class Truth:
         self.commands: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.awaiting: set[str] = set()
         """Partitions whose first record after they were assigned is still to come."""
+        self.is_closing = False
+        self.delay_s = 0.0
+        """What a record takes."""
         self._client = Path(truth_file).stem
         self._file = Path(truth_file)
         signal.signal(signal.SIGTERM, lambda *_: self.commands.put("close"))
@@ -63,6 +66,36 @@ class Truth:
         if "group.instance.id" in self.settings:
             found["group_instance_id"] = self.settings["group.instance.id"]
         return found
+
+    def consumer_arguments(self, assignors: Mapping[str, type]) -> dict[str, Any]:
+        """What kafka-python and aiokafka call alike; `assignors`: the library's classes by Kafka's names."""
+        settings = self.settings
+        return {
+            "client_id": settings["client.id"],
+            "group_id": settings["group.id"],
+            "group_instance_id": settings.get("group.instance.id"),
+            "auto_offset_reset": "earliest",
+            "partition_assignment_strategy": [
+                assignors[name] for name in settings["partition.assignment.strategy"].split(",")
+            ],
+            "session_timeout_ms": self.millis("session.timeout.ms", 10_000),
+            "heartbeat_interval_ms": self.millis("heartbeat.interval.ms", 3000),
+            "max_poll_interval_ms": self.millis("max.poll.interval.ms", 300_000),
+        }
+
+    def stalls(self, *known: str) -> Iterator[tuple[str, int]]:
+        """Obey the commands that have come, and yield those that only the client itself can obey: its word for a
+        stall, one of `known`, and the milliseconds."""
+        while not self.commands.empty():
+            word, _, rest = self.commands.get().strip().partition(" ")
+            if word == "close":
+                self.is_closing = True
+            elif word == "delay":
+                self.delay_s = int(rest) / 1000
+            elif word in known:
+                yield word, int(rest)
+            else:
+                self.write("unknown_command", command=word)
 
     def millis(self, name: str, otherwise: int) -> int:
         return int(self.settings.get(name, otherwise))

@@ -45,7 +45,7 @@ func main() {
 	} else {
 		options = append(
 			options,
-			kgo.Balancers(balancers(assignor)...),
+			kgo.Balancers(truth.Assignors(assignor, balancers)...),
 			kgo.SessionTimeout(client.Millis("session.timeout.ms", 10_000)),
 			kgo.HeartbeatInterval(client.Millis("heartbeat.interval.ms", 3000)),
 			kgo.RebalanceTimeout(client.Millis("rebalance.timeout.ms", 60_000)),
@@ -84,16 +84,9 @@ func main() {
 	client.Write("closed", nil)
 }
 
-func balancers(names string) []kgo.GroupBalancer {
-	known := map[string]func() kgo.GroupBalancer{
-		"range":              kgo.RangeBalancer,
-		"roundrobin":         kgo.RoundRobinBalancer,
-		"sticky":             kgo.StickyBalancer,
-		"cooperative-sticky": kgo.CooperativeStickyBalancer,
-	}
-	var found []kgo.GroupBalancer
-	for name := range strings.SplitSeq(names, ",") {
-		found = append(found, known[name]())
-	}
-	return found
+var balancers = map[string]func() kgo.GroupBalancer{
+	"range":              kgo.RangeBalancer,
+	"roundrobin":         kgo.RoundRobinBalancer,
+	"sticky":             kgo.StickyBalancer,
+	"cooperative-sticky": kgo.CooperativeStickyBalancer,
 }

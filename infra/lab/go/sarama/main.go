@@ -64,7 +64,7 @@ func main() {
 	config.Consumer.Group.Session.Timeout = client.Millis("session.timeout.ms", 10_000)
 	config.Consumer.Group.Heartbeat.Interval = client.Millis("heartbeat.interval.ms", 3000)
 	config.Consumer.Group.Rebalance.Timeout = client.Millis("rebalance.timeout.ms", 60_000)
-	config.Consumer.Group.Rebalance.GroupStrategies = strategies(settings["partition.assignment.strategy"])
+	config.Consumer.Group.Rebalance.GroupStrategies = truth.Assignors(settings["partition.assignment.strategy"], strategies)
 	config.Consumer.Group.InstanceId = settings["group.instance.id"]
 	group, err := sarama.NewConsumerGroup(strings.Split(settings["bootstrap.servers"], ","), settings["group.id"], config)
 	truth.Must(err)
@@ -84,16 +84,9 @@ func main() {
 	client.Write("closed", nil)
 }
 
-func strategies(names string) []sarama.BalanceStrategy {
-	known := map[string]func() sarama.BalanceStrategy{
-		"range":              sarama.NewBalanceStrategyRange,
-		"roundrobin":         sarama.NewBalanceStrategyRoundRobin,
-		"sticky":             sarama.NewBalanceStrategySticky,
-		"cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky,
-	}
-	var found []sarama.BalanceStrategy
-	for name := range strings.SplitSeq(names, ",") {
-		found = append(found, known[name]())
-	}
-	return found
+var strategies = map[string]func() sarama.BalanceStrategy{
+	"range":              sarama.NewBalanceStrategyRange,
+	"roundrobin":         sarama.NewBalanceStrategyRoundRobin,
+	"sticky":             sarama.NewBalanceStrategySticky,
+	"cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky,
 }

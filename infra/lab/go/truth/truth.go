@@ -175,6 +175,15 @@ func Names(partitions map[string][]int32) []string {
 	return names
 }
 
+// Assignors that the client offers: those that a comma-separated list names, in its order, each made anew.
+func Assignors[T any](names string, known map[string]func() T) []T {
+	var found []T
+	for name := range strings.SplitSeq(names, ",") {
+		found = append(found, known[name]())
+	}
+	return found
+}
+
 func (c *Client) membership(in Membership) map[string]any {
 	more := map[string]any{"group": c.Settings["group.id"], "member_id": in.MemberID, "generation": in.Generation}
 	if instance, found := c.Settings["group.instance.id"]; found {

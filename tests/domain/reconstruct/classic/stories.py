@@ -8,17 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rebalance_audit.domain.decode import decode_source
 from rebalance_audit.domain.model import (
     CommitMark,
     GroupEvidence,
     GroupRecord,
     LogEvent,
     LogKind,
-    SourceRecord,
     log_ref,
 )
 from tests import encoders
+from tests.domain.reconstruct.group_records import group_record
 
 TOPIC = "orders"
 CLUSTER = "cluster-1"
@@ -39,19 +38,9 @@ class Story:
     offset: int = 0
 
     def _record(self, value: bytes | None, at_ms: int) -> Story:
-        decoded = decode_source(
-            SourceRecord(
-                cluster_id=CLUSTER,
-                topic="__consumer_offsets",
-                partition=7,
-                offset=self.offset,
-                timestamp_ms=at_ms,
-                key=encoders.group_metadata_key(self.group_id),
-                value=value,
-            )
-        )
-        assert isinstance(decoded, GroupRecord)
-        self.records.append(decoded)
+        key = encoders.group_metadata_key(self.group_id)
+        record = group_record(key, value, cluster_id=CLUSTER, partition=7, offset=self.offset, at_ms=at_ms)
+        self.records.append(record)
         self.offset += 1
         return self
 

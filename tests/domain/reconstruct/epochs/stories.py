@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rebalance_audit.domain.decode import decode_source
 from rebalance_audit.domain.model import (
     CommitMark,
     GroupEvidence,
     GroupRecord,
     LogEvent,
     LogKind,
-    SourceRecord,
     log_ref,
 )
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests import encoders as enc
+from tests.domain.reconstruct.group_records import group_record
 
 ORDERS = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -32,19 +31,9 @@ class ConsumerGroupStory:
     offset: int = 0
 
     def record(self, kind: int, at_ms: int, *parts: str, value: bytes | None) -> ConsumerGroupStory:
-        decoded = decode_source(
-            SourceRecord(
-                cluster_id="c",
-                topic="__consumer_offsets",
-                partition=3,
-                offset=self.offset,
-                timestamp_ms=at_ms,
-                key=enc.record_key(kind, self.group_id, *parts),
-                value=value,
-            )
-        )
-        assert isinstance(decoded, GroupRecord)
-        self.records.append(decoded)
+        key = enc.record_key(kind, self.group_id, *parts)
+        record = group_record(key, value, cluster_id="c", partition=3, offset=self.offset, at_ms=at_ms)
+        self.records.append(record)
         self.offset += 1
         return self
 
