@@ -34,7 +34,7 @@ _PART_OF_A_DEPLOY = frozenset({
     Cause.LEADER_REJOINED, Cause.SUBSCRIPTION_CHANGED, Cause.ASSIGNOR_CHANGED, Cause.GROUP_CONVERTED,
     Cause.STREAMS_TOPOLOGY_CHANGED,
 })  # fmt: skip
-"""What a new version of an application brings with it, while its members are replaced."""
+"""Causes that a new version of an application brings with it while its members are replaced."""
 _CONVERSION_MS = 60_000
 """The round after a conversion that gives the member its share which made the group convert."""
 

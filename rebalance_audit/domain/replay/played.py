@@ -22,7 +22,7 @@ from .timing import Timing, draw
 
 @dataclass(slots=True)
 class PlayedGroup(ABC):
-    """What happens to the processes. What the group does about it is said by each protocol."""
+    """The happenings of the processes. Each protocol says what the group does about them."""
 
     script: Script
     settings: GroupSettings

@@ -1,4 +1,4 @@
-"""What counts: for how long each partition or task stood still, and who is to blame.
+"""How long each partition or task stood still, and who is to blame.
 
 A partition stands still while the group has at least one running process and no process works on it. A group that
 somebody stopped altogether costs nothing; unless it is back soon, and settings are compared: then it was an outage.

@@ -1,4 +1,4 @@
-"""What is known of a classic group just before one of its attempts: whoever asks about the attempt is given this."""
+"""The state of a classic group just before one of its attempts, for all who ask about the attempt."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Course:
     """Lines of coordinators that took the group over."""
     fences: Sequence[LogEvent]
     """Lines by which members heard that another has their place."""
-    families_told: Mapping[str, Families]
+    stated_families: Mapping[str, Families]
     """By client id: the libraries that send the reasons which lines quote."""
     instance_ids: frozenset[str]
     """Of static members, as lines name them; records say so themselves."""
@@ -56,7 +56,7 @@ class Course:
     def families(self, assignor: str | None, member: MemberMetadata) -> Families:
         """The client libraries that the member may be of, by its bytes and by what lines quote of its client id."""
         found = families_of(assignor, member.subscription, member.client_id)
-        return narrowed(found, self.families_told.get(member.client_id, ALL))
+        return narrowed(found, self.stated_families.get(member.client_id, ALL))
 
 
 @quick
@@ -76,7 +76,7 @@ class Before:
     delivered_index: int = -1
     """Of the last attempt with a record of members, or of none."""
     is_history_known: bool = False
-    """What `holdings` lacks is nobody's, rather than not known."""
+    """A partition that `holdings` lacks has no owner; it is not unknown."""
     converted: Downgrade | None = None
     """The attempt before was a conversion."""
     committers: frozenset[str] = frozenset()
@@ -121,22 +121,22 @@ def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
         clients=ClientLines(evidence.lines),
         loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
         fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
-        families_told=_families_told(evidence.lines),
+        stated_families=_stated_families(evidence.lines),
         instance_ids=frozenset(i for i in instance_ids if i is not None),
         downgrades=downgrades(evidence),
     )
 
 
-def _families_told(lines: Iterable[LogEvent]) -> dict[str, Families]:
+def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:
     found: dict[str, Families] = {}
     for line in lines:
-        told = _REASON_OF.get(line.kind)
-        if told is None or not line.fields.get("client_reason"):
+        members_of = _REASON_OF.get(line.kind)
+        if members_of is None or not line.fields.get("client_reason"):
             continue
         families = families_of_reason(str(line.fields["client_reason"]))
         if families == ALL:
             continue
-        for member_id in told(line):
+        for member_id in members_of(line):
             client_id = member_id[:-UUID_LENGTH]
             # Two libraries under one client id: nothing is known of either.
             found[client_id] = families if found.get(client_id, families) == families else ALL

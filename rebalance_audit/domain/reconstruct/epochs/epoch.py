@@ -38,7 +38,7 @@ class LiveMember:
     held: dict[str, Held] = field(default_factory=dict)
     """Assigned or still to be revoked: it works on both."""
     pending: frozenset[str] = frozenset()
-    told: dict[str, GroupRecord] = field(default_factory=dict)
+    asked: dict[str, GroupRecord] = field(default_factory=dict)
     """By resource to be revoked: the record that said so first."""
     standby_tasks: tuple[str, ...] | None = None
     warmup_tasks: tuple[str, ...] | None = None
@@ -53,13 +53,13 @@ class Release:
     """How a resource lost its owner."""
 
     member: LiveMember
-    told: GroupRecord | None
+    asked: GroupRecord | None
     """The record that first asked the owner to revoke; None if it left."""
     gone: GroupRecord
     """The first record of the owner without the resource, or its tombstone."""
     line: LogEvent | None = None
     is_pending: bool = False
-    """`told` named the resource as one to revoke."""
+    """The record in `asked` named the resource as one to revoke."""
     revoked_in: str | None = None
     """The rebalance that left it without an owner: the group was empty then."""
     returned: GroupRecord | None = None

@@ -20,7 +20,7 @@ class Subscriber:
     topics: tuple[str, ...]
     instance_id: str | None = None
     owned: tuple[Partition, ...] = ()
-    """What it says it has: in its user data (sticky) or in its subscription (cooperative-sticky)."""
+    """The partitions it says it has: in its user data (sticky) or in its subscription (cooperative-sticky)."""
     generation: int = -1
     """Of what it has, as its user data says."""
     joined_generation: int = -1

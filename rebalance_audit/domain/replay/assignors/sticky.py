@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What the members own before the assignment, each partition once."""
+    """The partitions that members own before the assignment, each once."""
 
     owned: dict[str, list[Partition]]
     """In the order in which the leader's map gives its members."""

@@ -12,7 +12,7 @@ Pair = tuple[str, str]
 
 
 class _Moves:
-    """What has moved in this assignment, so that a move back undoes one instead of adding another."""
+    """Moves of this assignment so far, so that a move back undoes one instead of adding another."""
 
     def __init__(self) -> None:
         self.pair_of: dict[Partition, Pair] = {}
