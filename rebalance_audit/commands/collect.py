@@ -186,7 +186,7 @@ def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
 def metadata_followed(
     given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
 ) -> FollowedMetadata | None:
-    """What `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
+    """Read what `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
     if not given:
         return None
     from ingest.metadata_tail import cluster_of

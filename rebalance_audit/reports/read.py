@@ -126,7 +126,7 @@ class Report:
     expected_count: int
     cost: Cost
     incidents: tuple[dict[str, Any], ...]
-    """What is wrong before normal work, the open before the past, then the gravest and dearest."""
+    """Order: trouble before normal work, open before past, then the gravest and dearest."""
     incident_count: int
     open_findings: tuple[dict[str, Any], ...]
     past_findings: tuple[dict[str, Any], ...]
