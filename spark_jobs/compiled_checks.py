@@ -33,8 +33,8 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
         else:
             source = relation(rows)
         checks = checks_of(table)
-        told = _one(db, _counting(table).format(source=source))
-        row_count, failed = told[0], told[1:]
+        counts = _one(db, _counting(table).format(source=source))
+        row_count, failed = counts[0], counts[1:]
         if row_count == 0:
             return []
         return [

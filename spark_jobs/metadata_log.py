@@ -132,7 +132,7 @@ class ClusterLog:
         return {place for (place,) in self._rows(f"SELECT DISTINCT place FROM log WHERE place IS NOT NULL {where}")}
 
     def new_places(self, new: pa.Table) -> set[str] | None:
-        """Of the partitions that rows with these topics and offsets tell of. None: they do not just go on where the
+        """The partitions that rows with these topics and offsets are about. None: they do not just go on where the
         others ended, and anything may be different now."""
         if new.num_rows == 0:
             return set()
@@ -145,7 +145,7 @@ class ClusterLog:
         )
         if has_snapshot or rewritten is None or least <= rewritten:
             return None
-        # What an ending transaction makes effective came earlier.
+        # Records that an ending transaction makes effective came earlier.
         ((start,),) = self._rows(
             """SELECT coalesce(min(
                 (SELECT max(b."offset") FROM log b WHERE b.kind = '0117' AND b."offset" < e."offset")), ?)
@@ -241,7 +241,7 @@ def logged_topic_names(warehouse: Warehouse) -> Iterator[tuple[str, str, str]]:
 def controller_lines(
     warehouse: Warehouse, cluster_id: str, clocks: Mapping[str, NodeClock], version: int
 ) -> list[PartitionLine]:
-    """What brokers and controllers logged about partitions, by time."""
+    """Lines that brokers and controllers logged about partitions, by time."""
     columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
     where = f"({OF_CONTROLLERS} OR {_TORN_HEADS}) AND cluster_id = ?"
     rows = warehouse.read("bronze.log_line", columns, where, [cluster_id], version)

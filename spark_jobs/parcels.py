@@ -55,7 +55,7 @@ _GRAINS: Mapping[str, tuple[str, ...]] = {
     "record": ("cluster_id", "ref", "source_kind", "topic", "partition", "offset", "at_ms", "key", "value"),
     "mark": tuple(f.name for f in fields(CommitMark)),
 }
-"""What an event is made of again: a record of its bytes, a line of its detail."""
+"""The columns an event is made of again: a record of its bytes, a line of its detail."""
 
 
 _EVENT = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
@@ -115,7 +115,7 @@ def plan_of(
     clocks: Clocks,
     tasks_at_once: int,
 ) -> ParcelPlan:
-    """`sizes`: of all wanted groups, as `evidence_sizes` tells them."""
+    """`sizes`: of all wanted groups, as `evidence_sizes` gives them."""
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0

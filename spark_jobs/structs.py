@@ -19,9 +19,9 @@ T = TypeVar("T", bound=Hashable)
 def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
     """One struct per thing: each field is its attribute of that name, or comes from `others`; else it is null."""
     fields = list(type_)
-    told = _attributes(things, [field.name for field in fields]) | others
+    columns_of = _attributes(things, [field.name for field in fields]) | others
     columns = [
-        _array(told[field.name], field.type) if field.name in told else pa.nulls(len(things), field.type)
+        _array(columns_of[field.name], field.type) if field.name in columns_of else pa.nulls(len(things), field.type)
         for field in fields
     ]
     return pa.StructArray.from_arrays(columns, fields=fields)
@@ -66,8 +66,8 @@ class Lists:
 
     def of_fields(self, names: Sequence[str]) -> Lists:
         """The same lists with only these fields of their items, which are structs."""
-        told = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
-        return Lists(pa.StructArray.from_arrays([told[name] for name in names], names), self.offsets)
+        by_name = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
+        return Lists(pa.StructArray.from_arrays([by_name[name] for name in names], names), self.offsets)
 
     def distinct(self) -> tuple[Lists, list[int]]:
         """Each list once, in order, and the place of every list among these; unknown values are equal."""

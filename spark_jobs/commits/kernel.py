@@ -46,7 +46,7 @@ _LEAST_ROWS = 24
 _MOST_BYTES = 4_096
 """Of a value that is looked at in a block; one with more text is decoded by the domain."""
 _ROWS_AT_ONCE = 1 << 15
-"""What a block's columns take then stays in the processor's cache."""
+"""The columns of a block then stay in the processor's cache."""
 _MOST_TAGS = 8
 
 _KEY_BYTES = 10
@@ -406,7 +406,7 @@ def _column(line: Bytes, shape: tuple[int, ...], kind: str, at: int) -> npt.NDAr
 
 
 def _read_tags(tail: Bytes) -> tuple[Flags, Bytes | None]:
-    """Which lines hold whole tagged fields and nothing after them, and their topic ids (tag 0), if there are any.
+    """The lines that hold whole tagged fields and nothing after them, and their topic ids (tag 0), if there are any.
 
     As the domain reads them: tag 0 takes 16 bytes whatever its size says, others the size they have. A number of more
     than one byte is left to the domain.
