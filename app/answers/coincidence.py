@@ -1,4 +1,4 @@
-"""Which rebalances fell into the same seconds as a change of a leader. In time with it: whether because of it, only the
+"""Rebalances that fell into the same seconds as a change of a leader. In time with it: whether because of it, only the
 rebalance's own trigger says. Pure.
 """
 

@@ -1,4 +1,4 @@
-"""What the queries answer with, and what follows from it without reading: outages of tasks. Pure."""
+"""Rows that the queries answer with, and outages of tasks, worked out from them. Pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What there is to read at all."""
+    """The evidence there is to read at all."""
 
     is_published: bool
     group_count: int
@@ -183,7 +183,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordination:
-    """What of the cluster one group hangs on."""
+    """The parts of the cluster that one group depends on."""
 
     offsets_partitions: tuple[str, ...]
     """Whose leader is its coordinator; more than one only where the offsets topic itself was changed."""

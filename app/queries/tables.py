@@ -48,7 +48,7 @@ class Tables:
         return self._warehouse.location
 
     def newest(self) -> tuple[Any, ...]:
-        """What is published now; another value says that there is something new to see."""
+        """The version published now; another value says that there is something new to see."""
         return tuple(sorted(self._warehouse.published().items()))
 
     def refresh(self) -> None:
@@ -82,7 +82,7 @@ class Tables:
         return answer
 
     def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
-        """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
+        """Values made of answers, for those that take longer to make than to ask for; remembered like them."""
         with self._lock:
             made_of, known = self._publication, self._built.get(key)
         if known is not None:
