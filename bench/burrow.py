@@ -196,8 +196,8 @@ def main(records: int, rounds: int) -> None:
     for what, name in ((1, "CPU"), (0, "wall")):
         ratios = sorted(theirs[what] / mine[what] for mine, theirs, _ in passes)
         bound = sorted(theirs[what] / client[what] for _, theirs, client in passes)
-        told = f"{ratios[rounds // 2]:.1f} × Burrow's speed, the client alone {bound[rounds // 2]:.1f} ×"
-        print(f"\n{name} time: {told} (goal {GOAL} ×)")
+        ratio = f"{ratios[rounds // 2]:.1f} × Burrow's speed, the client alone {bound[rounds // 2]:.1f} ×"
+        print(f"\n{name} time: {ratio} (goal {GOAL} ×)")
 
 
 if __name__ == "__main__":

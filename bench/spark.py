@@ -1,4 +1,4 @@
-"""What the pipeline carries, stage by stage: from landing files to decoded and aggregated commits and on to gold.
+"""The pipeline's throughput, stage by stage: from landing files to decoded and aggregated commits and on to gold.
 
     python -m bench.spark [--commits 10000000] [--no-checks] [--stages bronze decode]
 
