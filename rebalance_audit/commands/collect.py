@@ -210,7 +210,7 @@ def metadata_followed(
 
 
 def node_of(data_dir: Path) -> str | None:
-    """As the node's own meta.properties name it."""
+    """The name in the node's own meta.properties."""
     meta = data_dir / "meta.properties"
     found = re.search(r"(?m)^node\.id=(\d+)", meta.read_text("utf-8", "replace")) if meta.is_file() else None
     return None if found is None else f"node-{found[1]}"

@@ -139,7 +139,7 @@ class Report:
     bucket_ms: int
     buckets: tuple[Bucket, ...]
     reassignments: tuple[Reassignment, ...]
-    """Those that stand still first, then the other open ones, then the longest; without their steps."""
+    """Order: those that stand still, the other open ones, then the longest. Their steps are left out."""
     reassignment_counts: dict[str, int]
     """By outcome; of open ones those that stand still are `stalled`."""
     gaps: tuple[dict[str, Any], ...]

@@ -77,9 +77,9 @@ class ClockReading:
     cluster_id: str
     node: str
     zone: str | None
-    """As configured."""
+    """The configured zone."""
     clock: NodeClock
-    """As the lines are read by it."""
+    """The clock by which the lines are read."""
     first_ref: str
     last_at_ms: int
 

@@ -247,7 +247,7 @@ def rolling_bounce(parts: Sequence[tuple[str, tuple[str, ...]]], rounds: int) ->
 
 
 def as_sentence(text: str) -> str:
-    """With a capital where a worker is what it begins with; a connector's name is left as it is."""
+    """A capital first where the text begins with a worker; a connector's name is left as it is."""
     return ("Worker" + text[6:] if text.startswith("worker ") else text).replace(". worker ", ". Worker ")
 
 

@@ -25,7 +25,7 @@ PHASE_WORDS = {
     "removing": "copied, old replicas are leaving",
 }
 SHOWN_LINES = 20
-"""Of a plan, per status; a plan may have ten thousand."""
+"""Lines of a plan shown per status; a plan may have ten thousand."""
 STATUS_WORDS = {
     "done": "done",
     "moving": "moving",

@@ -54,7 +54,7 @@ class HandOver:
     pause_estimate_ms: int | None
     pause_upper_ms: int | None
     first_commit_after_ms: int | None
-    """Of the one that stood still longest: also bounded by how often its owner commits."""
+    """The wait of the resource that stood still longest: also bounded by how often its owner commits."""
     basis: str
     """The evidence of the numbers, in a word or two."""
 

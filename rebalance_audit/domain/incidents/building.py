@@ -136,7 +136,7 @@ def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
 
 
 def _people(trouble: Trouble) -> list[Identity]:
-    """Whose fault it is; who came or went, where it is nobody's."""
+    """The members at fault; those that came or went, where nobody is at fault."""
     failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
     if trouble.kind == "storm" and not failed:
         came = Counter(who for _, s in trouble.steps for who in {*s.left, *s.joined})

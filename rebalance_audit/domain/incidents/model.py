@@ -27,7 +27,7 @@ class ClusterRows:
     reassignments: Sequence[Reassignment] = ()
     leader_moves: Sequence[LeaderMove] = ()
     findings: Sequence[tuple[str | None, Finding]] = ()
-    """With the group whose history shows it, None where it is about none."""
+    """Each with the group whose history shows it; None where it is about no group."""
     limits: Callable[[str], Limits] = lambda group_id: DEFAULT
 
 
@@ -60,7 +60,7 @@ class Incident:
     finding_ids: tuple[str, ...] = ()
     first_at_ms: int
     last_at_ms: int
-    """Of the last thing that belongs to it, also while it is open."""
+    """When the last thing that belongs to it happened, also while it is open."""
     status: str
     """`open` or `over`: over when nothing is left to settle and it was quiet for the limit."""
     expected: bool

@@ -25,7 +25,7 @@ PRECEDENCE = (
     "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "removal", "deploy", "configuration",
     "subscription", "protocol", "client", "scaling", "unknown",
 )  # fmt: skip
-"""Of what came together, the first of these is what the trouble is; its earliest episode is the root."""
+"""Kinds by rank: the first of them that came together names the trouble; its earliest episode is the root."""
 
 
 @dataclass(slots=True)

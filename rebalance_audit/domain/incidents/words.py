@@ -179,7 +179,7 @@ def _reassignment_title(reassignments: Sequence[Reassignment]) -> str:
 
 
 def worst_of(reassignments: Iterable[Reassignment]) -> Reassignment | None:
-    """Of those that were held up, the one that stood still for longest."""
+    """The one that stood still for longest, of those that were held up."""
     held = [r for r in reassignments if r.blocked_by is not None]
     return max(held, key=lambda r: (r.longest_standstill_ms or 0, r.reassignment_id), default=None)
 

@@ -27,7 +27,7 @@ class Instant(NamedTuple):
     upper: int | None
     estimate: int | None
     tier: str | None
-    """Of the best mark, as the detail."""
+    """The best mark's tier. `detail` is of the same mark."""
     detail: str
 
 

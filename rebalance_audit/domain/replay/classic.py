@@ -50,7 +50,7 @@ class Seat:
     has_joined: bool = False
     assigned: tuple[Partition, ...] = ()
     claim: Subscriber | None = None
-    """As its last request to join said."""
+    """The subscription of its last request to join."""
     hears_at_ms: float | None = None
 
 
@@ -236,7 +236,7 @@ class ClassicGroup(PlayedGroup):
             self.complete()
 
     def is_overdue(self, number: int) -> None:
-        """Who did not join within the rebalance timeout is put out; static members keep their place."""
+        """A member that did not join within the rebalance timeout is put out; static members keep their place."""
         if number != self.round or self.state is not State.PREPARING:
             return
         for key, seat in list(self.seats.items()):

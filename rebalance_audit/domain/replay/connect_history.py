@@ -40,7 +40,7 @@ class ConnectReader(ScriptReader):
             self.partitions = counts
 
     def meaning(self, text: str) -> Partition:
-        """As a movement says; else a number at the end is a task's."""
+        """The meaning a movement gives it; else a number at the end is a task's."""
         name, _, number = text.rpartition("-")
         is_task = bool(name) and number.isascii() and number.isdigit()
         return self.resources.get(text) or ((name, int(number)) if is_task else (text, CONNECTOR_ITSELF))

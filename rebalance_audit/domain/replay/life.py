@@ -60,7 +60,7 @@ class Life:
     slot: str
     """The place it fills: the same for the process that takes over after a restart."""
     member_id: str
-    """Of its first membership."""
+    """The member id of its first membership."""
     client_id: str | None = None
     client_host: str | None = None
     instance_id: str | None = None

@@ -49,7 +49,7 @@ class PlayedGroup(ABC):
 
     @abstractmethod
     def asks_to_join(self, process: PlayedProcess) -> None:
-        """With no place in the group, or with a static one that somebody else left behind."""
+        """A process without a place in the group, or with a static one that another left behind, asks to join."""
 
     @abstractmethod
     def has_seat(self, process: PlayedProcess) -> bool: ...

@@ -27,7 +27,7 @@ class PlayedProcess:
     busy_until_ms: float = -math.inf
     owned: set[Partition] = field(default_factory=set)
     generation: int = -1
-    """Of what it owns; -1 once it lost its place."""
+    """The generation of what it owns; -1 once it lost its place."""
     remembered: tuple[Partition, ...] = ()
     """Partitions it had, by the sticky assignor's user data; they survive a revocation, not a restart."""
     remembered_generation: int = -1

@@ -41,7 +41,7 @@ class Standstill:
 
 
 class Ledger:
-    """Who works on what, and since when nobody does. A resource may have two workers for a while: no standstill."""
+    """Each resource's workers, and since when it has none. It may have two for a while: no standstill."""
 
     def __init__(self, resources: Iterable[Hashable], *, counts_outages: bool = False) -> None:
         self.counts_outages = counts_outages

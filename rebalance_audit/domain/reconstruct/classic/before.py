@@ -17,13 +17,13 @@ from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 from .conversions import Downgrade, downgrades
 
 UUID_LENGTH = 37
-"""Of the random end of a member id, its dash included."""
+"""Length of the random end of a member id, with its dash."""
 
 
 @quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """Who held partitions last, and since which attempt: one for all that it was given together, compared as such."""
+    """The last holder of partitions, and since which attempt: one object for all it got together, compared as such."""
 
     member: MemberMetadata
     attempt_index: int
@@ -49,7 +49,7 @@ class Course:
     stated_families: Mapping[str, Families]
     """By client id: the libraries that send the reasons which lines quote."""
     instance_ids: frozenset[str]
-    """Of static members, as lines name them; records say so themselves."""
+    """Ids of static members, as lines name them; records say so themselves."""
     downgrades: Mapping[int, Downgrade]
     """By the offset of the classic record that a consumer group was converted to."""
 
@@ -69,12 +69,12 @@ class Before:
     attempt: Attempt
     """The one that comes, at `index` of the course."""
     members: Mapping[str, MemberMetadata] | None = None
-    """Of the last record; None where lines alone show the last generation."""
+    """Members of the last record; None where lines alone show the last generation."""
     held: Mapping[str, frozenset[Resource]]
     """By member of the last record."""
     holdings: Mapping[Resource, Holding]
     delivered_index: int = -1
-    """Of the last attempt with a record of members, or of none."""
+    """Index of the last attempt whose record has members, or has none."""
     is_history_known: bool = False
     """A partition that `holdings` lacks has no owner; it is not unknown."""
     converted: Downgrade | None = None
@@ -82,7 +82,7 @@ class Before:
     committers: frozenset[str] = frozenset()
     """Client ids that were seen to commit again and again."""
     task_of: Mapping[Resource, str]
-    """Of a Streams group: the tasks that read its partitions."""
+    """The task that reads each partition of a Streams group."""
 
     @property
     def delivered(self) -> Attempt | None:

@@ -281,7 +281,7 @@ def _closed(
     holdings: dict[Resource, Holding],
     converted: Downgrade | None,
 ) -> tuple[Rebalance, Before]:
-    """With the counts of what is held now. `holdings`: those of before, which get what is given now."""
+    """Fill in the counts of what is held now. `holdings`: those of before; this updates them."""
     held_now = {m: p.assigned or frozenset() for m, p in parsed.items()}
     for p in parsed.values():
         holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, before.index)))

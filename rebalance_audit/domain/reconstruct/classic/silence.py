@@ -25,7 +25,7 @@ POLL_TIMER_MS = 500
 
 
 def committers(before: Before, attempt: Attempt) -> frozenset[str]:
-    """Those of before, and the clients that committed more than once from when they were last given partitions to the
+    """Committers of before, and clients that committed more than once from when they were last given partitions to the
     attempt's record."""
     since, record = before.delivered_offset, attempt.record
     if since is None or record is None or not before.members:

@@ -63,7 +63,7 @@ class Release:
     revoked_in: str | None = None
     """The rebalance that left it without an owner: the group was empty then."""
     returned: GroupRecord | None = None
-    """With which the same member, that had gone, joined again: it may have worked on until then."""
+    """The record with which the same member joined again: it may have worked on until then."""
     is_idle: bool = False
     """It left because it did not poll."""
     rejoined: bool = False
@@ -93,9 +93,9 @@ class Epoch:
     record_is_conversion: bool = False
     """A classic group with members became this epoch."""
     members: dict[str, LiveMember] = field(default_factory=dict)
-    """As the epoch ended."""
+    """Members when the epoch ended."""
     before: dict[str, LiveMember] = field(default_factory=dict)
-    """As the epoch began, before the changes that caused it."""
+    """Members when the epoch began, before the changes that caused it."""
     movements: list[Movement] = field(default_factory=list)
 
 

@@ -55,7 +55,7 @@ class ToldEpoch:
     is_conversion: bool = False
     """The classic group became this epoch; no line names it."""
     member_ids: frozenset[str] | None = None
-    """Who was in the group; None until somebody was seen to join an empty group."""
+    """The group's members; None until somebody was seen to join an empty group."""
 
 
 def epochs_of_lines(

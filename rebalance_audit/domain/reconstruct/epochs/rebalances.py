@@ -61,14 +61,14 @@ class _Fold:
         self.epochs: list[Epoch] = []
         self._changes: list[GroupRecord] = []
         self._before: dict[str, LiveMember] = {}
-        """Who was there when the last epoch began, with their metadata of then."""
+        """Members when the last epoch began, with their metadata of then."""
         self._joins: dict[str, list[GroupRecord]] = {}
         """Member metadata by member id: one that went and is here again later was not closed."""
         for one in evidence.records:
             if one.record.name.endswith("MemberMetadata") and one.record.value is not None:
                 self._joins.setdefault(one.record.key.member_id, []).append(one)
         self._gone: dict[str, LiveMember] = {}
-        """Who went since then, with what they held."""
+        """Members that went since then, with what they held."""
         self._is_history_known = evidence.is_continued
         self.contradictions: list[Contradiction] = []
         self._was_deleted = False

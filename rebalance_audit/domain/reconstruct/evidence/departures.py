@@ -27,7 +27,7 @@ REJOIN_WITHIN = 3
 class Departure:
     trigger: Cause
     at_ms: int | None
-    """Of the line that says so; None when there are only records."""
+    """Instant of the line that says so; None when there are only records."""
     ref: str | None = None
     rejoined_at_ms: int | None = None
     """A member of the same client id asked to join again at this time."""

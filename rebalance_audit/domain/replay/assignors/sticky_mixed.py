@@ -140,7 +140,7 @@ class _Mixed:
         self.owner[partition] = target
 
     def better(self, partition: Partition) -> str | None:
-        """Who should have it instead of its owner."""
+        """The member that should have it instead of its owner."""
         size = len(self.assigned[self.owner[partition]])
         before = self.earlier.get(partition)
         if before is not None and size > len(self.assigned[before]) + 1:
