@@ -31,7 +31,7 @@ def ledger(warehouse: Warehouse, source_version: int | None = None, event_versio
 
 
 def _needed(warehouse: Warehouse, clocks: Clocks) -> Clocks:
-    """These, and one that is only assumed of each node from whose log reassignments were made without a zone."""
+    """Add an assumed clock for each node from whose log reassignments were made without a zone."""
     reassignments = stored(warehouse, "silver.reassignment", None)
     if reassignments is None:
         return clocks

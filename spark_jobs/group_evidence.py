@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
-"""Of each node, six hours and kind of line that names a generation or epoch, so many may vote on its clock: enough to
+"""So many lines of each node, six hours and kind with a generation or epoch may vote on its clock: enough to
 outvote outliers, few enough to decode again. Which ones depends on the evidence alone, not on when it came."""
 
 Clocks = dict[str, dict[str, NodeClock]]
@@ -49,7 +49,7 @@ class NodePairs:
     cluster_id: str
     node: str
     zone: str | None
-    """As configured."""
+    """The configured zone."""
     pairs: tuple[tuple[int, int], ...]
     """(local time of a line, UTC time of the record it belongs to)."""
     first_ref: str | None
@@ -65,11 +65,11 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
 
 
 _PAIRS: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, int | None], list[NodePairs]]] = WeakKeyDictionary()
-"""As read last: four stages of a run ask about the same versions."""
+"""The pairs read last: four stages of a run ask about the same versions."""
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    """Of the nodes whose logs name groups, and of those whose zone is configured."""
+    """Pairs of the nodes whose logs name groups, and of those whose zone is configured."""
     asked = (
         warehouse.version("silver.group_event") if event_version is None else event_version,
         warehouse.version("bronze.source") if source_version is None else source_version,

@@ -24,7 +24,7 @@ _LISTED_AT_MOST = 500
 """So many groups are listed for the reader of Parquet, who then skips what holds none of them."""
 
 _ROWS_AT_ONCE = 2_000
-"""With all that is nested in a rebalance."""
+"""Rows per batch, each with all that is nested in it."""
 
 Place = tuple[str, str]
 """Cluster and group."""

@@ -175,7 +175,7 @@ def _differing(
 def _rebalances(
     warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
 ) -> dict[str, list[Rebalance]]:
-    """Those from then on, with the members that came or went, and what the missing ones held."""
+    """Rebalances from then on, with the members that came or went, and what the missing ones held."""
     files = warehouse.files(REBALANCES, versions[REBALANCES])
     if not files:
         return {}

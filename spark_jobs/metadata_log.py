@@ -58,7 +58,7 @@ SELECT * EXCLUDE (is_control), coalesce(is_control, false) is_control,
     CASE WHEN kind IN ('0103', '0105') AND NOT coalesce(is_control, false) THEN hex(value[4:23]) END place
 FROM living
 """
-"""Of copies that differ at one offset that of the latest epoch holds; what an earlier one wrote behind it was
+"""Where copies differ at one offset, that of the latest epoch holds; what an earlier one wrote behind it was
 truncated. Of copies that agree the least node's is cited. A checkpoint counts when one node's is there up to its footer
 (control type 4). `place`: partition and topic id, of records of one partition."""
 _HANDED_OVER = f"""
@@ -113,7 +113,7 @@ class ClusterLog:
         return self._names.get(topic_id, topic_id), int(place[:8], 16)
 
     def namesakes(self, places: set[str]) -> set[str]:
-        """These, and the same partitions of topics that had or have the same name: rows have names."""
+        """Add the same partitions of topics that had or have the same name: rows have names."""
         by_name: dict[str, list[str]] = {}
         for topic_id, name in self._names.items():
             by_name.setdefault(name, []).append(topic_id)
@@ -127,7 +127,7 @@ class ClusterLog:
         return not self._rows("SELECT 1 FROM log LIMIT 1")
 
     def places(self, *, only_changed: bool = False) -> set[str]:
-        """Of all partitions; or of those that ever changed, or stand in a checkpoint."""
+        """Places of all partitions; or of those that ever changed, or stand in a checkpoint."""
         where = "AND (kind = '0105' OR snapshot_end IS NOT NULL)" if only_changed else ""
         return {place for (place,) in self._rows(f"SELECT DISTINCT place FROM log WHERE place IS NOT NULL {where}")}
 
@@ -220,13 +220,13 @@ def doubtful_offset(warehouse: Warehouse, cluster_id: str, version: int) -> int 
 
 
 def log_offset(ref: str) -> int:
-    """Of the metadata log; -1 for other evidence."""
+    """The ref's offset in the metadata log; -1 for other evidence."""
     place = ref.rpartition("@")[2] if ref.startswith("metadata:") else ""
     return int(place) if place.isdigit() else -1
 
 
 def place_of(topic_id: str, partition: int) -> str:
-    """As ClusterLog names partitions."""
+    """The name of a partition in ClusterLog."""
     return f"{partition:08X}" + urlsafe_b64decode(topic_id + "==").hex().upper()
 
 

@@ -28,7 +28,7 @@ def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence
 
 
 def _attributes(things: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """Those of these names that the things have. Each thing is looked at once: the next time it is far away again."""
+    """The things' attributes of these names. Each thing is looked at once: the next time it is far away again."""
     known = [name for name in names if things and name in type(things[0]).__dataclass_fields__]
     # The last name once more, for what is asked of one attribute alone comes without a tuple around it.
     rows = map(attrgetter(*known, known[-1]), things) if known else ()

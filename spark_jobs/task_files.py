@@ -137,13 +137,13 @@ class TaskWriter:
         self._rows: Counter[_FilePart] = Counter()
         """In the file that is being written, and in what waits for it."""
         self._bytes: Counter[_FilePart] = Counter()
-        """Of what waits; to ask it of all of them anew would take longer with each."""
+        """Bytes that wait, kept here: to count them anew would take longer with each batch."""
         self._files: dict[_FilePart, tuple[str, pq.ParquetWriter]] = {}
         self._written: list[tuple[str, str]] = []
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
-        """Rows that are not final will be replaced before long: they have small files of their own, so that what is
-        final need not be written again with it."""
+        """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
+        need not be written again with them."""
         if "is_final" not in rows.schema.names:
             self._add(_FilePart(table, table in _SOON_REPLACED), rows)
             return

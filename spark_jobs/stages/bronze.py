@@ -88,7 +88,7 @@ def _new_files(context: Run, table: str, noun: str) -> list[str]:
 
 
 def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain) -> tuple[list[str], list[str]]:
-    """Of the new files, those without repeats, in themselves and beside committed and earlier new ones; and the others.
+    """New files without repeats, in themselves and beside committed and earlier new ones; and the other new files.
 
     Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
     """

@@ -156,7 +156,7 @@ def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
 
 
 def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
-    """Of these groups, and of the evidence itself, which is no group's."""
+    """Findings of these groups, and of the evidence itself, which is no group's."""
     is_group = pc.is_valid(scope["group_id"])
     of_groups_ = rows_of_groups(context.warehouse, FINDINGS, None, scope.filter(is_group), version=version)
     clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()

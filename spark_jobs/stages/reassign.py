@@ -209,7 +209,7 @@ def _unfinished(warehouse: Warehouse, cluster_id: str) -> set[str]:
 
 
 def _about(lines: Sequence[PartitionLine], names: set[tuple[str, int]]) -> list[PartitionLine]:
-    """Those about these partitions or none; and the last one, which says how far lines go."""
+    """Lines about these partitions or about none; and the last line, which says how far lines go."""
     topics = {topic for topic, _ in names}
     wanted = [
         line

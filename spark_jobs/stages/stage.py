@@ -130,7 +130,7 @@ def added_files(context: Run, table: str, batch: Batch) -> list[str]:
 
 
 def row_count(files: Sequence[str]) -> int:
-    """As the files' own footers state it."""
+    """The number that the files' own footers state."""
     return sum(footer(file).num_rows for file in files)
 
 
