@@ -26,7 +26,7 @@ class Coincidence:
     trigger: str
     began_at_ms: int
     partition: str
-    """Whose leader changed."""
+    """The partition whose leader changed."""
     changed_at_ms: int
     previous_leader: int | None
     elected: int | None
