@@ -75,7 +75,7 @@ intervals=15
 expire-group=1000000000
 min-distance=1
 """
-"""As shipped, but for addresses and the age at which it drops commits: those of the benchmark are old."""
+"""As Burrow ships, but for addresses and the age at which it drops commits: those of the benchmark are old."""
 
 
 def installed() -> Path:

@@ -38,7 +38,7 @@ class Stages:
         self.spent: dict[str, float] = {}
         self._started = 0.0
 
-    def tell(self, stage: str, what: str) -> None:
+    def note(self, stage: str, what: str) -> None:
         if what == "started":
             self._started = cpu_seconds()
         else:
@@ -48,7 +48,7 @@ class Stages:
 def one_run(warehouse: Warehouse, engine: str) -> tuple[dict[str, float], float]:
     """(CPU seconds by stage, wall seconds)."""
     stages, begun = Stages(), time.monotonic()
-    pipeline.run(warehouse, progress=stages.tell, engine=engine)
+    pipeline.run(warehouse, progress=stages.note, engine=engine)
     return stages.spent, time.monotonic() - begun
 
 

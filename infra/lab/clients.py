@@ -59,7 +59,7 @@ class Client:
         if library == "share":
             del everything["auto.offset.reset"]
         self.client_id = str(everything["client.id"])
-        """As the group knows it."""
+        """The name by which the group knows it."""
         if library == "streams":
             self.client_id += "-StreamThread-1-consumer"
         (cluster.folder / settings_file).write_text(configs.render_properties(everything))

@@ -76,7 +76,7 @@ class Cluster:
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
         self.cluster_id = new_cluster_id()
-        """As Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
+        """An id as Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
 
     # Addresses and places
 

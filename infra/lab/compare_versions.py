@@ -51,7 +51,7 @@ _HOLES = re.compile("\x01|\\{\\}|%[sd]|<[^<>]*>|\\{[^{}]*\\}\\?")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.S)
 """A text in quotes, which may hold slashes, or a comment."""
 _LEAST_WORDS = 3
-"""Of a constant that is a message; shorter ones are names."""
+"""Words of a constant that is a message; shorter ones are names."""
 _MOST_SHOWN = 60
 
 

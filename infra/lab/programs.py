@@ -40,7 +40,7 @@ def environment() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Of each library, as its own files pin it."""
+    """The version of each library, as its own files pin it."""
     pinned: dict[str, str] = {}
     for line in (HERE / "go/go.mod").read_text().splitlines():
         words = line.split()

@@ -108,7 +108,7 @@ def streams_scale_out(driver: Driver) -> None:
         driver.join(name, group, ["scale"], settings=settings, library="streams")
         driver.expect(group, Cause.MEMBER_JOINED, [name])
         if name == "w2":
-            # Either name: a consumer that gave something up joins again by itself, and the assignor had told it to.
+            # Either name: a consumer that gave something up joins again by itself, and the assignor had asked it to.
             driver.expect(group, Cause.STREAMS_FOLLOW_UP, ["w1"], or_trigger=Cause.COOPERATIVE_FOLLOW_UP)
         driver.settle(group)
     driver.leave("w1")
