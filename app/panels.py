@@ -16,7 +16,7 @@ MOST_EVIDENCE = 224
 
 
 def headline(found: Headline) -> None:
-    """What clients saw beside what the broker's log shows."""
+    """Pauses that clients saw, beside the window that the broker's log shows."""
     said = sentences.headline(found)
     if said is None or found.pause_median_ms is None or found.window_median_ms is None:
         return
@@ -55,7 +55,7 @@ def findings_of_group(found: list[FindingRow]) -> None:
 
 
 def typed(stalled: list[Reassignment]) -> None:
-    """What to type, once per reason. Shown, never run."""
+    """Commands to type, one per reason. They are shown, never run."""
     reasons = sentences.advice(stalled)
     for one in reasons[:MOST_REASONS]:
         names = [words.code(r.name, 60) for r in one.reassignments[:3]]

@@ -61,13 +61,13 @@ class Phone:
     def __init__(self, bootstrap: str, groups: list[str]) -> None:
         phone = self
         self.rang: dict[tuple[str, str], float] = {}
-        """(who told, group) → when it was told first."""
+        """(sender, group) → when its first alert came."""
         admin = AdminClient({"bootstrap.servers": bootstrap})
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                for alert in told["alerts"] if isinstance(told, dict) else told:
+                message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                for alert in message["alerts"] if isinstance(message, dict) else message:
                     group = alert["labels"].get("consumergroup") or alert["labels"].get("subject")
                     phone.rang.setdefault((self.path.strip("/"), group), time.time())
                 self._answer("")
@@ -169,7 +169,7 @@ def main() -> Any:
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         print(f"Not run: it compares with {' and '.join(missing)} (Debian's packages of that name).", file=sys.stderr)
         return
-    print("| alerts from | s from the kill, median | each | told |\n|---|---:|---|---|")
+    print("| alerts from | s from the kill, median | each | sent |\n|---|---:|---|---|")
     measure(asked.groups)
 
 

@@ -75,7 +75,7 @@ intervals=15
 expire-group=1000000000
 min-distance=1
 """
-"""As shipped, but for addresses and the age at which it drops commits: those of the benchmark are old."""
+"""As Burrow ships, but for addresses and the age at which it drops commits: those of the benchmark are old."""
 
 
 def installed() -> Path:
@@ -196,8 +196,8 @@ def main(records: int, rounds: int) -> None:
     for what, name in ((1, "CPU"), (0, "wall")):
         ratios = sorted(theirs[what] / mine[what] for mine, theirs, _ in passes)
         bound = sorted(theirs[what] / client[what] for _, theirs, client in passes)
-        told = f"{ratios[rounds // 2]:.1f} × Burrow's speed, the client alone {bound[rounds // 2]:.1f} ×"
-        print(f"\n{name} time: {told} (goal {GOAL} ×)")
+        ratio = f"{ratios[rounds // 2]:.1f} × Burrow's speed, the client alone {bound[rounds // 2]:.1f} ×"
+        print(f"\n{name} time: {ratio} (goal {GOAL} ×)")
 
 
 if __name__ == "__main__":

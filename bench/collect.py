@@ -46,7 +46,7 @@ def offset_commit(n: int) -> tuple[bytes, bytes]:
 
 
 def offset_commit_of(group: bytes, topic: bytes, partition: int, offset: int) -> tuple[bytes, bytes]:
-    """As Kafka 3.x writes it."""
+    """Key and value as Kafka 3.x writes them."""
     place = struct.pack(">h", len(group)) + group + struct.pack(">h", len(topic)) + topic + struct.pack(">i", partition)
     return struct.pack(">h", 1) + place, struct.pack(">hqihq", 3, offset, 5, 0, 1_700_000_000_000 + offset)
 

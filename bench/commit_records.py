@@ -92,8 +92,8 @@ def main(count: int) -> None:
     print("\n| value | share |")
     print("| --- | ---: |")
     for value, share in [*_templates(), (None, 1 - sum(share for _, share in _templates()))]:
-        told = "tombstone" if value is None else f"version {value[1]}, {len(value)} bytes"
-        print(f"| {told} | {share:.0%} |")
+        kind = "tombstone" if value is None else f"version {value[1]}, {len(value)} bytes"
+        print(f"| {kind} | {share:.0%} |")
 
 
 if __name__ == "__main__":

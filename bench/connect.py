@@ -126,12 +126,12 @@ def measured(capture: Path, phases: Sequence[Phase]) -> list[tuple[Phase, Change
     """Per phase: the tasks' own numbers, this software's, and what it says the eager protocol would have cost."""
     own = {name: [(r.start_ms, r.end_ms) for r in found] for name, found in true_runs(capture).items()}
     joined = {word.number: word.at_ms for word in reversed(words(capture))}
-    told = reconstructed(capture, "all")[GROUP]
+    reconstruction = reconstructed(capture, "all")[GROUP]
     outside = {
         name: [(r.start[1], r.end[1] if r.end is not None else None) for r in found]
-        for name, found in told_runs(told.connect_tasks, worker_urls(capture)).items()
+        for name, found in told_runs(reconstruction.connect_tasks, worker_urls(capture)).items()
     }
-    delivered = [(r.assigned_at_ms or 0, r.eager_seconds_lower) for r in told.rebalances]
+    delivered = [(r.assigned_at_ms or 0, r.eager_seconds_lower) for r in reconstruction.rebalances]
     found = []
     for phase in phases:
         eager = [s for at, s in delivered if phase.from_ms <= at < phase.to_ms and s is not None]

@@ -30,7 +30,7 @@ PARTITIONS = 6
 COMMITS = 4
 """Partitions with a commit mark in each generation."""
 MODELS = 1_000
-"""Groups that differ in all that evidence tells, so that what is remembered of one is seldom right for the next."""
+"""Groups that differ in all that evidence shows, so that what is remembered of one is seldom right for the next."""
 
 Row = dict[str, Any]
 

@@ -37,7 +37,7 @@ WRITER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
 
 @dataclass(slots=True)
 class FlushedRun:
-    """What one flush landed of one partition of __consumer_offsets."""
+    """Rows of one partition of __consumer_offsets that one flush landed."""
 
     partition: int
     columns: dict[str, list[int] | list[bytes] | pa.ChunkedArray] = field(default_factory=dict)

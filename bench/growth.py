@@ -1,4 +1,4 @@
-"""What five new rebalances cost beside a history of ever more: CPU seconds of a cycle, stage by stage.
+"""The cost of five new rebalances beside a growing history: CPU seconds of a cycle, stage by stage.
 
     python -m bench.growth [--sizes 1000 10000 100000] [--new 5] [--cycles 3] [--engine auto|spark|local]
 
@@ -38,7 +38,7 @@ class Stages:
         self.spent: dict[str, float] = {}
         self._started = 0.0
 
-    def tell(self, stage: str, what: str) -> None:
+    def note(self, stage: str, what: str) -> None:
         if what == "started":
             self._started = cpu_seconds()
         else:
@@ -48,7 +48,7 @@ class Stages:
 def one_run(warehouse: Warehouse, engine: str) -> tuple[dict[str, float], float]:
     """(CPU seconds by stage, wall seconds)."""
     stages, begun = Stages(), time.monotonic()
-    pipeline.run(warehouse, progress=stages.tell, engine=engine)
+    pipeline.run(warehouse, progress=stages.note, engine=engine)
     return stages.spent, time.monotonic() - begun
 
 
@@ -86,8 +86,8 @@ def main() -> None:
             spent = {name: median(cycle[name] for cycle in counted) for name in STAGES}
             whole = median(sum(cycle.values()) for cycle in counted)
             first = whole if first is None else first
-            told = "".join(f"{spent[name]:>13.2f}" for name in STAGES)
-            print(f"{size:>12,}{told}{whole:>9.2f}{whole / first:>14.2f}x", flush=True)
+            columns = "".join(f"{spent[name]:>13.2f}" for name in STAGES)
+            print(f"{size:>12,}{columns}{whole:>9.2f}{whole / first:>14.2f}x", flush=True)
             cluster.land(landing, given.new)
             colds.append((size, *cold_run(folder, given.engine)))
         print("\nrebalance-audit run from a cold start:")

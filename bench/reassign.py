@@ -82,8 +82,8 @@ def _tags(**fields: object) -> bytes:
     key = tuple(fields.items())
     if key not in _TAGS:
         names = {"adding": "addingReplicas", "removing": "removingReplicas"}
-        told = {names.get(name, name): value for name, value in fields.items()}
-        _TAGS[key] = record(5, 2, {"partitionId": 0, "topicId": _topic_id(0), **told})[len(_CHANGE) + 4 + 16 :]
+        named = {names.get(name, name): value for name, value in fields.items()}
+        _TAGS[key] = record(5, 2, {"partitionId": 0, "topicId": _topic_id(0), **named})[len(_CHANGE) + 4 + 16 :]
     return _TAGS[key]
 
 

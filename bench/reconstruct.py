@@ -42,8 +42,10 @@ ROUNDS = 5
 
 def evidence(group_id: str, generations: int, **shape: int) -> tuple[list[group_events.Row], GroupEvidence]:
     events, marks = group_events.generations(group_id, 1, generations, **{"apart_ms": 60_000} | shape)
-    told = group_evidence(group_events.CLUSTER, group_id, map(event_of_row, events), [_mark(row) for row in marks], {})
-    return [*events, *marks], told
+    gathered = group_evidence(
+        group_events.CLUSTER, group_id, map(event_of_row, events), [_mark(row) for row in marks], {}
+    )
+    return [*events, *marks], gathered
 
 
 def _mark(row: group_events.Row) -> CommitMark:

@@ -1,4 +1,4 @@
-"""What the pipeline carries, stage by stage: from landing files to decoded and aggregated commits and on to gold.
+"""The pipeline's throughput, stage by stage: from landing files to decoded and aggregated commits and on to gold.
 
     python -m bench.spark [--commits 10000000] [--no-checks] [--stages bronze decode]
 
@@ -94,7 +94,7 @@ def land(warehouse: Warehouse, commit_count: int) -> int:
 
 
 def cpu_seconds() -> float:
-    """Of this process and all that came of it, ended ones included."""
+    """CPU seconds of this process and all its children, ended ones included."""
     ticks, ours = 0, {os.getpid()}
     stats = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -114,7 +114,7 @@ class Stopwatch:
         self.seconds: dict[str, tuple[float, float]] = {}
         self._started = 0.0, 0.0
 
-    def tell(self, stage: str, what: str) -> None:
+    def note(self, stage: str, what: str) -> None:
         now = time.perf_counter(), cpu_seconds()
         if what == "started":
             self._started = now
@@ -129,7 +129,7 @@ def main(commit_count: int, stages: list[str], *, with_checks: bool) -> None:
         warehouse = Warehouse.open(folder, create=True)
         count = land(warehouse, commit_count)
         watch = Stopwatch()
-        outcome = pipeline.run(warehouse, stages, watch.tell, spark=spark, with_quality=with_checks)
+        outcome = pipeline.run(warehouse, stages, watch.note, spark=spark, with_quality=with_checks)
         nothing = time.perf_counter()
         pipeline.run(warehouse, stages, spark=spark, with_quality=with_checks)
         nothing = time.perf_counter() - nothing

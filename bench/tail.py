@@ -76,7 +76,7 @@ def readers(place: Path, logs: Path) -> list[TopicReader]:
     collect = [sys.executable, "-m", "rebalance_audit.cli", "collect", "-w", str(warehouse), "--cluster-id", "bench"]
 
     def landed() -> Iterable[str]:
-        """As bronze keeps them: a repeat of the same byte of the same file is one line."""
+        """Lines as bronze keeps them: a repeat of the same byte of the same file is one line."""
         rows = pyarrow.dataset.dataset(warehouse / "landing/log_line").to_table(columns=["file_id", "byte", "text"])
         return (text for _, _, text in set(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True)))
 

@@ -140,7 +140,7 @@ with DAG(
         "logs": _text("Folder with one folder of logs per node, as seen from the worker."),
         "metadata": _text("A KRaft node's metadata log folder, as seen from the worker."),
         "log_time_zone": _text("Zone of the imported logs; inferred if not given."),
-        "cluster_id": _text("Name of the cluster, where the evidence does not tell it."),
+        "cluster_id": _text("Name of the cluster, where the evidence does not say it."),
     },
 ) as dag:
     # Parameters travel as environment variables: pasted into a command, their text would be run.

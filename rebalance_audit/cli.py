@@ -137,7 +137,7 @@ _KNOWN_ERRORS = (
 
 
 def sentence_for(error: Exception) -> str | None:
-    """What to tell the user; None for an error nobody foresaw."""
+    """The sentence to show; None for an error nobody foresaw."""
     if isinstance(error, options.CommandError):
         return str(error)
     for module, name in _KNOWN_ERRORS:

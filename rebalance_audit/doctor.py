@@ -1,4 +1,4 @@
-"""What this machine, a warehouse, a folder or a cluster lacks, each with its remedy. It changes nothing."""
+"""`doctor`: show what a machine, warehouse, folder or cluster lacks, each with its remedy. It changes nothing."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def machine(place: Path | None = None) -> Iterator[Diagnosis]:
 
 
 def python(version: Sequence[int]) -> Diagnosis:
-    told = ".".join(map(str, version))
+    found = ".".join(map(str, version))
     if PYTHON_FROM <= tuple(version[:2]) < PYTHON_BELOW:
-        return ok("python", told)
-    return fault("python", f"{told} is not between 3.11 and 3.13", "run it with Python 3.11, 3.12 or 3.13")
+        return ok("python", found)
+    return fault("python", f"{found} is not between 3.11 and 3.13", "run it with Python 3.11, 3.12 or 3.13")
 
 
 def packages(find: Callable[[str], object | None] = lambda name: _find(name)) -> Iterator[Diagnosis]:
@@ -113,7 +113,7 @@ def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str
         return fault("java", f"{path} does not run ({error})", install)
     version = java_version(said)
     if version is None:
-        return fault("java", f"{path} does not tell its version", install)
+        return fault("java", f"{path} does not say its version", install)
     if version < JAVA_FROM:
         return fault("java", f"{path} is Java {version}; Spark 4 needs 17 or newer", install)
     return ok("java", f"{version} ({path})")
@@ -143,21 +143,21 @@ def airflow() -> Diagnosis:
 
 
 def disk(place: Path, free_bytes: int) -> Diagnosis:
-    told = f"{free_bytes / (1 << 30):.1f} GiB free at {place}"
+    space = f"{free_bytes / (1 << 30):.1f} GiB free at {place}"
     if free_bytes < DISK_LEAST_BYTES:
-        return fault("disk", told, "free some space, or choose another --warehouse")
+        return fault("disk", space, "free some space, or choose another --warehouse")
     if free_bytes < DISK_NEEDED_BYTES:
-        return optional("disk", f"{told}; enough for small clusters only", "free some space")
-    return ok("disk", told)
+        return optional("disk", f"{space}; enough for small clusters only", "free some space")
+    return ok("disk", space)
 
 
 def memory(total_bytes: int | None) -> Diagnosis:
     if total_bytes is None:
         return ok("memory", "not known on this system")
-    told = f"{total_bytes / (1 << 30):.1f} GiB"
+    total = f"{total_bytes / (1 << 30):.1f} GiB"
     if total_bytes < MEMORY_NEEDED_BYTES:
-        return optional("memory", f"{told}; Spark may run out of it on large inputs", "give the machine 4 GiB")
-    return ok("memory", told)
+        return optional("memory", f"{total}; Spark may run out of it on large inputs", "give the machine 4 GiB")
+    return ok("memory", total)
 
 
 def scratch() -> Diagnosis:

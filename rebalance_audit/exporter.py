@@ -58,7 +58,7 @@ Row = dict[str, Any]
 
 
 class Exporter(Collector):
-    """What a scrape sees is the last refresh: a scrape never waits for the warehouse."""
+    """A scrape shows the last refresh: it never waits for the warehouse."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -133,7 +133,7 @@ def read_metrics(warehouse: Warehouse) -> tuple[list[Metric], dict[str, int]]:
 
 
 class _GroupLabels:
-    """Which groups have a label of their own."""
+    """The groups that have a label of their own."""
 
     def __init__(self, shown: set[tuple[str, str]]) -> None:
         self._shown = shown
@@ -262,7 +262,7 @@ def _connect_metrics(warehouse: Warehouse, named: _GroupLabels) -> Iterator[Metr
 def _reassignment_metrics(warehouse: Warehouse) -> Iterator[Metric]:
     running = _gauge("reassignments_open", ["cluster"])
     stalled = _gauge("reassignments_stalled", ["cluster", "blocked_by"])
-    # A cluster whose moves have all ended is told as 0: what vanishes looks like an exporter that broke.
+    # A cluster whose moves have all ended is shown as 0: what vanishes looks like an exporter that broke.
     for row in _rows(
         warehouse,
         "SELECT cluster_id, count(*) FILTER (WHERE outcome = 'open') AS count FROM gold.reassignment GROUP BY ALL "
@@ -281,7 +281,7 @@ def _reassignment_metrics(warehouse: Warehouse) -> Iterator[Metric]:
 
 def _trust_metrics(warehouse: Warehouse) -> Iterator[Metric]:
     undecoded = CounterMetricFamily(f"{PREFIX}_undecoded", METRICS["undecoded"], labels=["cluster", "reason"])
-    # Clusters without one are told, too: an increase from nothing is no increase to Prometheus.
+    # Clusters without one are shown, too: an increase from nothing is no increase to Prometheus.
     for row in _rows(
         warehouse,
         "SELECT g.cluster_id, u.reason, coalesce(u.count, 0) AS count "

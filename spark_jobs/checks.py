@@ -1,4 +1,4 @@
-"""What every table's rows must meet, as `domain.tables` says it, and the books about it.
+"""The checks every table's rows must pass, as `domain.tables` says them, and the books about them.
 
 Two programs ask the same questions: `compiled_checks`, in the process that is there, for small news; and the suites of
 Great Expectations in `quality`, for large news, in Airflow and on demand. Decision 0013.

@@ -33,8 +33,8 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
         else:
             source = relation(rows)
         checks = checks_of(table)
-        told = _one(db, _counting(table).format(source=source))
-        row_count, failed = told[0], told[1:]
+        counts = _one(db, _counting(table).format(source=source))
+        row_count, failed = counts[0], counts[1:]
         if row_count == 0:
             return []
         return [
@@ -83,7 +83,7 @@ def _fails(table: tables.Table, check: Check) -> str:
 
 
 def _law(table: tables.Table, check: Check) -> str:
-    """With every column quoted: `offset` is one of DuckDB's own words."""
+    """The check's SQL with every column quoted: `offset` is one of DuckDB's own words."""
     columns = {column.name for column in table.columns}
     sql = next(law.sql for law in table.laws if law.name == check.name)
     return re.sub(r"'[^']*'|\w+", lambda word: f'"{word[0]}"' if word[0] in columns else word[0], sql)

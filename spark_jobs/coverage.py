@@ -31,13 +31,13 @@ def ledger(warehouse: Warehouse, source_version: int | None = None, event_versio
 
 
 def _needed(warehouse: Warehouse, clocks: Clocks) -> Clocks:
-    """These, and one that is only assumed of each node from whose log reassignments were made without a zone."""
-    told = stored(warehouse, "silver.reassignment", None)
-    if told is None:
+    """Add an assumed clock for each node from whose log reassignments were made without a zone."""
+    reassignments = stored(warehouse, "silver.reassignment", None)
+    if reassignments is None:
         return clocks
     with cursor() as db:
         rows = db.execute(
-            f"SELECT DISTINCT cluster_id, unnest(evidence) FROM {told} WHERE contains(detail, '{NO_ZONE}')"
+            f"SELECT DISTINCT cluster_id, unnest(evidence) FROM {reassignments} WHERE contains(detail, '{NO_ZONE}')"
         ).fetchall()
     known = {cluster_id: dict(by_node) for cluster_id, by_node in clocks.items()}
     for cluster_id, ref in rows:
@@ -84,7 +84,7 @@ def _missing_hours(sources: Iterable[tuple[str, str, str]]) -> Iterator[Row]:
 
 
 def _stretches(kind: str, readings: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """What was read, overlapping and touching readings joined, and the gaps between."""
+    """The readings, overlapping and touching ones joined, and the gaps between."""
     ranges = sorted(
         (r for r in readings if r["from_position"] is not None and (r["to_position"] or 0) > r["from_position"]),
         key=lambda r: (r["from_position"], r["to_position"]),

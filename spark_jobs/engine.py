@@ -1,4 +1,4 @@
-"""What carries a stage's tasks: this process for small news, Spark for large (decision 0011).
+"""Engines that run a stage's tasks: this process for small news, Spark for large (decision 0011).
 
 A task is a function over Arrow batches. It reads and writes the warehouse's files itself and is given only what names
 them, so either engine runs the same functions, and the tables are the same.
@@ -38,7 +38,7 @@ class Engine(Protocol):
         """The task on every row of `work`, some rows to each."""
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
-        """What `pack` makes of `work`, parcels of PARCEL, brought together: those of one bucket go to one `fold`, in
+        """Bring together the parcels (of PARCEL) that `pack` makes of `work`: those of one bucket go to one `fold`, in
         order of their slices."""
 
 

@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
-"""Of each node, six hours and kind of line that names a generation or epoch, so many may vote on its clock: enough to
+"""So many lines of each node, six hours and kind with a generation or epoch may vote on its clock: enough to
 outvote outliers, few enough to decode again. Which ones depends on the evidence alone, not on when it came."""
 
 Clocks = dict[str, dict[str, NodeClock]]
@@ -49,7 +49,7 @@ class NodePairs:
     cluster_id: str
     node: str
     zone: str | None
-    """As configured."""
+    """The configured zone."""
     pairs: tuple[tuple[int, int], ...]
     """(local time of a line, UTC time of the record it belongs to)."""
     first_ref: str | None
@@ -59,17 +59,17 @@ class NodePairs:
 def node_clocks(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> Clocks:
     """The clock of every node with log events."""
     found: Clocks = defaultdict(dict)
-    for told in node_pairs(warehouse, event_version, source_version):
-        found[told.cluster_id] |= clocks_of({told.node: told.pairs}, [told.node], {told.node: told.zone})
+    for known in node_pairs(warehouse, event_version, source_version):
+        found[known.cluster_id] |= clocks_of({known.node: known.pairs}, [known.node], {known.node: known.zone})
     return dict(found)
 
 
 _PAIRS: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, int | None], list[NodePairs]]] = WeakKeyDictionary()
-"""As told last: four stages of a run ask about the same versions."""
+"""The pairs read last: four stages of a run ask about the same versions."""
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    """Of the nodes whose logs name groups, and of those whose zone is configured."""
+    """Pairs of the nodes whose logs name groups, and of those whose zone is configured."""
     asked = (
         warehouse.version("silver.group_event") if event_version is None else event_version,
         warehouse.version("bronze.source") if source_version is None else source_version,
@@ -122,12 +122,14 @@ def _node_pairs(warehouse: Warehouse, event_version: int | None, source_version:
         by_cluster[cluster_id].add(node)
     found = []
     for cluster_id, names in sorted(by_cluster.items()):
-        told = [e for row in lines if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), LogEvent)]
+        parsed = [
+            e for row in lines if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), LogEvent)
+        ]
         known = [
             e for row in records if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), GroupRecord)
         ]
-        pairs = pairs_by_node(told, known)
-        refs = {e.node: e.ref for e in sorted(told, key=lambda e: (e.local_at_ms, e.ref), reverse=True)}
+        pairs = pairs_by_node(parsed, known)
+        refs = {e.node: e.ref for e in sorted(parsed, key=lambda e: (e.local_at_ms, e.ref), reverse=True)}
         for node in sorted(names):
             zone = zones.get(cluster_id, {}).get(node)
             found.append(NodePairs(cluster_id, node, zone, tuple(pairs.get(node, ())), refs.get(node)))
@@ -147,7 +149,7 @@ def _zones(warehouse: Warehouse, version: int | None) -> dict[str, dict[str, str
 
 
 def settings_of(clocks: Clocks) -> dict[str, Any]:
-    """What of the clocks decides instants, comparable with what was remembered."""
+    """The settings of the clocks that decide instants, comparable with what was remembered."""
     return {
         cluster_id: {
             node: json.loads(json.dumps([asdict(clock)["source"], clock.zone, clock.offsets]))

@@ -24,13 +24,14 @@ _LISTED_AT_MOST = 500
 """So many groups are listed for the reader of Parquet, who then skips what holds none of them."""
 
 _ROWS_AT_ONCE = 2_000
-"""With all that is nested in a rebalance."""
+"""Rows per batch, each with all that is nested in it."""
 
 Place = tuple[str, str]
 """Cluster and group."""
 RowsByTable = Mapping[str, list[dict[str, Any]]]
 GroupFold = Callable[[Place, RowsByTable], Iterator[tuple[str, dict[str, Any]]]]
-"""(table, row) of what the rows of one group, in no order, tell; a table it has none in has no rows."""
+"""Makes (table, row) pairs from the rows of one group, which come in no order. A table with none of the group has no
+rows."""
 
 
 def places_table(places: Iterable[Place]) -> pa.Table:
@@ -75,7 +76,7 @@ class GroupReader:
     groups: pa.Table
 
     def work(self) -> pa.Table:
-        """What there is to read, for `Engine.spread` and `Engine.gather`."""
+        """The reading to do, for `Engine.spread` and `Engine.gather`."""
         return row_groups(self.files, {group_id for _, group_id in _places(self.groups)})
 
     def batches(self, named: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -136,10 +137,10 @@ def _folding(fold: GroupFold, folder: str) -> ArrowTask:
                 for row in pa.ipc.open_stream(one["rows"]).read_all().to_pylist():
                     place = row["cluster_id"], row["group_id"]
                     groups.setdefault(place, defaultdict(list))[one["grain"]].append(row)
-            told: dict[str, list[dict[str, Any]]] = defaultdict(list)
+            folded: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for table, row in chain.from_iterable(fold(place, groups[place]) for place in sorted(groups)):
-                told[table].append(row)
-            for table, of_table in sorted(told.items()):
+                folded[table].append(row)
+            for table, of_table in sorted(folded.items()):
                 for batch in rows_to_table(table, of_table).to_batches():
                     writer.add(table, batch)
         yield from writer.written()

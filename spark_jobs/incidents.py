@@ -28,7 +28,7 @@ from spark_jobs.group_evidence import seen_until_ms
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = "silver.reassignment"
 MARGIN_MS = 3 * 3_600_000
-"""3 h: more than any window in which rebalances are told to belong together; a flapping member's is the widest, 2 h."""
+"""3 h: more than any window in which rebalances belong together; a flapping member's is the widest, 2 h."""
 _AT = "coalesce(assigned_at_ms, joined_at_ms, started_at_ms, ended_at_ms, started_lower_ms)"
 _CONTENT = (
     "rebalance_id, trigger, outcome, expected, started_at_ms, joined_at_ms, assigned_at_ms, ended_at_ms, "
@@ -85,7 +85,7 @@ def incident_tables(
             tasks=_waiting(warehouse, versions, cluster_id),
             reassignments=_reassignments(warehouse, versions, cluster_id, from_ms),
             leader_moves=moves[cluster_id],
-            findings=_findings(warehouse, versions, cluster_id, from_ms, _still_told(stored, cluster_id)),
+            findings=_findings(warehouse, versions, cluster_id, from_ms, _still_shown(stored, cluster_id)),
             limits=_of_cluster(limits, cluster_id),
         )
         found, marked = incidents_of(rows)
@@ -112,7 +112,7 @@ def _spans(stored: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, int
     return found
 
 
-def _still_told(stored: Iterable[Mapping[str, Any]], cluster_id: str) -> list[str]:
+def _still_shown(stored: Iterable[Mapping[str, Any]], cluster_id: str) -> list[str]:
     """Findings of open incidents: what is over by now has a last moment long ago."""
     opened = (row for row in stored if row["cluster_id"] == cluster_id and row["status"] == "open")
     return sorted({finding_id for row in opened for finding_id in row["finding_ids"]})
@@ -127,15 +127,15 @@ def _since(
     """By cluster with news: from when on incidents are to be worked out again."""
     news: dict[str, int] = {}
 
-    def told(rows: Iterable[tuple[str, int | None]]) -> None:
+    def note(rows: Iterable[tuple[str, int | None]]) -> None:
         for cluster_id, at_ms in rows:
             news[cluster_id] = min(news.get(cluster_id, 1 << 62), 0 if at_ms is None else at_ms)
 
-    told(_differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, _AT, groups))
-    told(_differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, None))
-    told(_differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", "coalesce(started_at_ms, 0)", None))
+    note(_differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, _AT, groups))
+    note(_differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, None))
+    note(_differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", "coalesce(started_at_ms, 0)", None))
     for cluster_id, each in spans.items():  # time alone may end them
-        told((cluster_id, first_ms) for first_ms, _, is_open in each if is_open)
+        note((cluster_id, first_ms) for first_ms, _, is_open in each if is_open)
     since: dict[str, int] = {}
     for cluster_id, at_ms in news.items():
         from_ms = at_ms - MARGIN_MS
@@ -175,7 +175,7 @@ def _differing(
 def _rebalances(
     warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
 ) -> dict[str, list[Rebalance]]:
-    """Those from then on, with the members that came or went, and what the missing ones held."""
+    """Rebalances from then on, with the members that came or went, and what the missing ones held."""
     files = warehouse.files(REBALANCES, versions[REBALANCES])
     if not files:
         return {}
@@ -204,10 +204,10 @@ def _waiting(warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str)
 
 
 def _findings(
-    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int, still_told: list[str]
+    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int, still_shown: list[str]
 ) -> list[tuple[str | None, Finding]]:
     where = "cluster_id = ? AND (status = 'open' OR last_seen_at_ms >= ? OR list_contains(?, finding_id))"
-    asked = [cluster_id, from_ms, still_told]
+    asked = [cluster_id, from_ms, still_shown]
     rows = warehouse.read(FINDINGS, None, where, asked, version=versions[FINDINGS]).to_pylist()
     rows.sort(key=lambda row: (row["first_seen_at_ms"], row["finding_id"]))
     return [(row["group_id"], from_row(Finding, row)) for row in rows]
@@ -237,7 +237,7 @@ def _scope(
     rows: Iterable[Mapping[str, Any]],
     since: Mapping[str, int],
 ) -> pa.Table:
-    """What is stored from then on, and what should be."""
+    """The rows stored from then on, and those that should be."""
     gone = {
         (r["cluster_id"], r[key])
         for r in stored

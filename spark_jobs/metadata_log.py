@@ -58,7 +58,7 @@ SELECT * EXCLUDE (is_control), coalesce(is_control, false) is_control,
     CASE WHEN kind IN ('0103', '0105') AND NOT coalesce(is_control, false) THEN hex(value[4:23]) END place
 FROM living
 """
-"""Of copies that differ at one offset that of the latest epoch holds; what an earlier one wrote behind it was
+"""Where copies differ at one offset, that of the latest epoch holds; what an earlier one wrote behind it was
 truncated. Of copies that agree the least node's is cited. A checkpoint counts when one node's is there up to its footer
 (control type 4). `place`: partition and topic id, of records of one partition."""
 _HANDED_OVER = f"""
@@ -113,7 +113,7 @@ class ClusterLog:
         return self._names.get(topic_id, topic_id), int(place[:8], 16)
 
     def namesakes(self, places: set[str]) -> set[str]:
-        """These, and the same partitions of topics that had or have the same name: rows have names."""
+        """Add the same partitions of topics that had or have the same name: rows have names."""
         by_name: dict[str, list[str]] = {}
         for topic_id, name in self._names.items():
             by_name.setdefault(name, []).append(topic_id)
@@ -127,12 +127,12 @@ class ClusterLog:
         return not self._rows("SELECT 1 FROM log LIMIT 1")
 
     def places(self, *, only_changed: bool = False) -> set[str]:
-        """Of all partitions; or of those that ever changed, or stand in a checkpoint."""
+        """Places of all partitions; or of those that ever changed, or stand in a checkpoint."""
         where = "AND (kind = '0105' OR snapshot_end IS NOT NULL)" if only_changed else ""
         return {place for (place,) in self._rows(f"SELECT DISTINCT place FROM log WHERE place IS NOT NULL {where}")}
 
     def new_places(self, new: pa.Table) -> set[str] | None:
-        """Of the partitions that rows with these topics and offsets tell of. None: they do not just go on where the
+        """The partitions that rows with these topics and offsets are about. None: they do not just go on where the
         others ended, and anything may be different now."""
         if new.num_rows == 0:
             return set()
@@ -145,7 +145,7 @@ class ClusterLog:
         )
         if has_snapshot or rewritten is None or least <= rewritten:
             return None
-        # What an ending transaction makes effective came earlier.
+        # Records that an ending transaction makes effective came earlier.
         ((start,),) = self._rows(
             """SELECT coalesce(min(
                 (SELECT max(b."offset") FROM log b WHERE b.kind = '0117' AND b."offset" < e."offset")), ?)
@@ -220,13 +220,13 @@ def doubtful_offset(warehouse: Warehouse, cluster_id: str, version: int) -> int 
 
 
 def log_offset(ref: str) -> int:
-    """Of the metadata log; -1 for other evidence."""
+    """The ref's offset in the metadata log; -1 for other evidence."""
     place = ref.rpartition("@")[2] if ref.startswith("metadata:") else ""
     return int(place) if place.isdigit() else -1
 
 
 def place_of(topic_id: str, partition: int) -> str:
-    """As ClusterLog names partitions."""
+    """The name of a partition in ClusterLog."""
     return f"{partition:08X}" + urlsafe_b64decode(topic_id + "==").hex().upper()
 
 
@@ -241,7 +241,7 @@ def logged_topic_names(warehouse: Warehouse) -> Iterator[tuple[str, str, str]]:
 def controller_lines(
     warehouse: Warehouse, cluster_id: str, clocks: Mapping[str, NodeClock], version: int
 ) -> list[PartitionLine]:
-    """What brokers and controllers logged about partitions, by time."""
+    """Lines that brokers and controllers logged about partitions, by time."""
     columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
     where = f"({OF_CONTROLLERS} OR {_TORN_HEADS}) AND cluster_id = ?"
     rows = warehouse.read("bronze.log_line", columns, where, [cluster_id], version)

@@ -41,7 +41,7 @@ from spark_jobs.task_files import Numbers, batches_of, numbers_of, row_groups
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
 BUCKET_BYTES = 8 << 20
-"""Of Arrow, at most; as Python objects it is several times as much."""
+"""Arrow bytes of a bucket, at most; Python objects take several times as much."""
 _LEAST_BYTES = 256 << 10
 """Less is not worth a task."""
 PARCEL_BYTES = 4 << 20
@@ -55,7 +55,7 @@ _GRAINS: Mapping[str, tuple[str, ...]] = {
     "record": ("cluster_id", "ref", "source_kind", "topic", "partition", "offset", "at_ms", "key", "value"),
     "mark": tuple(f.name for f in fields(CommitMark)),
 }
-"""What an event is made of again: a record of its bytes, a line of its detail."""
+"""The columns an event is made of again: a record of its bytes, a line of its detail."""
 
 
 _EVENT = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
@@ -69,9 +69,9 @@ class ParcelPlan:
     """Where each piece of evidence goes."""
 
     buckets: Mapping[Place, int]
-    """Of each wanted group."""
+    """The bucket of each wanted group."""
     cuts: Mapping[int, Sequence[int]]
-    """Of a bucket that holds one large group: the instants at which its next slices begin."""
+    """For a bucket that holds one large group, the instants at which its next slices begin."""
     homes: Belonging
     clocks: Clocks
 
@@ -115,7 +115,7 @@ def plan_of(
     clocks: Clocks,
     tasks_at_once: int,
 ) -> ParcelPlan:
-    """`sizes`: of all wanted groups, as `evidence_sizes` tells them."""
+    """`sizes`: of all wanted groups, as `evidence_sizes` gives them."""
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0
@@ -216,7 +216,7 @@ def _packed_events(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Itera
 
 
 def _placed(heads: pa.RecordBatch, plan: ParcelPlan) -> tuple[Numbers, pa.Array, Numbers]:
-    """Of the events that are wanted: row, home and bucket. One without a group of its own may have several homes."""
+    """Row, home and bucket of each event that is wanted. One without a group of its own may have several homes."""
     buckets = numbers_of(heads["cluster_id"], heads["group_id"], plan.buckets)
     rows = np.flatnonzero(buckets >= 0)
     nameless = np.flatnonzero(heads["group_id"].is_null().to_numpy(zero_copy_only=False))

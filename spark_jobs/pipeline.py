@@ -28,7 +28,7 @@ def landing_application(noun: str, file: str) -> str:
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run did. A stage with nothing new did nothing, and says so by absence."""
+    """The work of a run. A stage with nothing new is absent."""
 
     ms_by_stage: dict[str, int] = field(default_factory=dict)
     rows_written: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def run(
     if unknown:
         raise ValueError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
     opened = warehouse if isinstance(warehouse, Warehouse) else Warehouse.open(warehouse)
-    tell = progress or (lambda stage, what: None)
+    report = progress or (lambda stage, what: None)
     outcome = RunOutcome()
     with opened.lease("run"):
         opened.clear_staging()
@@ -84,9 +84,9 @@ def run(
                     continue
                 module = importlib.import_module(stage.module)
                 started = time.monotonic()
-                tell(stage.name, "started")
+                report(stage.name, "started")
                 did = bool(module.run(context))
-                tell(stage.name, "ended" if did else "nothing new")
+                report(stage.name, "ended" if did else "nothing new")
                 if did:
                     outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
         finally:

@@ -124,15 +124,15 @@ def _verdict(table: tables.Table, found: Mapping[str, Any], checked: DataFrame, 
         raise RuntimeError(f"{table.name} could not be checked: {found['exception_info'].get('exception_message')}")
     name = found["expectation_config"]["meta"]["check"]
     rule = next(c for c in checks_of(table) if c.name == name)
-    told = found["result"]
+    result = found["result"]
     return {
         "batch_id": batch_id,
         "table_name": table.name,
         "check_name": name,
         "is_fatal": rule.is_fatal,
         "success": bool(found["success"]),
-        "checked_count": told.get("element_count"),
-        "unexpected_count": told.get("unexpected_count"),
+        "checked_count": result.get("element_count"),
+        "unexpected_count": result.get("unexpected_count"),
         "examples": [] if found["success"] else _examples(table.key, checked, rule),
     }
 

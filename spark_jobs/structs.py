@@ -19,16 +19,16 @@ T = TypeVar("T", bound=Hashable)
 def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
     """One struct per thing: each field is its attribute of that name, or comes from `others`; else it is null."""
     fields = list(type_)
-    told = _attributes(things, [field.name for field in fields]) | others
+    columns_of = _attributes(things, [field.name for field in fields]) | others
     columns = [
-        _array(told[field.name], field.type) if field.name in told else pa.nulls(len(things), field.type)
+        _array(columns_of[field.name], field.type) if field.name in columns_of else pa.nulls(len(things), field.type)
         for field in fields
     ]
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 def _attributes(things: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """Those of these names that the things have. Each thing is looked at once: the next time it is far away again."""
+    """The things' attributes of these names. Each thing is looked at once: the next time it is far away again."""
     known = [name for name in names if things and name in type(things[0]).__dataclass_fields__]
     # The last name once more, for what is asked of one attribute alone comes without a tuple around it.
     rows = map(attrgetter(*known, known[-1]), things) if known else ()
@@ -66,8 +66,8 @@ class Lists:
 
     def of_fields(self, names: Sequence[str]) -> Lists:
         """The same lists with only these fields of their items, which are structs."""
-        told = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
-        return Lists(pa.StructArray.from_arrays([told[name] for name in names], names), self.offsets)
+        by_name = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
+        return Lists(pa.StructArray.from_arrays([by_name[name] for name in names], names), self.offsets)
 
     def distinct(self) -> tuple[Lists, list[int]]:
         """Each list once, in order, and the place of every list among these; unknown values are equal."""

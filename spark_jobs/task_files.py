@@ -29,7 +29,7 @@ Groups = Mapping[tuple[str, str], int]
 
 NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
 WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
-"""What tasks that write say of it."""
+"""The rows in which tasks report the files they wrote."""
 ASKED_AT_MOST = 500
 _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
@@ -46,7 +46,7 @@ _FEW_ROWS, _MANY_ROWS = 500, 1_000_000
 def row_groups(
     files: Mapping[str, Sequence[str]], groups: Collection[str] | None = None, *, with_nameless: bool = False
 ) -> pa.Table:
-    """What there is to read, a row of (table, file, row_group) each: the work of tasks.
+    """The row groups to read, a row of (table, file, row_group) each: the work of tasks.
 
     Of few `groups`, only what may hold something of theirs, or of no group if asked.
     """
@@ -137,13 +137,13 @@ class TaskWriter:
         self._rows: Counter[_FilePart] = Counter()
         """In the file that is being written, and in what waits for it."""
         self._bytes: Counter[_FilePart] = Counter()
-        """Of what waits; to ask it of all of them anew would take longer with each."""
+        """Bytes that wait, kept here: to count them anew would take longer with each batch."""
         self._files: dict[_FilePart, tuple[str, pq.ParquetWriter]] = {}
         self._written: list[tuple[str, str]] = []
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
-        """What is not final will be replaced before long: it has files of its own, small ones, so that what is final
-        need not be written again with it."""
+        """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
+        need not be written again with them."""
         if "is_final" not in rows.schema.names:
             self._add(_FilePart(table, table in _SOON_REPLACED), rows)
             return

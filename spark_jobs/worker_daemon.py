@@ -1,4 +1,4 @@
-"""What Spark starts to fork its Python workers from: with the domain imported once, a worker starts at once."""
+"""The process from which Spark forks its Python workers: with the domain imported once, a worker starts at once."""
 
 import gc
 

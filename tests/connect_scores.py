@@ -235,7 +235,7 @@ def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], told: Sequence[
 
 
 HEADER = (
-    "| capture | evidence | running sets exact, of, wrong | intervals told, of, invented "
+    "| capture | evidence | running sets exact, of, wrong | intervals found, of, invented "
     "| starts inside, of | error median, p95 ms | stops inside, of | error median, p95 ms "
     "| waits exact, of, wrong | largest error ms |\n|---|---|---|---|---|---|---|---|---|---|"
 )

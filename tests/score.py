@@ -199,7 +199,7 @@ def _chain(steps: Sequence[Step]) -> str:
 
 HEADER = (
     "| capture | evidence | generations found, missed, invented | movements exact, of, wrong "
-    "| trigger right, unknown, wrong | pauses inside, told, of | error median, p95 ms | width median ms | open |\n"
+    "| trigger right, unknown, wrong | pauses inside, measured, of | error median, p95 ms | width median ms | open |\n"
     "|---|---|---|---|---|---|---|---|---|"
 )
 

@@ -53,7 +53,7 @@ def table(found: Sequence[Window]) -> str:
     rows = [
         ("the broker's window", [w.broker_ms for w in found]),
         ("longest pause of a partition that came back, by its client", [w.clients_ms for w in found]),
-        ("the same as told", [w.told_ms for w in found]),
+        ("the same as measured", [w.told_ms for w in found]),
     ]
     lines = [f"| {len(found)} rebalances of eager groups, ms | median | 90 % |", "|---|---|---|"]
     for what, values in rows:

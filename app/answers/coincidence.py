@@ -1,4 +1,4 @@
-"""Which rebalances fell into the same seconds as a change of a leader. In time with it: whether because of it, only the
+"""Rebalances that fell into the same seconds as a change of a leader. In time with it: whether because of it, only the
 rebalance's own trigger says. Pure.
 """
 
@@ -26,7 +26,7 @@ class Coincidence:
     trigger: str
     began_at_ms: int
     partition: str
-    """Whose leader changed."""
+    """The partition whose leader changed."""
     changed_at_ms: int
     previous_leader: int | None
     elected: int | None

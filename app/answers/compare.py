@@ -60,7 +60,7 @@ class Difference:
 
 
 def differences(before: Side, after: Side) -> list[Difference]:
-    """What it cost first: that is what a change is to help."""
+    """The cost first: that is what a change is to help."""
     return [
         _per_hour("cost, resource-seconds per hour", before, after, "resource_seconds_estimate"),
         _per_hour("rebalances per hour", before, after, None),

@@ -1,4 +1,4 @@
-"""What a ref leads to: the record with its bytes, or the log line in its surroundings. No streamlit."""
+"""The evidence behind a ref: the record with its bytes, or the log line in its surroundings. No streamlit."""
 
 from __future__ import annotations
 

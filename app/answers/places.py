@@ -1,4 +1,4 @@
-"""What was decoded, leaf by leaf, and where each stands in the bytes or the text it was read from. Pure."""
+"""Decoded values, leaf by leaf, and where each stands in the bytes or the text it was read from. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queries answer with, and what follows from it without reading: outages of tasks. Pure."""
+"""Rows that the queries answer with, and outages of tasks, worked out from them. Pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What there is to read at all."""
+    """The evidence there is to read at all."""
 
     is_published: bool
     group_count: int
@@ -94,14 +94,14 @@ class Headline:
 
     compared_count: int
     pause_median_ms: float | None
-    """Of the longest pause of each; two owners at once count as none."""
+    """Median of each rebalance's longest pause; two owners at once count as no pause."""
     window_median_ms: float | None
     factor_median: float | None
     """How many times too long or too short the window is; pauses under a millisecond count as one."""
     too_short_count: int
     """Where clients stood still for longer than the window says."""
     unmoved_count: int
-    """Those with a window in which nothing stood still at all, not among the compared."""
+    """Rebalances with a window in which nothing stood still; they are not among the compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class CauseShare:
     rebalance_count: int
     resource_seconds: float | None
     client: str | None = None
-    """Whom most of these were about: instance id, else client id."""
+    """The client most of these were about: instance id, else client id."""
     client_count: int = 0
 
 
@@ -183,10 +183,10 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordination:
-    """What of the cluster one group hangs on."""
+    """The parts of the cluster that one group depends on."""
 
     offsets_partitions: tuple[str, ...]
-    """Whose leader is its coordinator; more than one only where the offsets topic itself was changed."""
+    """Partitions whose leader is its coordinator; several only where the offsets topic itself was changed."""
     partitions: tuple[str, ...]
     """All it was ever seen to work on, as `topic-partition`."""
 

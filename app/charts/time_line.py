@@ -49,7 +49,7 @@ class TimeLine:
     bars: pd.DataFrame = field(default_factory=lambda: empty(BARS))
     marks: pd.DataFrame = field(default_factory=lambda: empty(MARKS))
     texts: tuple[str, ...] = ()
-    """What `tip` counts in."""
+    """The unit of `tip`."""
     targets: tuple[Target, ...] = ()
     """What `target` counts in: what a click on a mark opens."""
     above: pd.DataFrame = field(default_factory=lambda: empty(STEPS))

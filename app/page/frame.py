@@ -35,7 +35,7 @@ def warehouse_location() -> str | None:
 
 @st.fragment(run_every=LOOKS_AGAIN_S)
 def follow() -> None:
-    """What is published while somebody reads is shown without a reload; until then the page stays as it is."""
+    """New versions are shown without a reload while somebody reads; until then the page stays as it is."""
     location = warehouse_location()
     if location is None:
         return

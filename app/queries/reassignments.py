@@ -144,7 +144,7 @@ class ReassignmentQuestions(FleetQuestions):
         )
 
     def coordination(self, cluster_id: str, group_id: str) -> Coordination:
-        """Which partition of the offsets topic holds the group, as its records say, and which it works on."""
+        """The partition of the offsets topic that holds the group, as its records say, and those the group works on."""
         places = self.rows(
             f"""
             SELECT DISTINCT regexp_extract(ref, '^record:({OFFSETS_TOPIC}-[0-9]+)@', 1) AS place

@@ -89,7 +89,7 @@ class RebalanceQuestions(Tables):
         return Neighbours(**rows[0]) if rows else Neighbours(before=None, after=None)
 
     def citing(self, cluster_id: str, ref: str) -> tuple[list[dict[str, Any]], list[FindingRow]]:
-        """What rests on one piece of evidence: rebalances (id, group, number), and findings."""
+        """Rows that rest on one piece of evidence: rebalances (id, group, number), and findings."""
         rebalances = self.rows(
             f"""
             SELECT r.rebalance_id, r.group_id, r.generation_id, r.group_epoch, r.rewrite_seq, {AT} AS at_ms
@@ -107,7 +107,7 @@ class RebalanceQuestions(Tables):
         return rebalances, [finding_of(row) for row in findings]
 
     def kinds(self, cluster_id: str, refs: Sequence[str]) -> dict[str, str]:
-        """What each ref is: a record type or a kind of log line. Commits and unread refs are left out."""
+        """The kind of each ref: a record type or a kind of log line. Commits and unread refs are left out."""
         rows = self.rows(
             "SELECT ref, kind FROM silver.group_event WHERE cluster_id = ? AND ref IN (SELECT unnest(?::VARCHAR[]))",
             (cluster_id, list(refs)),

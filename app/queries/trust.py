@@ -1,4 +1,4 @@
-"""What was seen, what was not, and whether the tables hold."""
+"""Coverage: what was seen, what was not, and whether the tables pass their checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks were not running."""
+"""Sentences about tasks that were not running."""
 
 from __future__ import annotations
 

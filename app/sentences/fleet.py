@@ -1,4 +1,4 @@
-"""What is wrong now and what a time cost; what was not seen."""
+"""Sentences about all groups: trouble now, cost of a time, gaps of evidence."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fleet(
 
 
 def headline(found: Headline) -> Html | None:
-    """What clients saw beside what the broker's log shows, and how wrong the latter is; None where nothing has both."""
+    """Pauses of clients beside the broker's window, and how wrong the window is; None where nothing has both."""
     if found.pause_median_ms is None or found.window_median_ms is None or found.factor_median is None:
         return None
     parts = [

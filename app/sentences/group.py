@@ -1,4 +1,4 @@
-"""What a group has been through."""
+"""Sentences about the history of a group."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _cost(real: pd.DataFrame, unit: str) -> Html:
 
 
 def doubts(rebalances: pd.DataFrame) -> Html | None:
-    """What may be missing from a group's history; None where nothing is known to be."""
+    """Gaps of a group's history; None where none is known."""
     if not len(rebalances):
         return None
     missing = int((rebalances["outcome"] == Outcome.MISSING).sum())

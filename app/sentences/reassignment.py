@@ -154,12 +154,12 @@ def progress(r: Reassignment) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do about all that stand still for one reason, as an operator would type it."""
+    """The commands against all standstills of one reason, as an operator would type them."""
 
     reassignments: tuple[Reassignment, ...]
     why: str
     steps: tuple[tuple[str, str | None], ...]
-    """What to do, and the command for it where there is one."""
+    """The remedy, and the command for it where there is one."""
 
 
 def advice(stalled: Sequence[Reassignment]) -> list[Advice]:

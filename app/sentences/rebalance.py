@@ -1,4 +1,4 @@
-"""What happened in one rebalance."""
+"""Sentences about one rebalance."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _longest(together: Sequence[Movement]) -> str:
 
 
 def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str | None:
-    """Whom a resource went to or came from, as a reader knows it."""
+    """The member a resource went to or came from, by the name a reader knows."""
     return worker_url or client_id or member_id
 
 

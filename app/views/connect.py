@@ -85,7 +85,7 @@ def show_story(story: ConnectStory) -> None:
 
 
 def neighbours_hit() -> None:
-    """What one team's change did to the others."""
+    """The effect of one team's change on the others."""
     changes = [c for c in connector_changes(whole_rebalances) if in_span(c.at_ms, c.at_ms)]
     if not changes:
         return

@@ -90,7 +90,7 @@ def number_of(generation_id: int | None, group_epoch: int | None, rewrite_seq: i
 
 
 def resource(protocol_type: str | None, number: int | None = 1) -> str:
-    """What a group of this protocol hands out."""
+    """The noun for what a group of this protocol hands out."""
     one = "task" if protocol_type in ("connect", "streams") else "partition"
     return one if number == 1 else f"{one}s"
 

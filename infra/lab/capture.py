@@ -86,7 +86,7 @@ def origin(cluster: Cluster, command: str, libraries: Collection[str]) -> dict[s
 
 
 def machine_names(run_folder: Path) -> dict[str, str]:
-    """What must not be kept, longest first, and what stands for it."""
+    """Texts that must not be kept, longest first, and what stands for each."""
     names = {
         str(run_folder): "/lab",
         str(jars.BUILD): "/lab/build",

@@ -59,7 +59,7 @@ class Client:
         if library == "share":
             del everything["auto.offset.reset"]
         self.client_id = str(everything["client.id"])
-        """As the group knows it."""
+        """The name by which the group knows it."""
         if library == "streams":
             self.client_id += "-StreamThread-1-consumer"
         (cluster.folder / settings_file).write_text(configs.render_properties(everything))
@@ -262,7 +262,7 @@ def put_connector(worker_url: str, name: str, *, tasks: int, topic: str, **optio
 
 
 def write_event(file: Path, client: str, event: str, at_ms: int) -> None:
-    """What only the driver can know, such as a SIGKILL."""
+    """A truth line of what only the driver can know, such as a SIGKILL."""
     with file.open("a") as lines:
         lines.write(json.dumps({"at_ms": at_ms, "client": client, "event": event}) + "\n")
 
@@ -284,7 +284,7 @@ ENDS = {"started", "closed", "killed", "frozen", "worker_stopped", "worker_start
 
 
 def holdings(events: Iterable[Event]) -> dict[str, set[str]]:
-    """What each living client or worker holds after these events; one that ended or began anew holds nothing."""
+    """Holdings of each living client or worker after these events; one that ended or began anew holds nothing."""
     held: dict[str, set[str]] = {}
     for event in events:
         client, kind = event["client"], event["event"]

@@ -76,7 +76,7 @@ class Cluster:
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
         self.cluster_id = new_cluster_id()
-        """As Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
+        """An id as Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
 
     # Addresses and places
 
@@ -226,7 +226,7 @@ class Cluster:
         return [jars.tool("java"), *flags, "-cp", class_path, f"-Dlab.node={name}", main_class, *arguments]
 
     def run(self, command: list[str]) -> str:
-        """What a tool says that runs to its end in the run folder."""
+        """The output of a tool that runs to its end in the run folder."""
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
         )

@@ -1,4 +1,4 @@
-"""What of two Kafka versions differs that this project reads: record schemas, log messages, assignors.
+"""Differences between two Kafka versions in what this project reads: record schemas, log messages, assignors.
 
     python -m infra.lab.compare_versions 4.3.0 4.4.0        (make compare-versions OLD=4.3.0 NEW=4.4.0)
 
@@ -51,13 +51,13 @@ _HOLES = re.compile("\x01|\\{\\}|%[sd]|<[^<>]*>|\\{[^{}]*\\}\\?")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.S)
 """A text in quotes, which may hold slashes, or a comment."""
 _LEAST_WORDS = 3
-"""Of a constant that is a message; shorter ones are names."""
+"""Words of a constant that is a message; shorter ones are names."""
 _MOST_SHOWN = 60
 
 
 @dataclass(slots=True)
 class Version:
-    """What the jars of one version hold."""
+    """Contents of the jars of one version."""
 
     name: str
     schemas: Mapping[str, Any]
@@ -178,16 +178,18 @@ def compare(old: Version, new: Version) -> Iterator[tuple[str, str]]:
 def _change(before: Any, after: Any) -> str:
     if before is None or after is None:
         return "new" if before is None else "gone"
-    told = [
+    differences = [
         f"{what} {before.get(what)} -> {after.get(what)}"
         for what in ("validVersions", "flexibleVersions", "apiKey")
         if before.get(what) != after.get(what)
     ]
     old, new = dict(_fields(before)), dict(_fields(after))
-    told += [f"+{name} {new[name]}" for name in sorted(new.keys() - old.keys())]
-    told += [f"-{name} {old[name]}" for name in sorted(old.keys() - new.keys())]
-    told += [f"{name} {old[name]} -> {new[name]}" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]]
-    return "; ".join(told) or "written otherwise"
+    differences += [f"+{name} {new[name]}" for name in sorted(new.keys() - old.keys())]
+    differences += [f"-{name} {old[name]}" for name in sorted(old.keys() - new.keys())]
+    differences += [
+        f"{name} {old[name]} -> {new[name]}" for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
+    ]
+    return "; ".join(differences) or "written otherwise"
 
 
 def _fields(definition: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, str]]:
@@ -203,9 +205,9 @@ def _shown(text: str) -> str:
     return text.replace("\x01", "{}").encode("unicode_escape").decode("ascii")[:300]
 
 
-def lines_of(told: Iterable[tuple[str, str]]) -> Iterator[str]:
+def lines_of(differences: Iterable[tuple[str, str]]) -> Iterator[str]:
     by_subject: dict[str, list[str]] = {}
-    for subject, line in told:
+    for subject, line in differences:
         by_subject.setdefault(subject, []).append(line)
     for subject, lines in by_subject.items():
         yield f"{subject}: {len(lines)}"
@@ -230,16 +232,16 @@ def main() -> int:
         read_version(version, {artifact: jar for artifact, jar in jars[version].items() if artifact in both})
         for version in (asked.old, asked.new)
     )
-    told = list(compare(old, new))
+    differences = list(compare(old, new))
     for artifact in sorted(set(ARTIFACTS) - both):
         print(f"Not compared, as Maven lacks it for one of both: {artifact}")
     print(
         f"Kafka {old.name} and {new.name}: {len(forms_read())} forms of messages, {len(schemas_read())} schemas read."
     )
-    print(*([f"{subject}: {line}" for subject, line in told] if asked.all else lines_of(told)), sep="\n")
-    if not told:
+    print(*([f"{subject}: {line}" for subject, line in differences] if asked.all else lines_of(differences)), sep="\n")
+    if not differences:
         print("Nothing that this project reads changed.")
-    return 1 if told else 0
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

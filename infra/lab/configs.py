@@ -30,7 +30,7 @@ class BrokerPlace:
 
 
 def broker_settings(version: str, place: BrokerPlace, *, replicas: int, extra: Settings) -> dict[str, str | int]:
-    """What every lab broker has in common, KRaft or ZooKeeper; `extra` wins."""
+    """Settings every lab broker has in common, KRaft or ZooKeeper; `extra` wins."""
     settings: dict[str, str | int] = {
         "log.dirs": place.log_dir,
         "offsets.topic.num.partitions": 4,

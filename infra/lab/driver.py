@@ -1,4 +1,4 @@
-"""What a scenario says to a cluster and its clients, with the driver's clock beside each step."""
+"""A scenario's orders to a cluster and its clients, with the driver's clock beside each step."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class Driver:
     ) -> None:
         """The next rebalance of the group. `by`: the members that caused it, none if it came from outside;
         `members`: those that take part, if not all present; `number`: where it does not follow the one before;
-        `facts`: `mode` where it is not the group's, `or_trigger` where either may be told."""
+        `facts`: `mode` where it is not the group's, `or_trigger` where either may be found."""
         rebalances = self.groups[group]["rebalances"]
         if number is None:
             number = self.groups[group]["first_number"]
@@ -437,8 +437,8 @@ class Driver:
 
 
 def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[str]]:
-    """Which clients were given an assignment, by generation. librdkafka does not tell, so its clients are missing;
-    kafkajs tells with its first heartbeat."""
+    """The clients that were given an assignment, by generation. librdkafka does not say, so its clients are missing;
+    kafkajs says it with its first heartbeat."""
     seen: dict[int, set[str]] = {}
     for event in events:
         if (
@@ -451,7 +451,7 @@ def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[s
 
 
 def generations_joined(connect_logs: Mapping[str, str], group: str | None = None) -> dict[int, set[str]]:
-    """Which workers say in their own log that they joined, by generation. MirrorMaker's log is of several groups."""
+    """The workers whose own log says that they joined, by generation. MirrorMaker's log is of several groups."""
     seen: dict[int, set[str]] = {}
     of_group = rf"groupId={re.escape(group)}\].*?" if group is not None else ""
     for worker, text in connect_logs.items():
@@ -465,7 +465,7 @@ def unexpected_generations(
 ) -> list[str]:
     """Where the generations that members saw contradict the expected rebalances of a classic group.
 
-    `silent` members do not tell their generations. A member may miss a generation: its SyncGroup fails when a
+    `silent` members do not say their generations. A member may miss a generation: its SyncGroup fails when a
     follow-up has begun already.
     """
     wanted: dict[int, set[str]] = {}

@@ -90,7 +90,7 @@ def classes(version: str) -> Path:
 
 
 def zookeeper_classes(version: str) -> Path | None:
-    """What has to stand before the jars of a broker with ZooKeeper 3.4, so that it finds its ZooKeeper on Java 17."""
+    """Classes to put before the jars of a broker with ZooKeeper 3.4, so that it finds its ZooKeeper on Java 17."""
     jars = libs(version)
     if not any(jars.glob("zookeeper-3.4.*.jar")):
         return None

@@ -60,7 +60,7 @@ class Mover:
             raise RuntimeError(f"{command!r} failed: {last['error']}")
 
     def ask_by_znode(self, **moves: str) -> None:
-        """As kafka-reassign-partitions did up to 2.5: the plan is written into ZooKeeper. Names are like orders_0."""
+        """Ask as kafka-reassign-partitions did up to 2.5: write the plan into ZooKeeper. Names are like orders_0."""
         plan = [
             {"topic": topic, "partition": int(number), "replicas": _ids(replicas)}
             for (topic, _, number), replicas in ((name.rpartition("_"), moves[name]) for name in moves)
@@ -99,7 +99,7 @@ class Mover:
         producer.flush(60)
 
     def throttle(self, topic: str, rate: int, brokers: range = range(1, 6)) -> None:
-        """As the tool does it: a list on the topic, a rate on every broker."""
+        """Throttle as the tool does it: a list on the topic, a rate on every broker."""
         for side in ("leader", "follower"):
             self.ask(f"set topic {topic} {side}.replication.throttled.replicas *")
         self.rate(rate, brokers)

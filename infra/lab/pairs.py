@@ -47,10 +47,10 @@ STORIES: Mapping[str, Sequence[Step]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What members and brokers are given."""
+    """Settings of members and brokers."""
 
     asked: tuple[str, ...]
-    """As `whatif --set` says it, beside the story's first setting; () for that one."""
+    """The setting as `whatif --set` says it, beside the story's first setting; () for that one."""
     assignor: str = "range"
     is_static: bool = False
     group_protocol: str = "classic"

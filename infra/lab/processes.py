@@ -55,7 +55,7 @@ class Process:
     def tell(self, command: str) -> None:
         """Write one command line to the process's standard input."""
         if self._child is None or self._child.stdin is None or not self.is_running():
-            raise LabError(f"{self.name} is not running, so it cannot be told to {command!r}.")
+            raise LabError(f"{self.name} is not running, so it cannot be asked to {command!r}.")
         self._child.stdin.write(f"{command}\n".encode())
         self._child.stdin.flush()
 

@@ -22,7 +22,7 @@ LIBRARIES = (*GO_LIBRARIES, "kafkajs", *PYTHON_LIBRARIES)
 
 
 def command(library: str) -> list[str]:
-    """What starts the consumer of that library; its packages are fetched the first time."""
+    """The command that starts the consumer of that library; its packages are fetched the first time."""
     if library in GO_LIBRARIES:
         return [str(_made("go", _build_go) / GO_LIBRARIES[library])]
     if library == "kafkajs":
@@ -40,7 +40,7 @@ def environment() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Of each library, as its own files pin it."""
+    """The version of each library, as its own files pin it."""
     pinned: dict[str, str] = {}
     for line in (HERE / "go/go.mod").read_text().splitlines():
         words = line.split()

@@ -1,4 +1,4 @@
-"""What the cluster itself wrote down about every partition: the metadata log through Kafka's dump tool, or ZooKeeper's
+"""The cluster's own record of every partition: the metadata log through Kafka's dump tool, or ZooKeeper's
 transaction log. The exact truth about reassignments, with the times of the writes.
 """
 

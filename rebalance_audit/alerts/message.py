@@ -17,19 +17,19 @@ _RULE = re.compile(r"[a-z]{2}\d{3}(?=:)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """One thing one target has not been told."""
+    """One message that a target has not had yet."""
 
     incident: Incident
     status: str
     """`open`, `over`, or `withdrawn`: the evidence no longer supports it, or it turned out to be part of another."""
     severity: str
-    """As it was told when it opened: receivers match the two messages by it."""
+    """As it was sent when the incident opened: receivers match the two messages by it."""
     subject: str
-    """As it was told when it opened, for the same reason."""
-    told_as: str | None = None
-    """The lesser severity it was told with before, when it has become graver since."""
+    """As it was sent when the incident opened, for the same reason."""
+    sent_as: str | None = None
+    """The lesser severity of the message before; None unless the incident has become graver since."""
     wider: str | None = None
-    """What it has come to besides, when it was told narrower before."""
+    """The groups or culprits that joined since the message before; None if few or none did."""
 
 
 def title(news: News) -> str:
@@ -43,8 +43,8 @@ def body(news: News, runbook: str) -> str:
     where = f"{'groups' if len(i.group_ids) > 1 else 'group'} {groups}, " if groups else ""
     lines = [f"{where}cluster {safe(i.cluster_id, _NAME_WIDTH)}"]
     if news.status == "open":
-        graver = f", told as {news.told_as} before" if news.told_as else ""
-        wider = f", wider than told before: {news.wider}" if news.wider else ""
+        graver = f", sent as {news.sent_as} before" if news.sent_as else ""
+        wider = f", wider than sent before: {news.wider}" if news.wider else ""
         lines.append(f"since {clock(i.first_at_ms)}, last seen {clock(i.last_at_ms)}{graver}{wider}")
     elif news.status == "over":
         lines.append(

@@ -25,13 +25,13 @@ _SEVERITIES = tuple(Severity)
 _NAMES_REMEMBERED = 200
 _WIDER_BY = 1.5
 """Half as many again: the second of one, the third of two, the fifth of three. A fleet that goes down one by one is
-told a dozen times, not two hundred."""
+sent a dozen times, not two hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertReport:
     delivered_count: int = 0
-    """Incidents told, over all targets."""
+    """Incidents sent, over all targets."""
     failures: tuple[str, ...] = ()
     """One sentence per target that could not be reached; tried again next time."""
     printed: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ def send_alerts(
     runbook: str = "docs/runbook.md",
     out: Callable[[str], object] = print,
 ) -> AlertReport:
-    """Tell each target what is new.
+    """Send each target what is new.
 
-    Open incidents that were not told, or told as less grave or less wide than they became; incidents that are over and
-    were told when open; and, once there is a state, those that came and went between two runs. `is_all`: `incidents`
-    are all there are, so what was told and is no longer among them is withdrawn. Raises AlertError for a target that
+    Open incidents that were not sent, or sent as less grave or less wide than they became; incidents that are over and
+    were sent when open; and, once there is a state, those that came and went between two runs. `is_all`: `incidents`
+    are all there are, so what was sent and is no longer among them is withdrawn. Raises AlertError for a target that
     is none, and a state file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
@@ -91,11 +91,11 @@ def send_alerts(
 def _news(
     incidents: Sequence[Incident], state: dict[str, Any], key: str, min_severity: str, is_all: bool
 ) -> Iterator[News]:
-    told: dict[str, dict[str, Any]] = state["delivered"].get(key, {})
+    delivered: dict[str, dict[str, Any]] = state["delivered"].get(key, {})
     is_known_target = key in state["delivered"]
     least = _SEVERITIES.index(min_severity)
     for incident in sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id)):
-        last = told.get(incident.incident_id)
+        last = delivered.get(incident.incident_id)
         is_grave = _rank(incident.severity) >= least
         if last is not None and last["status"] == "open":
             if incident.status == "open":
@@ -111,7 +111,7 @@ def _news(
             yield _about(incident, None, status="over")
     if is_all:
         present = {i.incident_id for i in incidents}
-        for incident_id, last in sorted(told.items()):
+        for incident_id, last in sorted(delivered.items()):
             if incident_id not in present and last["status"] == "open":
                 yield _about(incident_of(last["incident"]), last, status="withdrawn")
 
@@ -125,13 +125,13 @@ def _grown(incident: Incident, last: dict[str, Any], *, is_grave: bool) -> Itera
             status="open",
             severity=incident.severity if is_graver else last["severity"],
             subject=last["subject"],
-            told_as=last["severity"] if is_graver else None,
+            sent_as=last["severity"] if is_graver else None,
             wider=more,
         )
 
 
 def _more(incident: Incident, last: dict[str, Any]) -> str | None:
-    """Who came to it since it was told, if that is enough to be told again."""
+    """The culprits or groups that came since the last message, if they are enough for another one."""
     for name in ("culprits", "group_ids"):
         now = getattr(incident, name)
         if len(now) >= _WIDER_BY * max(last["wide"][name], 1) and len(now) > 1:
@@ -141,7 +141,7 @@ def _more(incident: Incident, last: dict[str, Any]) -> str | None:
 
 
 def _about(incident: Incident, last: dict[str, Any] | None, *, status: str) -> News:
-    """With the labels it was told with, if it was."""
+    """The labels are those of the message that opened it, if there was one."""
     subject = incident.group_ids[0] if incident.group_ids else incident.culprits[0] if incident.culprits else ""
     return News(
         incident=incident,
@@ -156,15 +156,15 @@ def _rank(severity: str) -> int:
 
 
 def _remember_past(incidents: Sequence[Incident], state: dict[str, Any], key: str) -> None:
-    """A new target is not told what was over before it was there."""
-    told = state["delivered"].setdefault(key, {})
+    """A new target gets no message about incidents that were over before it was there."""
+    delivered = state["delivered"].setdefault(key, {})
     for incident in incidents:
         if incident.status == "over":
-            told.setdefault(incident.incident_id, {"status": "over", "severity": incident.severity})
+            delivered.setdefault(incident.incident_id, {"status": "over", "severity": incident.severity})
 
 
 def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
-    told = state["delivered"].setdefault(key, {})
+    delivered = state["delivered"].setdefault(key, {})
     for news in sent:
         i = news.incident
         entry: dict[str, Any] = {"status": news.status, "severity": news.severity}
@@ -179,17 +179,17 @@ def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
                 "finding_ids": list(i.finding_ids[:1]), "evidence": list(i.evidence[:EVIDENCE_SHOWN]),
             }  # fmt: skip
         if news.status == "withdrawn":
-            told.pop(i.incident_id, None)
+            delivered.pop(i.incident_id, None)
         else:
-            told[i.incident_id] = entry
+            delivered[i.incident_id] = entry
 
 
 def _forget(incidents: Sequence[Incident], state: dict[str, Any]) -> None:
-    """What is over and no longer in any table need not be remembered."""
+    """Incidents that are over and no longer in any table need not be remembered."""
     present = {i.incident_id for i in incidents}
-    for told in state["delivered"].values():
-        for incident_id in [i for i, e in told.items() if i not in present and e["status"] == "over"]:
-            del told[incident_id]
+    for delivered in state["delivered"].values():
+        for incident_id in [i for i, e in delivered.items() if i not in present and e["status"] == "over"]:
+            del delivered[incident_id]
 
 
 __all__ = ["AlertError", "AlertReport", "masked", "send_alerts"]

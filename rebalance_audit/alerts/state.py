@@ -1,4 +1,4 @@
-"""What each target was told, in one small file: written whole or not at all, by one process at a time."""
+"""The messages each target has had, in one small file: written whole or not at all, by one process at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from rebalance_audit.alerts.target import AlertError
 
 STATE_VERSION = 2
-"""1 remembered findings. Its targets are told once more what is open, as incidents."""
+"""1 remembered findings. Its targets get what is open once more, as incidents."""
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def read_state(path: Path) -> dict[str, Any]:
         raise AlertError(f"The alert state {path} cannot be read: {error.strerror}.") from None
     try:
         state = json.loads(text)
-        entries = [entry for told in state["delivered"].values() for entry in told.values()]
+        entries = [entry for delivered in state["delivered"].values() for entry in delivered.values()]
         is_known = state["version"] in (1, STATE_VERSION) and all(
             {"status", "severity"} <= entry.keys() for entry in entries
         )
@@ -35,8 +35,7 @@ def read_state(path: Path) -> dict[str, Any]:
     if not is_known:
         raise AlertError(
             f"The alert state {path} is not one this version wrote: move it away, and every incident that is open is "
-            f"told "
-            "once more."
+            "sent once more."
         )
     return dict(state) if state["version"] == STATE_VERSION else {"version": STATE_VERSION, "delivered": {}}
 

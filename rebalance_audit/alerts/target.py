@@ -25,7 +25,7 @@ from rebalance_audit.domain.kinds import FindingStatus, Severity
 MESSAGES_PER_RUN = 10
 """More news than this for one apprise target become one message: nobody reads two hundred."""
 OPEN_FOR = timedelta(days=30)
-"""Alertmanager ends an alert by itself at its endsAt; an open one is told once, so its end lies well ahead."""
+"""Alertmanager ends an alert by itself at its endsAt; an open one is sent once, so its end lies well ahead."""
 HTTP_TIMEOUT_S = 10
 
 
@@ -59,10 +59,10 @@ class Sender:
         self._runbook = runbook
         self.name = masked(target)
         self.key = hashlib.sha256(target.encode()).hexdigest()[:16]
-        """What the state file knows the target by: no secret can be had back from it."""
+        """The target's name in the state file. No secret can be had back from it."""
 
     def send(self, pending: Sequence[News]) -> Iterator[Sequence[News]]:
-        """What was delivered, as it is delivered. Raises NotDelivered."""
+        """Yield each message once it is delivered. Raises NotDelivered."""
         raise NotImplementedError
 
 
@@ -74,7 +74,7 @@ class _Webhook(Sender):
             return
         now = datetime.now(UTC)
         # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
-        ended = [replace(n, status="over", severity=n.told_as, told_as=None) for n in pending if n.told_as]
+        ended = [replace(n, status="over", severity=n.sent_as, sent_as=None) for n in pending if n.sent_as]
         data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
         url, headers = _without_userinfo(self._target)
         headers["Content-Type"] = "application/json"
@@ -178,7 +178,7 @@ def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:
             "runbook_url": runbook_url(i, runbook),
         },
         "startsAt": starts.isoformat(timespec="milliseconds"),
-        # What is over ended in the past; Alertmanager takes that for resolved.
+        # An incident that is over ended in the past; Alertmanager takes that for resolved.
         "endsAt": ends.isoformat(timespec="milliseconds"),
     }
 

@@ -184,7 +184,7 @@ def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
 def metadata_followed(
     given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
 ) -> FollowedMetadata | None:
-    """What `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
+    """Read what `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
     if not given:
         return None
     from ingest.metadata_tail import cluster_of
@@ -203,7 +203,7 @@ def metadata_followed(
 
 
 def node_of(data_dir: Path) -> str | None:
-    """As the node's own meta.properties name it."""
+    """The name in the node's own meta.properties."""
     meta = data_dir / "meta.properties"
     found = re.search(r"(?m)^node\.id=(\d+)", meta.read_text("utf-8", "replace")) if meta.is_file() else None
     return None if found is None else f"node-{found[1]}"

@@ -195,7 +195,7 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
 
 
 def _drain(lab: Lab) -> None:
-    """What the lab says later must not fill its pipe."""
+    """Read on, so that what the lab says later does not fill its pipe."""
     assert lab.process.stdout is not None
     for line in lab.process.stdout:
         lab.said = [*lab.said[-20:], line.rstrip()]

@@ -1,4 +1,4 @@
-"""`mark`: what was done outside Kafka, told by whoever did it, so that time lines show it beside its cost."""
+"""`mark`: record a change made outside Kafka, so that time lines show it beside its cost."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def moment(text: str, now_ms: int) -> int:
     if at_ms < EARLIEST_MS:
         raise UsageError(f"--at {text} lies before there was a Kafka; write it as 2026-11-21T14:00, or epoch ms.")
     if at_ms > now_ms + DAY_MS:
-        raise UsageError(f"--at {text} lies more than a day ahead; tell of what was done when it was done.")
+        raise UsageError(f"--at {text} lies more than a day ahead; mark what was done when it was done.")
     return at_ms
 
 

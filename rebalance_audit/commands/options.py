@@ -105,7 +105,7 @@ SPARK_FROM = "16MB"
 
 
 class CommandError(Exception):
-    """What the user must act on: one sentence with the fault, the place and the remedy."""
+    """An error the user can act on: one sentence with the fault, the place and the remedy."""
 
 
 class UsageError(CommandError):
@@ -151,7 +151,7 @@ def instant_ms(text: str, now_ms: int) -> int:
 
 
 def settings(file: str | None) -> Settings:
-    """What the settings file says; the defaults without one. Raises SettingsError with every fault."""
+    """The settings of the file; the defaults without one. Raises SettingsError with every fault."""
     from rebalance_audit.settings.model import Settings
     from rebalance_audit.settings.reading import read_settings
 

@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
 
 
 def csv_cell(value: Any) -> Any:
-    """What a spreadsheet may open: no formula, no control character. Lossless forms are jsonl and parquet."""
+    """The text as a spreadsheet may open it: no formula, no control character. Lossless forms are jsonl and parquet."""
     if isinstance(value, bool):
         return str(value).lower()
     if value is None or isinstance(value, int | float):

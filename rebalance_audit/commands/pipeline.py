@@ -70,7 +70,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What runs the stages, and with which settings."""
+    """The engine that runs the stages, and its settings."""
 
     engine: str = options.EngineName.AUTO.value
     spark_from_bytes: int = options.size_bytes(options.SPARK_FROM)
@@ -85,7 +85,7 @@ class Carried:
 
 
 def stage_settings(config: str | None) -> dict[str, Any]:
-    """What the settings file says to the stages. Raises SettingsError."""
+    """The settings file's part for the stages. Raises SettingsError."""
     if config is None:
         return {}
     from rebalance_audit.settings.choices import for_pipeline

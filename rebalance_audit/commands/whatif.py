@@ -58,11 +58,11 @@ def whatif(
     now_ms = time.time_ns() // 1_000_000
     from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
     to_ms = None if to is None else options.instant_ms(to, now_ms)
-    with meter("whatif", quiet=quiet, unit="items") as tell:
+    with meter("whatif", quiet=quiet, unit="items") as progress:
         if warehouse is not None:
             rows, until_ms = _from_warehouse(warehouse, group, cluster_id)
         else:
-            rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, tell)
+            rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
     earlier = [r for r in rows if from_ms is not None and (at_ms := happened_at_ms(r)) is not None and at_ms < from_ms]
     rows = [
         r
@@ -97,7 +97,7 @@ def _from_evidence(
     command_config: Path | None,
     overrides: list[str] | None,
     logs: list[str] | None,
-    tell: Any,
+    progress: Any,
 ) -> tuple[list[Rebalance], int]:
     from rebalance_audit.commands.explain.group import answer_for
     from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
@@ -105,9 +105,9 @@ def _from_evidence(
     folders = options.log_folders(logs)
     if bootstrap:
         config = options.client_config(bootstrap, command_config, overrides)
-        reading = from_cluster(config, group, tell, logs=folders)
+        reading = from_cluster(config, group, progress, logs=folders)
     else:
-        reading = from_folder(open_evidence(evidence, None, None, folders, None, None, None), group, tell)
+        reading = from_folder(open_evidence(evidence, None, None, folders, None, None, None), group, progress)
     answer = answer_for(reading)
     return list(answer.rebalances), answer.seen_until_ms or 0
 
@@ -128,9 +128,9 @@ def _from_warehouse(location: str, group: str, cluster_id: str | None) -> tuple[
         found: list[dict[str, Any]] = opened.query(sql, params).to_pylist()
         return found
 
-    told = read("gold.rebalance")
-    clusters = sorted({row["cluster_id"] for row in told})
-    if not told:
+    stored_rows = read("gold.rebalance")
+    clusters = sorted({row["cluster_id"] for row in stored_rows})
+    if not stored_rows:
         raise CommandError(f"Group {group!r} has no rebalance in {location}; check the name, or `run` it again.")
     if len(clusters) > 1:
         raise UsageError(f"Group {group!r} is in clusters {', '.join(clusters)}; say which with --cluster-id.")
@@ -146,14 +146,14 @@ def _from_warehouse(location: str, group: str, cluster_id: str | None) -> tuple[
             members=tuple(members.get(row["rebalance_id"], ())),
             movements=tuple(movements.get(row["rebalance_id"], ())),
         )
-        for row in told
+        for row in stored_rows
     ]
     rows.sort(key=lambda r: (r.generation_id or r.group_epoch or 0, r.rewrite_seq, r.ended_at_ms or 0))
     return rows, max((r.ended_at_ms or 0 for r in rows), default=0)
 
 
 def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> dict[str, Any]:
-    options_told = [
+    option_rows = [
         {
             "settings": dict(o.settings),
             "saved_seconds": o.saved_seconds,
@@ -173,7 +173,7 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
         names = dict.fromkeys(("saved_seconds", "saved_lower_seconds", "saved_upper_seconds"))
         names |= dict.fromkeys(("cost_seconds", "cost_lower_seconds", "cost_upper_seconds", "rebalances"))
         pairs = dict(pair.split("=", 1) for pair in asked)
-        options_told = [{"settings": pairs} | names | {"why": "", "refused": fit.refused, "properties": {}}]
+        option_rows = [{"settings": pairs} | names | {"why": "", "refused": fit.refused, "properties": {}}]
     return {
         "fit": {
             "rebalances": fit.rebalances,
@@ -184,7 +184,7 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
             "measured_upper_seconds": fit.measured_upper_seconds,
             "refused": fit.refused,
         },
-        "options": options_told,
+        "options": option_rows,
     }
 
 

@@ -270,9 +270,9 @@ def families_of_reason(client_reason: str) -> Families:
     return ALL
 
 
-def narrowed(families: Families, told: Families) -> Families:
+def narrowed(families: Families, stated: Families) -> Families:
     """By another piece of evidence; what contradicts it entirely is not believed."""
-    return families & told or families
+    return families & stated or families
 
 
 @cache

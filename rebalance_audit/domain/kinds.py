@@ -21,7 +21,7 @@ class GroupType(StrEnum):
     """By the protocol that members speak with the coordinator."""
 
     CLASSIC = "classic"
-    """Connect's groups are classic too; `protocol_type` tells them apart."""
+    """Connect's groups are classic too; `protocol_type` sets them apart."""
     CONSUMER = "consumer"
     """KIP-848."""
     SHARE = "share"

@@ -126,7 +126,7 @@ class Report:
     expected_count: int
     cost: Cost
     incidents: tuple[dict[str, Any], ...]
-    """What is wrong before normal work, the open before the past, then the gravest and dearest."""
+    """Order: trouble before normal work, open before past, then the gravest and dearest."""
     incident_count: int
     open_findings: tuple[dict[str, Any], ...]
     past_findings: tuple[dict[str, Any], ...]
@@ -139,7 +139,7 @@ class Report:
     bucket_ms: int
     buckets: tuple[Bucket, ...]
     reassignments: tuple[Reassignment, ...]
-    """Those that stand still first, then the other open ones, then the longest; without their steps."""
+    """Order: those that stand still, the other open ones, then the longest. Their steps are left out."""
     reassignment_counts: dict[str, int]
     """By outcome; of open ones those that stand still are `stalled`."""
     gaps: tuple[dict[str, Any], ...]

@@ -1,4 +1,4 @@
-"""What one period cost, over all groups: incidents first, then the worst groups, causes, and what was not seen.
+"""The cost of one period, over all groups: incidents first, then the worst groups, causes, and what was not seen.
 
 `read_report` asks the gold tables, the others only lay out what it found: as text, JSON, or one HTML file that needs
 nothing else. Times are those of the evidence; the same warehouse gives the same report.

@@ -16,7 +16,7 @@ _OUTCOME_WORDS = {
 
 
 def headline(report: Report) -> str:
-    """What the period was, in a sentence or two."""
+    """The period in a sentence or two."""
     if not report.rebalance_count:
         return f"No rebalance was seen in this period{_moved(report, '; ')}."
     lost = "not known how much stood still" if report.cost.estimate is None else f"{report.cost} resource-seconds lost"

@@ -44,16 +44,16 @@ Boundaries = Mapping[tuple[str, str, int, str], Ints]
 _LEAST_ROWS = 24
 """Below this many rows of a size the domain is as fast."""
 _MOST_BYTES = 4_096
-"""Of a value that is looked at in a block; one with more text is decoded by the domain."""
+"""The longest value that is looked at in a block; one with more text is decoded by the domain."""
 _ROWS_AT_ONCE = 1 << 15
-"""What a block's columns take then stays in the processor's cache."""
+"""The columns of a block then stay in the processor's cache."""
 _MOST_TAGS = 8
 
 _KEY_BYTES = 10
-"""Of a key besides its two texts: type, two lengths, partition."""
+"""Bytes of a key besides its two texts: type, two lengths, partition."""
 _METADATA_LENGTH_AT = (10, 10, 10, 14, 14)
 _FIXED_BYTES = (20, 28, 20, 24)
-"""Of a value besides its metadata text, by version; version 4 ends with tagged fields."""
+"""Bytes of a value besides its metadata text, by version; version 4 ends with tagged fields."""
 _UUID_BYTES = 16
 _UUID = np.dtype(("V", _UUID_BYTES))
 
@@ -406,7 +406,7 @@ def _column(line: Bytes, shape: tuple[int, ...], kind: str, at: int) -> npt.NDAr
 
 
 def _read_tags(tail: Bytes) -> tuple[Flags, Bytes | None]:
-    """Which lines hold whole tagged fields and nothing after them, and their topic ids (tag 0), if there are any.
+    """The lines that hold whole tagged fields and nothing after them, and their topic ids (tag 0), if there are any.
 
     As the domain reads them: tag 0 takes 16 bytes whatever its size says, others the size they have. A number of more
     than one byte is left to the domain.
@@ -458,7 +458,7 @@ class Stretches:
 def stretches(
     commits: DecodedCommits, rows: Ints, offset: Ints, place_code: Ints, places: list[Place], boundaries: Boundaries
 ) -> Stretches:
-    """Of these rows, in any order: which stretch each is in, and every stretch's first and last row by offset.
+    """The stretch of each of these rows, in any order; and every stretch's first and last row by offset.
 
     `offset` and `place_code` have an entry per row of the batch, as `commits` has.
 
@@ -506,7 +506,7 @@ class _KnownBoundaries:
     offset: Ints
     groups: int
     group_code: Ints
-    """Of each key; `groups` where it has none."""
+    """The group of each key; `groups` where it has none."""
 
     def before(self, key_code: Ints, place: Ints, offset: Ints) -> Ints:
         """The last group record at or before each offset, as a position in here; -1 where there is none."""

@@ -33,7 +33,7 @@ _KEYS_AT_MOST = 100_000
 
 
 def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concerned:
-    """Groups with commits or records among the news: so few, if little is new, that their marks are told by themselves.
+    """Groups with commits or records among the news: so few, if little is new, that their marks are made by themselves.
 
     None where there are more keys than are quickly read one by one.
     """
@@ -205,10 +205,10 @@ def _folded_again(context: Run, batch: Batch, engine: Engine, groups: pa.Table, 
     known = boundaries_of(group_records)
     asked = engine.share((known, wanted, set(map(tuple, zip(*partitions.to_pydict().values(), strict=True)))))
     with context.staging_folder() as folder:
-        told = files_by_table(
+        written = files_by_table(
             engine.spread(row_groups({record_files.TABLE: files}), _folding_again(folder, asked), WRITTEN)
         )
-        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, told.get("mark", []))]
+        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, written.get("mark", []))]
     decided = _decided(files, partitions)
     parts += [_of_groups(commits.fold(rows, known).marks, wanted) for rows in decided.to_batches()]
     return pa.concat_tables([commits.PARTIAL_MARK.empty_table(), *parts])

@@ -43,7 +43,7 @@ _SOURCE_COLUMNS = ("cluster_id", "topic", "partition", "offset", "timestamp_ms",
 @dataclass(frozen=True, slots=True)
 class Folded:
     marks: pa.Table
-    """Of PARTIAL_MARK; one per group, topic, partition and stretch of this batch."""
+    """Rows of PARTIAL_MARK, one per group, topic, partition and stretch of this batch."""
     commit_count: int
     tombstone_count: int
     refused: list[tuple[SourceRecord, DecodeError]]
@@ -107,7 +107,7 @@ def _marks(batch: pa.RecordBatch, decoded: DecodedCommits, rows: Ints, boundarie
 
 
 def _topic_ids(decoded: DecodedCommits, first: Ints, last: Ints) -> pa.Array:
-    """As Kafka prints them: the first commit's, else the last one's."""
+    """Topic ids as Kafka prints them: the first commit's, else the last one's."""
     distinct, code = np.unique(
         np.concatenate([decoded.topic_id[first], decoded.topic_id[last]]), axis=0, return_inverse=True
     )

@@ -88,7 +88,7 @@ def _new_files(context: Run, table: str, noun: str) -> list[str]:
 
 
 def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain) -> tuple[list[str], list[str]]:
-    """Of the new files, those without repeats, in themselves and beside committed and earlier new ones; and the others.
+    """New files without repeats, in themselves and beside committed and earlier new ones; and the other new files.
 
     Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
     """
@@ -153,9 +153,9 @@ _CONTENT = f"""sha256(concat_ws('|',
     coalesce(list_aggregate(list_transform(headers, lambda h: concat_ws(':', coalesce(hex(h.key), '-'),
         coalesce(hex(h.value), '-'))), 'string_agg', ','), ''),
     CASE WHEN starts_with(topic, '{METADATA_TOPIC}') THEN coalesce(node, '') ELSE '' END))"""
-"""What must agree for two records at one offset to be one: key, value, timestamp, headers; null is not empty. No
-headers and an empty list of them are the same bytes on the wire. Who holds a record of the metadata log is part of what
-is known, and which copy came first is chance."""
+"""Columns that must agree for two records at one offset to be one: key, value, timestamp, headers; null is not empty.
+No headers and an empty list of them are the same bytes on the wire. The node that holds a record of the metadata log is
+part of what is known; the copy that came first is chance."""
 _UNSEEN_RECORDS = f"""
 WITH arrived AS (
     SELECT *, {_CONTENT} AS content FROM {{arrived}} SEMI JOIN stretch USING (cluster_id, topic, partition)
@@ -167,7 +167,7 @@ WITH arrived AS (
 ), highest AS (
     SELECT cluster_id, topic, partition, "offset", max(copy) highest FROM known GROUP BY ALL
 ), fresh AS (
-    -- The same content: what a segment tells besides (producer, batch) is worth more than the first arrival.
+    -- The same content: a segment's producer and batch are worth more than the first arrival.
     SELECT * FROM (
         SELECT *, row_number() OVER (
             PARTITION BY cluster_id, topic, partition, "offset", content ORDER BY source DESC, landing, node NULLS FIRST

@@ -104,13 +104,13 @@ def _added(context: Run, table: str, batch: Batch) -> list[str]:
 
 
 class _Written:
-    """What the stage's tasks wrote: rows of tables, and those that only the driver reads."""
+    """The output of the stage's tasks: rows of tables, and those that only the driver reads."""
 
     def __init__(self) -> None:
         self.files: dict[str, list[str]] = defaultdict(list)
 
-    def add(self, told: pa.Table) -> None:
-        for name, files in files_by_table(told).items():
+    def add(self, written: pa.Table) -> None:
+        for name, files in files_by_table(written).items():
             self.files[name] += files
 
     def rows(self, name: str) -> pa.Table:
@@ -239,8 +239,8 @@ def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[s
     with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": tempfile.gettempdir()}) as db:
         db.register("log_file", pa.Table.from_batches([log_files]))
         # A file is parsed in its order: what a client's text tore shows in the lines after it.
-        told = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")
-        for batch in told.to_arrow_reader(_LINES_AT_ONCE):
+        ordered = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")
+        for batch in ordered.to_arrow_reader(_LINES_AT_ONCE):
             yield from batch.to_pylist()
 
 
@@ -270,10 +270,10 @@ def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
                 out.rows("silver.group_event", events)
                 events = []
     out.rows("silver.group_event", events)
-    told = books.rows()
-    for row in told:
+    tallies = books.rows()
+    for row in tallies:
         row["skipped_count"] = row["in_count"] - row["event_count"]  # known, and of no interest
-    out.rows("book", told)
+    out.rows("book", tallies)
 
 
 def _grouped(rows: Iterator[dict[str, Any]], columns: Sequence[str]) -> Iterator[tuple[Any, Iterator[dict[str, Any]]]]:

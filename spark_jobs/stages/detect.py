@@ -67,8 +67,8 @@ def run(context: Run) -> bool:
         REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
     )
     groups = _groups(context, batch)
-    told = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
-    clusters = pa.array(sorted({*seen, *told}), pa.string())
+    news = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
+    clusters = pa.array(sorted({*seen, *news}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
     keys = pa.concat_tables([groups, without_group])
     engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
@@ -142,8 +142,8 @@ def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequ
         *clock_findings(_clocks(context, batch, seen)),
         *clock_step_findings(_clock_steps(context, batch)),
     ]
-    told: list[UndecodedCount | CoverageGap | ContradictionCount] = [*undecoded, *gaps, *contradictions]
-    for cluster_id in sorted({row.cluster_id for row in told}):
+    counts: list[UndecodedCount | CoverageGap | ContradictionCount] = [*undecoded, *gaps, *contradictions]
+    for cluster_id in sorted({row.cluster_id for row in counts}):
         end_ms = seen.get(cluster_id, 0)
         found += contradiction_findings([c for c in contradictions if c.cluster_id == cluster_id], end_ms)
         found += undecoded_findings([u for u in undecoded if u.cluster_id == cluster_id], end_ms)
@@ -170,15 +170,15 @@ def _contradictions(context: Run, batch: Batch) -> list[ContradictionCount]:
 def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReading]:
     return [
         ClockReading(
-            cluster_id=told.cluster_id,
-            node=told.node,
-            zone=told.zone,
-            clock=infer_utc_offset_ms(told.pairs, told.zone),
-            first_ref=told.first_ref,
-            last_at_ms=seen.get(told.cluster_id, 0),
+            cluster_id=pairs_of_node.cluster_id,
+            node=pairs_of_node.node,
+            zone=pairs_of_node.zone,
+            clock=infer_utc_offset_ms(pairs_of_node.pairs, pairs_of_node.zone),
+            first_ref=pairs_of_node.first_ref,
+            last_at_ms=seen.get(pairs_of_node.cluster_id, 0),
         )
-        for told in node_pairs(context.warehouse, batch.until[EVENTS], batch.until["bronze.source"])
-        if told.first_ref is not None
+        for pairs_of_node in node_pairs(context.warehouse, batch.until[EVENTS], batch.until["bronze.source"])
+        if pairs_of_node.first_ref is not None
     ]
 
 

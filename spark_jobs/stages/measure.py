@@ -95,15 +95,15 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         type_ = movements.items.type
         facts = dict(zip(type_.names, movements.items.flatten(), strict=True))
         kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
-        told, places = _numbers(kinds, facts)
-        numbers = [told[place] for place in places]
+        distinct, places = _numbers(kinds, facts)
+        numbers = [distinct[place] for place in places]
         is_known = rebalances["resource_count"].is_valid().to_pylist()
         totals = [
             rebalance_numbers(kinds[a:b], avoidable[a:b], numbers[a:b], is_known=known)
             for (a, b), known in zip(pairwise(movements.offsets), is_known, strict=True)
         ]
         taken = pa.array(places, pa.int64())
-        facts |= {name: column.take(taken) for name, column in _columns(told, type_).items()}
+        facts |= {name: column.take(taken) for name, column in _columns(distinct, type_).items()}
         rebalances["movements"] = movements.around(pa.StructArray.from_arrays(list(facts.values()), fields=list(type_)))
         rebalances |= _columns(totals, batch.schema)
         yield pa.RecordBatch.from_arrays(list(rebalances.values()), schema=batch.schema)
@@ -131,7 +131,7 @@ class _MarkFields(NamedTuple):
 def _instants(column: pa.ListArray) -> tuple[list[Instant], list[int]]:
     """Instants of lists of marks, each once, and the place of every list's among them."""
     marks, places = lists_of(column).of_fields(_MarkFields._fields).distinct()
-    made = list(map(_MarkFields._make, zip(*(told.to_pylist() for told in marks.items.flatten()), strict=True)))
+    made = list(map(_MarkFields._make, zip(*(values.to_pylist() for values in marks.items.flatten()), strict=True)))
     return [instant(made[a:b]) for a, b in pairwise(marks.offsets)], places
 
 

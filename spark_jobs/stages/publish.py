@@ -63,7 +63,7 @@ _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a gold table should hold: `rows`, of the keys in `scope` (None: all there are; empty: nothing is new)."""
+    """The rows a gold table should hold: `rows`, of the keys in `scope` (None: all there are; empty: no news)."""
 
     rows: pa.Table | list[str]
     """In memory, or the files that hold them."""
@@ -85,7 +85,7 @@ def run(context: Run) -> bool:
                 _publish(context, table, want, batch_id)
     versions = {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
-    # After the publication: lost, it only makes some groups be told once more.
+    # After the publication: if it is lost, some groups are only published once more.
     warehouse.remember(NAME, {"seen_until_ms": seen_until_ms(warehouse)})
     context.reached("published")
     return True
@@ -156,7 +156,7 @@ def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
 
 
 def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
-    """Of these groups, and of the evidence itself, which is no group's."""
+    """Findings of these groups, and of the evidence itself, which is no group's."""
     is_group = pc.is_valid(scope["group_id"])
     of_groups_ = rows_of_groups(context.warehouse, FINDINGS, None, scope.filter(is_group), version=version)
     clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()
@@ -261,9 +261,9 @@ def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, fo
         if not history:
             return
         known = [from_row(Rebalance, row) for row in history]
-        told = [from_row(Finding, row) for row in rows[FINDINGS]]
+        findings = [from_row(Finding, row) for row in rows[FINDINGS]]
         name = team(*place) if team is not None else None
-        yield "gold.group", group_row(known, told, seen.get(place[0], 0), name)
+        yield "gold.group", group_row(known, findings, seen.get(place[0], 0), name)
 
     return histories(engine, reader, to_group, folder).get("gold.group", []) if scope.num_rows else []
 

@@ -75,12 +75,12 @@ def run(context: Run) -> bool:
         return False
     clocks = node_clocks(context.warehouse, batch.until["silver.group_event"], batch.until["bronze.source"])
     settings = settings_of(clocks)
-    told = _Told()
+    output = _NewRows()
     with without_cycle_search():
         for cluster_id, news in sorted(_news(context.warehouse, batch, settings).items()):
-            _tell(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), told)
+            _derive(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), output)
     for table in OUTPUTS:
-        data, keys = told.table(table)
+        data, keys = output.table(table)
         context.replace(table, data, keys, batch.batch_id, batch.transaction)
     # After the commits: lost, it only makes some clusters dirty once more.
     context.warehouse.remember(NAME, {"clocks": settings})
@@ -89,7 +89,7 @@ def run(context: Run) -> bool:
 
 @dataclass(slots=True)
 class _News:
-    """What is new about one cluster."""
+    """The news of one cluster."""
 
     records: pa.Table
     """Topics and offsets of the metadata log."""
@@ -117,8 +117,8 @@ def _news(warehouse: Warehouse, batch: Batch, settings: Mapping[str, Any]) -> di
 
 
 @dataclass(slots=True)
-class _Told:
-    """Rows by table, and in place of which."""
+class _NewRows:
+    """New rows by table, and the keys of the rows they replace."""
 
     parts: dict[str, list[pa.Table]] = field(default_factory=lambda: {table: [] for table in OUTPUTS})
     keys: dict[str, list[pa.Table]] = field(default_factory=lambda: {table: [] for table in OUTPUTS})
@@ -146,23 +146,23 @@ def _key_schema(table: str) -> pa.Schema:
     return pa.schema([arrow_schema(table).field(name) for name in names])
 
 
-def _tell(
-    warehouse: Warehouse, batch: Batch, cluster_id: str, news: _News, clocks: Mapping[str, NodeClock], told: _Told
+def _derive(
+    warehouse: Warehouse, batch: Batch, cluster_id: str, news: _News, clocks: Mapping[str, NodeClock], output: _NewRows
 ) -> None:
     lines = controller_lines(warehouse, cluster_id, clocks, batch.until["bronze.log_line"])
     with ClusterLog(warehouse, cluster_id, batch.until["bronze.record"]) as log:
         if not log.is_empty:
-            _tell_log(warehouse, batch, log, news, lines, told)
+            _derive_from_log(warehouse, batch, log, news, lines, output)
         elif news.has_lines:
             history = reassignment_history((), lines, cluster_id=cluster_id)
             for table in OUTPUTS:
-                told.replaces_all(table, warehouse, cluster_id)
-            _add(told, history, history.reassignments)
-            told.add(FOUND, map(_finding_row, detect_reassignments(history)))
+                output.replaces_all(table, warehouse, cluster_id)
+            _add(output, history, history.reassignments)
+            output.add(FOUND, map(_finding_row, detect_reassignments(history)))
 
 
-def _tell_log(
-    warehouse: Warehouse, batch: Batch, log: ClusterLog, news: _News, lines: Sequence[PartitionLine], told: _Told
+def _derive_from_log(
+    warehouse: Warehouse, batch: Batch, log: ClusterLog, news: _News, lines: Sequence[PartitionLine], output: _NewRows
 ) -> None:
     cluster_id = log.cluster_id
     unfinished = _unfinished(warehouse, cluster_id)
@@ -181,26 +181,26 @@ def _tell_log(
         reader = MetadataReader(stretches=log.stretches)
         about = lines if at == 0 and news.has_lines else _about(lines, own)
         history = reassignment_history(log.sources(chunk), about, cluster_id=cluster_id, reader=reader)
-        # What was refused left no record: it may be about any partition.
+        # A refused request left no record: it may be about any partition.
         mine = [
             _doubted(r, doubtful_from)
             for r in history.reassignments
             if (r.topic, r.partition) in own or (at == 0 and news.has_lines and r.outcome == "refused")
         ]
         history = replace(history, reassignments=tuple(mine))
-        _add(told, history, mine)
-        told.add(FOUND, map(_finding_row, detect_reassignments(history, rules=OF_PARTITIONS)))
+        _add(output, history, mine)
+        output.add(FOUND, map(_finding_row, detect_reassignments(history, rules=OF_PARTITIONS)))
         summary.take(history)
     keys = [(cluster_id, *name) for name in names]
     for table in OF_PARTITION:
         if is_whole or (news.has_lines and table != STATES):
-            told.replaces_all(table, warehouse, cluster_id)
-        told.replaces(table, keys)
-    _tell_cluster(warehouse, log, summary, names, told, is_whole=is_whole or news.has_lines)
+            output.replaces_all(table, warehouse, cluster_id)
+        output.replaces(table, keys)
+    _derive_of_cluster(warehouse, log, summary, names, output, is_whole=is_whole or news.has_lines)
 
 
 def _unfinished(warehouse: Warehouse, cluster_id: str) -> set[str]:
-    """Of what moves, or may have to be told otherwise."""
+    """The places of partitions that move, or whose history may yet change."""
     rows = warehouse.read(
         "silver.reassignment", ["topic_id", "partition"],
         "cluster_id = ? AND topic_id IS NOT NULL AND NOT is_final", [cluster_id],
@@ -209,7 +209,7 @@ def _unfinished(warehouse: Warehouse, cluster_id: str) -> set[str]:
 
 
 def _about(lines: Sequence[PartitionLine], names: set[tuple[str, int]]) -> list[PartitionLine]:
-    """Those about these partitions or none; and the last one, which says how far lines go."""
+    """Lines about these partitions or about none; and the last line, which says how far lines go."""
     topics = {topic for topic, _ in names}
     wanted = [
         line
@@ -229,12 +229,12 @@ def _doubted(r: Reassignment, doubtful_from: int | None) -> Reassignment:
     return replace(r, is_final=False, detail=f"{r.detail} {doubt}" if r.detail else doubt)
 
 
-def _add(told: _Told, history: ReassignmentHistory, reassignments: Iterable[Reassignment]) -> None:
+def _add(output: _NewRows, history: ReassignmentHistory, reassignments: Iterable[Reassignment]) -> None:
     reassignments = list(reassignments)
-    told.add("silver.reassignment", map(reassignment_row, reassignments))
-    told.add("silver.reassignment_step", (row for r in reassignments for row in step_rows(r)))
-    told.add("silver.leader_election", map(election_row, history.elections))
-    told.add(
+    output.add("silver.reassignment", map(reassignment_row, reassignments))
+    output.add("silver.reassignment_step", (row for r in reassignments for row in step_rows(r)))
+    output.add("silver.leader_election", map(election_row, history.elections))
+    output.add(
         STATES,
         (
             {
@@ -248,7 +248,7 @@ def _add(told: _Told, history: ReassignmentHistory, reassignments: Iterable[Reas
 
 @dataclass(slots=True)
 class _Summary:
-    """What rules about a whole cluster need of its parts."""
+    """The facts of a cluster's parts that rules about the whole need."""
 
     cluster_id: str
     open: list[Reassignment] = field(default_factory=list)
@@ -272,12 +272,12 @@ class _Summary:
             self.last_ended = r
 
 
-def _tell_cluster(
+def _derive_of_cluster(
     warehouse: Warehouse,
     log: ClusterLog,
     summary: _Summary,
     names: set[tuple[str, int]],
-    told: _Told,
+    output: _NewRows,
     *,
     is_whole: bool,
 ) -> None:
@@ -302,12 +302,12 @@ def _tell_cluster(
     conflict = log.conflict()
     found += copy_conflict_findings([conflict] if conflict is not None else [])
     if is_whole:
-        told.replaces_all(FOUND, warehouse, cluster_id)
+        output.replaces_all(FOUND, warehouse, cluster_id)
     else:
         stored = warehouse.read(FOUND, ["subject"], "cluster_id = ? AND subject_type <> 'partition'", [cluster_id])
-        told.replaces(FOUND, [(cluster_id, subject) for subject in stored["subject"].to_pylist()])
-    told.replaces(FOUND, [(cluster_id, f"{topic}-{partition}") for topic, partition in names])
-    told.add(FOUND, map(_finding_row, found))
+        output.replaces(FOUND, [(cluster_id, subject) for subject in stored["subject"].to_pylist()])
+    output.replaces(FOUND, [(cluster_id, f"{topic}-{partition}") for topic, partition in names])
+    output.add(FOUND, map(_finding_row, found))
 
 
 def _latest_ended(warehouse: Warehouse, cluster_id: str) -> list[dict[str, Any]]:

@@ -200,7 +200,7 @@ def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[
                 found |= {(cluster_id, group) for group in {*routes.get(route, []), *known.get(route, [])}}
     clocks_before: dict[str, Any] = before.get("clocks", {})
     for cluster_id, by_node in settings_of(clocks).items():
-        nodes = [n for n, told in by_node.items() if clocks_before.get(cluster_id, {}).get(n, told) != told]
+        nodes = [n for n, clock in by_node.items() if clocks_before.get(cluster_id, {}).get(n, clock) != clock]
         if not nodes:
             continue
         listed = ", ".join("?" for _ in nodes)
@@ -289,13 +289,13 @@ def _rebalances(placed: list[tuple[int, Rebalance]], type_: pa.StructType) -> pa
     return struct_array([rebalance for _, rebalance in placed], type_, place=[place for place, _ in placed])
 
 
-def _contradictions(told: list[tuple[str, str, Contradiction]], type_: pa.StructType) -> pa.Array:
+def _contradictions(found: list[tuple[str, str, Contradiction]], type_: pa.StructType) -> pa.Array:
     return struct_array(
-        [contradiction for *_, contradiction in told],
+        [contradiction for *_, contradiction in found],
         type_,
-        cluster_id=[cluster_id for cluster_id, *_ in told],
-        group_id=[group_id for _, group_id, _ in told],
-        ref=[contradiction.evidence[-1] for *_, contradiction in told],
+        cluster_id=[cluster_id for cluster_id, *_ in found],
+        group_id=[group_id for _, group_id, _ in found],
+        ref=[contradiction.evidence[-1] for *_, contradiction in found],
     )
 
 

@@ -1,4 +1,4 @@
-"""What every stage is given, and how it knows what is new.
+"""The input of every stage, and how it finds what is new.
 
 A stage's commits carry, as Delta application transactions `<stage>:<input table>`, the version of each input they
 consumed. So what a stage has done is part of what it wrote: it cannot be lost, and it cannot be ahead.
@@ -56,7 +56,7 @@ class Run:
         return self.open_spark()
 
     def engine_for(self, files: Sequence[str]) -> Engine:
-        """What carries the tasks that read these files, or as much of others."""
+        """The engine for tasks that read these files, or as much of others."""
         return self.engine_of(sum(map(size_of, files)))
 
     def engine_of(self, byte_count: int) -> Engine:
@@ -122,7 +122,7 @@ class Run:
 
 
 def added_files(context: Run, table: str, batch: Batch) -> list[str]:
-    """What came to an input since it was consumed; all of it where that is not known any more."""
+    """The files added to an input since it was consumed; all of them where that is not known any more."""
     changes = context.warehouse.changes(table, batch.since[table], batch.until[table])
     if changes is None:
         return context.warehouse.files(table, batch.until[table])
@@ -130,7 +130,7 @@ def added_files(context: Run, table: str, batch: Batch) -> list[str]:
 
 
 def row_count(files: Sequence[str]) -> int:
-    """As the files' own footers state it."""
+    """The number that the files' own footers state."""
     return sum(footer(file).num_rows for file in files)
 
 
@@ -140,7 +140,7 @@ def size_of(file: str) -> int:
 
 
 def footer(file: str) -> pq.FileMetaData:
-    """What a Parquet file, on whatever store, says of itself."""
+    """The footer of a Parquet file, on whatever store."""
     fs, path = located(file)
     return pq.read_metadata(path, filesystem=fs)
 
@@ -168,7 +168,7 @@ class Batch:
 
 
 def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> Batch | None:
-    """What is new for a stage; None if nothing is.
+    """The news for a stage; None if nothing is new.
 
     If a crash fell between the commits of a batch, that batch again: the outputs that have it skip it.
     """

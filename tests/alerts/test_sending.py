@@ -150,7 +150,7 @@ def test_an_incident_that_becomes_graver_is_shown_again_and_ends_the_lesser_aler
     assert (ended["labels"]["severity"], opened["labels"]["severity"]) == ("warning", "critical")
     assert ended["endsAt"] == "2025-11-21T14:05:11.000+00:00" < opened["endsAt"]
     assert message["title"].startswith("[CRITICAL] orders")
-    assert "told as warning before" in message["message"]
+    assert "sent as warning before" in message["message"]
 
 
 def test_a_second_member_that_vanishes_is_shown_in_a_message_of_its_own(receiver: Receiver, state: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_second_member_that_vanishes_is_shown_in_a_message_of_its_own(receiver
         "[WARNING] c1 of orders vanished", "[WARNING] c1 and c2 of orders vanished",
         "[OVER] c1 and c2 of orders vanished",
     ]  # fmt: skip
-    assert "wider than told before: c2" in messages[1]["message"]
+    assert "wider than sent before: c2" in messages[1]["message"]
 
 
 def test_another_group_makes_it_wider_and_keeps_its_labels(receiver: Receiver, state: Path) -> None:

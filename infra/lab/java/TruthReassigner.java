@@ -129,7 +129,7 @@ public final class TruthReassigner {
             try {
                 look();
             } catch (ExecutionException | TimeoutException e) {
-                // A broker is away: the next look tells.
+                // A broker is away: the next look shows it.
             } catch (InterruptedException e) {
                 return;
             }

@@ -9,7 +9,7 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** Two records per second, and a line in the truth file at each start and stop. It may be told to fail, once per JVM. */
+/** Two records per second, and a line in the truth file at each start and stop. The lab may ask it to fail, once per JVM. */
 public final class TruthSourceTask extends SourceTask {
     private static final long POLL_MS = 500;
     private static final Set<String> FAILED = ConcurrentHashMap.newKeySet();

@@ -1,11 +1,11 @@
-// A kafkajs consumer that writes down what its instrumentation tells, like the rebalance callbacks of TruthConsumer.java.
+// A kafkajs consumer that writes down what its instrumentation shows, like the rebalance callbacks of TruthConsumer.java.
 //
 //   node kafkajs_consumer.js consumer.properties topic,topic truth.jsonl
 //
 // Commands on standard input: `close`, `stall MS` (the next record's handler takes that long, without a heartbeat),
 // `delay MS` (per record). End of input and SIGTERM close, too. kafkajs has no rebalance callbacks: `revoked` is the
 // moment it notices the rebalance, `lost` the one it learns that the group goes on without it. Its join event does not
-// tell the generation, its first heartbeat does: `in_generation`.
+// say the generation, its first heartbeat does: `in_generation`.
 'use strict'
 
 const fs = require('fs')

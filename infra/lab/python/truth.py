@@ -1,4 +1,4 @@
-"""What the lab's Python consumers have in common: their settings, their commands, and what they write down.
+"""The common part of the lab's Python consumers: their settings, their commands, and what they write down.
 
     python PROGRAM consumer.properties topic,topic truth.jsonl
 

@@ -1,4 +1,4 @@
-"""What happens to groups when their brokers fail, move and restart: mostly nothing, and that must be seen, too."""
+"""Groups whose brokers fail, move and restart: mostly nothing happens, and that must be seen, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stories the lab can tell. Each is a script; what it expects was written by hand, from the protocol's rules.
+"""The scenarios of the lab. Each is a script; what it expects was written by hand, from the protocol's rules.
 
 A scenario's docstring is its description in truth/scenario.json.
 """

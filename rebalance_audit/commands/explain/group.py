@@ -113,7 +113,7 @@ def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
 
 
 class Answer:
-    """What `domain.explain` puts into words."""
+    """The rows that `domain.explain` puts into words."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Lim
 
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
-    """What the answer may lack, as sentences without their full stop."""
+    """Gaps of the answer, as sentences without their full stop."""
     unseen = list(_deleted(reading.sources))
     if not reading.log_nodes:
         unseen.append("no logs were given (--logs), so starts and many causes are inferred from records alone")

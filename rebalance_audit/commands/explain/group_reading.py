@@ -124,7 +124,7 @@ def open_evidence(
     log_time_zone: str | None,
     connect_topics: Mapping[str, str] | None,
 ) -> EvidenceFolder:
-    """What to read offline. Raises UsageError or Misconfigured."""
+    """The evidence to read offline. Raises UsageError or Misconfigured."""
     from ingest.folders import open_data_dir, open_folder
 
     if evidence is not None:

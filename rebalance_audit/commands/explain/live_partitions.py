@@ -24,7 +24,7 @@ NOT_SAID = (
 
 
 def history_of_plan(config: Mapping[str, str], plan: ReassignmentPlan) -> ReassignmentHistory:
-    """As far as brokers say: where every partition of the plan is now, and the throttles. Raises IngestError."""
+    """Where every partition of the plan is now, and the throttles, as far as brokers say. Raises IngestError."""
     from ingest.live_partitions import LivePartitions
     from rebalance_audit.domain.reassign import ReassignmentHistory
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Of the answer: only what is this recent, only the newest so many, in which order and form."""
+    """The part of the answer to show: how recent, how many of the newest, in which order and form."""
 
     last_ms: int | None
     latest: int | None

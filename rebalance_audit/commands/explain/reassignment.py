@@ -59,7 +59,7 @@ def history_of(folder: EvidenceFolder, progress: Progress) -> ReassignmentHistor
 
 
 def chosen(history: ReassignmentHistory, target: str) -> list[Reassignment]:
-    """Of a topic or `TOPIC-PARTITION`, in order. Raises CommandError, naming what is there."""
+    """Those of a topic or `TOPIC-PARTITION`, in order. Raises CommandError, naming what is there."""
     found = [r for r in history.reassignments if target in (r.topic, r.name)]
     if found:
         return found

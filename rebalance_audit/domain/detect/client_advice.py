@@ -29,7 +29,7 @@ def families(members: Iterable[Member]) -> Families:
 
 
 def setting(name: str, of: Families) -> str | None:
-    """What the setting of this Java name is called there; None where one of the libraries has none such.
+    """The libraries' name of the setting that has this name in Java; None where one of them has no such setting.
 
     Where nothing narrows the library down, it is Java's name that people know.
     """

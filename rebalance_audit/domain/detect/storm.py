@@ -175,7 +175,7 @@ def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm
         if current is not None and step.at_ms - last_ms > limits.storm_quiet_ms:
             yield current
             current = None
-            # What belonged to the storm that ended must not help to open the next.
+            # Rebalances of the storm that ended must not help to open the next.
             short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
         last_ms = step.at_ms
         short_count, long_count = short.take(step), long.take(step)

@@ -32,7 +32,7 @@ class ConnectStory:
     """One of STORY_KINDS."""
     title: str
     text: str
-    """What happened, why the protocol does that, what it cost."""
+    """One happening: the rounds it took, why the protocol does that, and the cost."""
     rebalance_ids: tuple[str, ...]
     from_ms: int
     to_ms: int | None
@@ -69,24 +69,24 @@ def _story_at(
     before, r = settled[place - 1], settled[place]
     gone, came = _changed(r, MemberChange.LEFT), _changed(r, MemberChange.JOINED)
     if before.mode == Mode.INCREMENTAL and r.mode == Mode.EAGER:
-        return _told("became_eager", [r], came, words.became_eager(r, came)), 1
+        return _story("became_eager", [r], came, words.became_eager(r, came)), 1
     if gone and {m.worker_url for m in gone} <= {m.worker_url for m in came}:
-        return _told("worker_replaced", [r], gone, words.worker_replaced(r, gone)), 1
+        return _story("worker_replaced", [r], gone, words.worker_replaced(r, gone)), 1
     if gone:
         return _departure(settled, place, gone)
     twice = _held_twice(r)
     if twice:
         chain = [r, *followed_by(settled, place)]
-        return _told("zombie_tasks", chain, came, words.zombie_tasks(r, twice, came)), len(chain)
+        return _story("zombie_tasks", chain, came, words.zombie_tasks(r, twice, came)), len(chain)
     if came:
         return _arrival(settled, place, came)
     if r.connect_error:
-        return _told("assignment_failed", [r], (), words.assignment_failed(r)), 1
+        return _story("assignment_failed", [r], (), words.assignment_failed(r)), 1
     if r.trigger == Cause.CONNECT_CONFIG_CHANGED and r.changed_connectors:
         change = changes.get(r.rebalance_id)
         if change is not None:
             chain = list(settled[place : place + len(change.rebalance_ids)])
-            return _told("connector_changed", chain, (), words.connector_changed(change)), len(chain)
+            return _story("connector_changed", chain, (), words.connector_changed(change)), len(chain)
     return None, 1
 
 
@@ -94,12 +94,12 @@ def _departure(settled: Sequence[Rebalance], place: int, gone: Sequence[Member])
     before, r = settled[place - 1], settled[place]
     held = {name for m in gone for name in m.owned_before or ()}
     if r.mode == Mode.EAGER:
-        return _told("eager_round", [r], gone, words.eager_round(r, gone)), 1
+        return _story("eager_round", [r], gone, words.eager_round(r, gone)), 1
     if r.connect_delay_ms and held:
         return _delayed(settled, place, gone, held)
     if before.leader_member_id in {m.member_id for m in gone}:
-        return _told("leader_left", [r], gone, words.leader_left(r, gone, held, _handed_out([r], held))), 1
-    return _told("no_delay", [r], gone, words.no_delay(r, gone, held, _handed_out([r], held))), 1
+        return _story("leader_left", [r], gone, words.leader_left(r, gone, held, _handed_out([r], held))), 1
+    return _story("no_delay", [r], gone, words.no_delay(r, gone, held, _handed_out([r], held))), 1
 
 
 def _delayed(
@@ -122,14 +122,14 @@ def _delayed(
         kind, text = "worker_bounced", words.worker_bounced(chain, back, gone, held, given)
     else:
         kind, text = "worker_lost", words.worker_lost(chain, gone, held, given)
-    story = _told(kind, chain, gone, text)
+    story = _story(kind, chain, gone, text)
     return (story if is_over else replace(story, to_ms=None)), len(chain)
 
 
 def _arrival(settled: Sequence[Rebalance], place: int, came: Sequence[Member]) -> tuple[ConnectStory, int]:
     r = settled[place]
     if r.mode == Mode.EAGER and any(m.kind in (MovementKind.MOVED, MovementKind.RETURNED) for m in r.movements):
-        return _told("eager_round", [r], came, words.eager_round(r, came)), 1
+        return _story("eager_round", [r], came, words.eager_round(r, came)), 1
     chain = [r]
     for later in settled[place + 1 :]:
         is_postponed = later.trigger == Cause.CONNECT_DELAY_EXPIRED and bool(chain[-1].connect_delay_ms)
@@ -143,8 +143,8 @@ def _arrival(settled: Sequence[Rebalance], place: int, came: Sequence[Member]) -
     moved = [m for x in chain for m in x.movements if m.kind in (MovementKind.MOVED, MovementKind.RETURNED)]
     revoking = [x for x in chain if x.revoked_count]
     if len(revoking) > 1:
-        return _told("revoking_rounds", chain, came, words.revoking_rounds(chain, revoking, came, moved)), len(chain)
-    return _told("worker_joined", chain, came, words.worker_joined(chain, came, moved)), len(chain)
+        return _story("revoking_rounds", chain, came, words.revoking_rounds(chain, revoking, came, moved)), len(chain)
+    return _story("worker_joined", chain, came, words.worker_joined(chain, came, moved)), len(chain)
 
 
 def _held_twice(r: Rebalance) -> list[str]:
@@ -206,8 +206,10 @@ def _changed(r: Rebalance, change: MemberChange) -> list[Member]:
     return [m for m in r.members if m.change == change]
 
 
-def _told(kind: str, chain: Sequence[Rebalance], about: Sequence[Member], told: tuple[str, str]) -> ConnectStory:
-    title, text = told
+def _story(
+    kind: str, chain: Sequence[Rebalance], about: Sequence[Member], title_and_text: tuple[str, str]
+) -> ConnectStory:
+    title, text = title_and_text
     return ConnectStory(
         kind=kind,
         title=words.as_sentence(title),

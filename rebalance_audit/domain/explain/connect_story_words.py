@@ -11,12 +11,12 @@ from rebalance_audit.domain.explain.connect_changes import ConnectorChange
 from rebalance_audit.domain.kinds import MemberChange, MovementKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance
 
-Told = tuple[str, str]
+TitleAndText = tuple[str, str]
 
 _DELAY = "scheduled.rebalance.max.delay.ms"
 
 
-def worker_joined(chain: Sequence[Rebalance], came: Sequence[Member], moved: Sequence[Movement]) -> Told:
+def worker_joined(chain: Sequence[Rebalance], came: Sequence[Member], moved: Sequence[Movement]) -> TitleAndText:
     who = _who(came)
     if not moved:
         return (
@@ -38,7 +38,7 @@ def worker_bounced(
     gone: Sequence[Member],
     held: Collection[str],
     given: Sequence[Movement],
-) -> Told:
+) -> TitleAndText:
     who, first, last = _who(gone), chain[0], chain[-1]
     urls = {m.worker_url for m in gone}
     home = [m for m in given if m.to_worker_url in urls]
@@ -61,7 +61,7 @@ def worker_bounced(
 
 def worker_lost(
     chain: Sequence[Rebalance], gone: Sequence[Member], held: Collection[str], given: Sequence[Movement]
-) -> Told:
+) -> TitleAndText:
     who, first, last = _who(gone), chain[0], chain[-1]
     waited = duration(max((last.assigned_at_ms or 0) - (first.assigned_at_ms or 0), 0))
     return (
@@ -76,7 +76,9 @@ def worker_lost(
     )
 
 
-def worker_waited_for(r: Rebalance, gone: Sequence[Member], held: Collection[str], back: Rebalance | None) -> Told:
+def worker_waited_for(
+    r: Rebalance, gone: Sequence[Member], held: Collection[str], back: Rebalance | None
+) -> TitleAndText:
     who = _who(gone)
     returned = (
         f" It joined again in generation {back.generation_id}; its return does not end the delay." if back else ""
@@ -89,7 +91,7 @@ def worker_waited_for(r: Rebalance, gone: Sequence[Member], held: Collection[str
     )
 
 
-def worker_replaced(r: Rebalance, gone: Sequence[Member]) -> Told:
+def worker_replaced(r: Rebalance, gone: Sequence[Member]) -> TitleAndText:
     who = _who(gone)
     home = [m for m in r.movements if m.kind == MovementKind.RETURNED]
     return (
@@ -101,7 +103,7 @@ def worker_replaced(r: Rebalance, gone: Sequence[Member]) -> Told:
     )
 
 
-def leader_left(r: Rebalance, gone: Sequence[Member], held: Collection[str], given: Sequence[Movement]) -> Told:
+def leader_left(r: Rebalance, gone: Sequence[Member], held: Collection[str], given: Sequence[Movement]) -> TitleAndText:
     who = _who(gone)
     return (
         f"The leader {who} left: its {_work(len(held))} moved at once, without the delay",
@@ -113,7 +115,7 @@ def leader_left(r: Rebalance, gone: Sequence[Member], held: Collection[str], giv
     )
 
 
-def no_delay(r: Rebalance, gone: Sequence[Member], held: Collection[str], given: Sequence[Movement]) -> Told:
+def no_delay(r: Rebalance, gone: Sequence[Member], held: Collection[str], given: Sequence[Movement]) -> TitleAndText:
     who = _who(gone)
     if not held:
         return f"{who} left and had nothing to give up", f"Generation {r.generation_id}: nothing had to move."
@@ -137,7 +139,7 @@ def no_delay(r: Rebalance, gone: Sequence[Member], held: Collection[str], given:
     )
 
 
-def eager_round(r: Rebalance, about: Sequence[Member]) -> Told:
+def eager_round(r: Rebalance, about: Sequence[Member]) -> TitleAndText:
     who = _who(about)
     stopped = [m for m in r.movements if m.kind in (MovementKind.MOVED, MovementKind.RETURNED)]
     verb = "left" if about[0].change == MemberChange.LEFT else "joined"
@@ -152,7 +154,7 @@ def eager_round(r: Rebalance, about: Sequence[Member]) -> Told:
     )
 
 
-def became_eager(r: Rebalance, came: Sequence[Member]) -> Told:
+def became_eager(r: Rebalance, came: Sequence[Member]) -> TitleAndText:
     who = _who(came) or "a worker"
     return (
         f"{who} speaks only the eager protocol, and so does the whole cluster from generation {r.generation_id} on",
@@ -166,7 +168,7 @@ def became_eager(r: Rebalance, came: Sequence[Member]) -> Told:
 
 def revoking_rounds(
     chain: Sequence[Rebalance], revoking: Sequence[Rebalance], came: Sequence[Member], moved: Sequence[Movement]
-) -> Told:
+) -> TitleAndText:
     numbers = ", ".join(str(r.generation_id) for r in revoking)
     delays = [duration(r.connect_delay_ms) for r in chain if r.connect_delay_ms]
     waits = (
@@ -183,7 +185,7 @@ def revoking_rounds(
     )
 
 
-def zombie_tasks(r: Rebalance, twice: Sequence[str], late: Sequence[Member]) -> Told:
+def zombie_tasks(r: Rebalance, twice: Sequence[str], late: Sequence[Member]) -> TitleAndText:
     who = _who(late) or "a worker"
     return (
         f"{_work(len(twice))} ran on two workers at once when {who} came back",
@@ -196,7 +198,7 @@ def zombie_tasks(r: Rebalance, twice: Sequence[str], late: Sequence[Member]) -> 
     )
 
 
-def connector_changed(change: ConnectorChange) -> Told:
+def connector_changed(change: ConnectorChange) -> TitleAndText:
     whose = listed([shown(c) for c in change.connectors])
     own = sum(len(t.resources) for t in change.own)
     if change.others:
@@ -217,7 +219,7 @@ def connector_changed(change: ConnectorChange) -> Told:
     )
 
 
-def assignment_failed(r: Rebalance) -> Told:
+def assignment_failed(r: Rebalance) -> TitleAndText:
     return (
         f"Generation {r.generation_id} assigned nothing: the round failed",
         "The worker that computes the assignment had not read the newest configuration, so everyone was sent an empty "
@@ -226,7 +228,7 @@ def assignment_failed(r: Rebalance) -> Told:
     )
 
 
-def rolling_bounce(parts: Sequence[tuple[str, tuple[str, ...]]], rounds: int) -> Told:
+def rolling_bounce(parts: Sequence[tuple[str, tuple[str, ...]]], rounds: int) -> TitleAndText:
     names = [worker_name(url) for _, urls in parts for url in urls]
     leaders = [worker_name(url) for kind, urls in parts if kind == "leader_left" for url in urls]
     aside = (
@@ -245,7 +247,7 @@ def rolling_bounce(parts: Sequence[tuple[str, tuple[str, ...]]], rounds: int) ->
 
 
 def as_sentence(text: str) -> str:
-    """With a capital where a worker is what it begins with; a connector's name is left as it is."""
+    """A capital first where the text begins with a worker; a connector's name is left as it is."""
     return ("Worker" + text[6:] if text.startswith("worker ") else text).replace(". worker ", ". Worker ")
 
 

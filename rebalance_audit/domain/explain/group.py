@@ -15,7 +15,7 @@ from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.incidents import answer, incident_lines
 from rebalance_audit.domain.explain.layout import aside, hanging
-from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, tell
+from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, story_of
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
@@ -63,15 +63,15 @@ def explain(
     shown one by one; the summary always covers all.
     """
     stories = _stories(rebalances)
-    told = stories[-latest:] if latest is not None and latest > 0 else stories
-    told_ids = {story.rebalance_id for story in told}
-    together = [s for s in connect_stories(rebalances) if told_ids & set(s.rebalance_ids)]
+    shown_stories = stories[-latest:] if latest is not None and latest > 0 else stories
+    shown_ids = {story.rebalance_id for story in shown_stories}
+    together = [s for s in connect_stories(rebalances) if shown_ids & set(s.rebalance_ids)]
     return Explanation(
         group_id=group_id,
         kind=_kind(rebalances),
         summary=_summary(rebalances, seen_from_ms, seen_until_ms),
-        rebalances=tuple(told if oldest_first else reversed(told)),
-        left_out_count=len(stories) - len(told),
+        rebalances=tuple(shown_stories if oldest_first else reversed(shown_stories)),
+        left_out_count=len(stories) - len(shown_stories),
         findings=tuple(sorted(findings, key=_urgency)),
         connect_stories=tuple(together if oldest_first else reversed(together)),
         not_seen=(*not_seen, *not_seen_in(rebalances)),
@@ -113,7 +113,7 @@ def explain_text(explanation: Explanation, width: int = 110) -> str:
 
 def one_line(rebalance: Rebalance) -> str:
     """`2026-11-21 14:03:11 UTC  generation 6 → 7  a member vanished: c3 (/10.0.0.9)  worst partition 12.31 s`."""
-    story = tell(rebalance)
+    story = story_of(rebalance)
     parts = [story.at, story.number, story.cause + (f": {story.who}" if story.who else "")]
     return "  ".join([*parts, story.cost] if story.cost else parts)
 
@@ -128,12 +128,12 @@ def _stories(rebalances: Sequence[Rebalance]) -> list[RebalanceStory]:
             run.append(rebalance)
             continue
         if run:
-            stories.append(tell(run[0], before, skipped_until=rebalance))
+            stories.append(story_of(run[0], before, skipped_until=rebalance))
             run = []
-        stories.append(tell(rebalance, before))
+        stories.append(story_of(rebalance, before))
         before = rebalance
     if run:
-        stories.append(tell(run[0], before))
+        stories.append(story_of(run[0], before))
     return stories
 
 

@@ -14,7 +14,7 @@ _TITLE_WIDTH = 300
 
 
 def answer(incidents: Sequence[Incident]) -> str:
-    """What is wrong, in one sentence; the open before the past, the gravest and dearest first."""
+    """The gravest trouble in one sentence; open before past, then the gravest and dearest."""
     wrong = sorted((i for i in incidents if not i.expected), key=_urgency)
     normal = [i for i in incidents if i.expected]
     if not wrong:
@@ -22,8 +22,8 @@ def answer(incidents: Sequence[Incident]) -> str:
             return "Nothing is wrong: no incident is in evidence."
         return f"Nothing is wrong: {counted(len(normal), 'change')} on purpose cost {_sum(normal)} resource-seconds."
     first, rest = wrong[0], len(wrong) - 1
-    told = f"{shown(first.title, _TITLE_WIDTH)}; {_cost(first)}{_state(first)}"
-    return told + (f" And {counted(rest, 'other incident')}." if rest else "")
+    sentence = f"{shown(first.title, _TITLE_WIDTH)}; {_cost(first)}{_state(first)}"
+    return sentence + (f" And {counted(rest, 'other incident')}." if rest else "")
 
 
 def incident_lines(incidents: Sequence[Incident], width: int) -> Iterator[str]:

@@ -25,7 +25,7 @@ PHASE_WORDS = {
     "removing": "copied, old replicas are leaving",
 }
 SHOWN_LINES = 20
-"""Of a plan, per status; a plan may have ten thousand."""
+"""Lines of a plan shown per status; a plan may have ten thousand."""
 STATUS_WORDS = {
     "done": "done",
     "moving": "moving",
@@ -103,14 +103,14 @@ def explain_plan(
     lines = [f"{len(names)} {STATUS_WORDS[status]}: {folded(names)}" for status, names in counts.items()]
     if plan.is_rollback:
         lines.append("This is the way back that --execute printed: what is done stands as it was before that plan.")
-    told: dict[str, int] = {}
+    seen: dict[str, int] = {}
     for verdict in verdicts:
-        told[verdict.status] = told.get(verdict.status, 0) + 1
-        if verdict.status != "done" and told[verdict.status] <= SHOWN_LINES:
+        seen[verdict.status] = seen.get(verdict.status, 0) + 1
+        if verdict.status != "done" and seen[verdict.status] <= SHOWN_LINES:
             lines += _line(verdict, history)
     lines += [
         f"and {counted(count - SHOWN_LINES, 'partition')} more {STATUS_WORDS[status]}; -o jsonl shows each"
-        for status, count in told.items()
+        for status, count in seen.items()
         if status != "done" and count > SHOWN_LINES
     ]
     lines += [f"do: {step}" for step in plan_steps(plan, verdicts, history, file)]

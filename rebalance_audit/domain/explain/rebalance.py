@@ -54,7 +54,7 @@ class HandOver:
     pause_estimate_ms: int | None
     pause_upper_ms: int | None
     first_commit_after_ms: int | None
-    """Of the one that stood still longest: also bounded by how often its owner commits."""
+    """The wait of the resource that stood still longest: also bounded by how often its owner commits."""
     basis: str
     """The evidence of the numbers, in a word or two."""
 
@@ -81,7 +81,7 @@ class RebalanceStory:
     evidence: tuple[str, ...]
 
 
-def tell(
+def story_of(
     rebalance: Rebalance, before: Rebalance | None = None, *, skipped_until: Rebalance | None = None
 ) -> RebalanceStory:
     """`before`: the rebalance the group came from. `skipped_until`: what follows a run of numbers nothing shows."""
@@ -239,11 +239,11 @@ def _hand_overs(r: Rebalance) -> tuple[HandOver, ...]:
     for movement in r.movements:
         groups.setdefault((movement.kind, _way(movement, names)), []).append(movement)
     ordered = sorted(groups.items(), key=lambda g: (-max(m.pause_estimate_ms or -1 for m in g[1]), g[0]))
-    told = [_hand_over(kind, way, movements) for (kind, way), movements in ordered[:_HAND_OVERS_SHOWN]]
+    sentences = [_hand_over(kind, way, movements) for (kind, way), movements in ordered[:_HAND_OVERS_SHOWN]]
     rest = [m for _, movements in ordered[_HAND_OVERS_SHOWN:] for m in movements]
     if rest:
-        told.append(_hand_over("others", "in other hand-overs", rest))
-    return tuple(told)
+        sentences.append(_hand_over("others", "in other hand-overs", rest))
+    return tuple(sentences)
 
 
 def _way(movement: Movement, names: _MemberNames) -> str:

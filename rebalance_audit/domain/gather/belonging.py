@@ -108,17 +108,19 @@ Route = str
 `member:<member id>`, `node:<node>`."""
 
 
-def routes_of(source_kind: str, kind: str, topic: str | None, node: str | None, told: Mapping[str, Any]) -> list[Route]:
-    """The routes of an event that names no group; `told` are its fields."""
+def routes_of(
+    source_kind: str, kind: str, topic: str | None, node: str | None, fields: Mapping[str, Any]
+) -> list[Route]:
+    """The routes of an event that names no group; `fields` are its own."""
     if source_kind in ("status", "config"):
         return [f"topic:{topic}"]
     if kind.startswith("worker_"):
         return [f"node:{node}"]
-    members = named_members(told)
+    members = named_members(fields)
     if members:
         return [f"member:{member_id}" for member_id in members]
-    if told.get("offsets_partition") is not None:
-        return [f"coordinator:{told['offsets_partition']}"]
+    if fields.get("offsets_partition") is not None:
+        return [f"coordinator:{fields['offsets_partition']}"]
     return []
 
 

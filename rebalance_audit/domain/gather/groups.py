@@ -61,18 +61,18 @@ def record_row(source: SourceRecord, event: GroupRecord | ConnectRecord) -> dict
 
 def line_row(source: SourceLine, event: LogEvent) -> dict[str, Any]:
     """The event as a row of silver.group_event; its time is local."""
-    told = {"fields": dict(event.fields), "at_ms": event.at_ms, "coordinator_broker_id": event.coordinator_broker_id}
+    detail = {"fields": dict(event.fields), "at_ms": event.at_ms, "coordinator_broker_id": event.coordinator_broker_id}
     if event.could_be_forged:  # its neighbours in the file may have shown it, so it is kept
-        told["could_be_forged"] = True
+        detail["could_be_forged"] = True
     return {
         "cluster_id": source.cluster_id, "group_id": event.group_id, "ref": source.ref, "source_kind": "log",
         "kind": event.kind.value, "node": source.node, "file_name": source.file_name, "file_id": source.file_id,
-        "byte": source.byte, "at_ms": event.local_at_ms, "text": source.text, "detail": _json(told),
+        "byte": source.byte, "at_ms": event.local_at_ms, "text": source.text, "detail": _json(detail),
     }  # fmt: skip
 
 
-def _json(told: Mapping[str, Any]) -> str:
-    return json.dumps(told, ensure_ascii=False, default=list, sort_keys=True)
+def _json(detail: Mapping[str, Any]) -> str:
+    return json.dumps(detail, ensure_ascii=False, default=list, sort_keys=True)
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
@@ -81,11 +81,11 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
     Reading a line's text again would cost five times as much and say the same.
     """
     if row["source_kind"] == "log":
-        told, _ = _read_json(row["detail"])
+        detail, _ = _read_json(row["detail"])
         return _make_line(
-            kind=_KINDS[row["kind"]], ref=row["ref"], node=row["node"], local_at_ms=row["at_ms"], at_ms=told["at_ms"],
-            group_id=row["group_id"], fields=_with_tuples(told["fields"]),
-            coordinator_broker_id=told["coordinator_broker_id"], could_be_forged="could_be_forged" in told,
+            kind=_KINDS[row["kind"]], ref=row["ref"], node=row["node"], local_at_ms=row["at_ms"], at_ms=detail["at_ms"],
+            group_id=row["group_id"], fields=_with_tuples(detail["fields"]),
+            coordinator_broker_id=detail["coordinator_broker_id"], could_be_forged="could_be_forged" in detail,
         )  # fmt: skip
     if row["source_kind"] == "record":
         return _make_record(
@@ -270,19 +270,21 @@ def gather(
         elif isinstance(event, ConnectRecord):
             unnamed.append(event)
             facts.add(event)
-    told: list[LogEvent] = []
+    parsed: list[LogEvent] = []
     seen: dict[str, str] = {}
     for _, file_lines in groupby(lines, key=lambda line: (line.node, line.file_id)):
         for line in parse_lines(_noting(file_lines, seen)):
             cluster_id = cluster_id or seen["cluster_id"]
-            told.append(line)
+            parsed.append(line)
             facts.add(line)
             if line.group_id is None:
                 unnamed.append(line)
             else:
                 named[line.group_id].append(line)
     all_records = [e for events in named.values() for e in events if isinstance(e, GroupRecord)]
-    clocks = clocks_of(pairs_by_node(told, all_records), {line.node for line in told} | set(zones or ()), zones or {})
+    clocks = clocks_of(
+        pairs_by_node(parsed, all_records), {line.node for line in parsed} | set(zones or ()), zones or {}
+    )
     belonging = groups_by_route(facts)
     for homeless in unnamed:
         for group in {g for route in _routes(homeless) for g in belonging.get(route, ())}:

@@ -37,7 +37,7 @@ Gather = Callable[[Sequence[Piece]], GroupEvidence]
 def reconstruct_in_windows(
     pieces: Iterable[tuple[int, Piece]], gather: Gather, *, window: int = WINDOW, around: int = AROUND
 ) -> Iterator[Reconstruction]:
-    """As `reconstruct`, a part at a time. `pieces` come in the order of their instants, each with its own.
+    """Reconstruct one part at a time. `pieces` come in the order of their instants, each with its own.
 
     Ten pieces, 0 to 9, with `window` 6 and `around` 2:
 

@@ -100,7 +100,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
     cost = cost_of(s.rebalance for _, s in steps)
     cause, tier, cause_refs = _root_cause(trouble)
     findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
-    told = words.chain(trouble, signs)
+    chain = words.chain(trouble, signs)
     return Incident(
         cluster_id=rows.cluster_id,
         incident_id=_id_of(rows, trouble),
@@ -123,8 +123,8 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         title=words.title(trouble, people),
         story=words.story(trouble, people, cost, stands, last_ms, expected=expected),
         advice=_advice(trouble, findings, expected=expected),
-        chain=told,
-        evidence=capped([*cause_refs, *(ref for link in told for ref in link.evidence[:2])]),
+        chain=chain,
+        evidence=capped([*cause_refs, *(ref for link in chain for ref in link.evidence[:2])]),
     )
 
 
@@ -137,7 +137,7 @@ def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
 
 
 def _people(trouble: Trouble) -> list[Identity]:
-    """Whose fault it is; who came or went, where it is nobody's."""
+    """The members at fault; those that came or went, where nobody is at fault."""
     failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
     if trouble.kind == "storm" and not failed:
         came = Counter(who for _, s in trouble.steps for who in {*s.left, *s.joined})
@@ -163,7 +163,7 @@ def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
 
 
 def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
-    """What began it, how sure that is, and where it stands."""
+    """The cause, its evidence tier, and the refs that show it."""
     if trouble.kind == "reassignment":
         worst = words.worst_of(trouble.reassignments)
         first = worst or trouble.reassignments[0]
@@ -232,8 +232,8 @@ def _still_waits(task: ConnectTask, until_ms: int) -> bool:
 
 
 def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
-    if not expected and (told := next((f.advice for f in findings if f.advice), None)):
-        return told
+    if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
+        return advice
     if expected and trouble.kind == "deploy":
         return client_advice.deploy(client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members))
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE

@@ -34,7 +34,7 @@ _PART_OF_A_DEPLOY = frozenset({
     Cause.LEADER_REJOINED, Cause.SUBSCRIPTION_CHANGED, Cause.ASSIGNOR_CHANGED, Cause.GROUP_CONVERTED,
     Cause.STREAMS_TOPOLOGY_CHANGED,
 })  # fmt: skip
-"""What a new version of an application brings with it, while its members are replaced."""
+"""Causes that a new version of an application brings with it while its members are replaced."""
 _CONVERSION_MS = 60_000
 """The round after a conversion that gives the member its share which made the group convert."""
 
@@ -45,14 +45,14 @@ class Episode:
 
     history: History
     kind: str
-    """As tables.INCIDENT_KINDS."""
+    """One of tables.INCIDENT_KINDS."""
     steps: list[HistoryStep] = field(default_factory=list)
     direction: str = ""
     """Scaling: `joined` or `left`."""
     gone: dict[Identity, int] = field(default_factory=dict)
-    """Who went and is not back, and when."""
+    """Members that went and are not back, and when they went."""
     people: dict[Identity, int] = field(default_factory=dict)
-    """Whom it is about, in order, and when each turned first."""
+    """Members it is about, in order, and when each turned first."""
     last_at_ms: int = 0
     """When its last round was handed out, or is last known of."""
 
@@ -88,7 +88,7 @@ class Episode:
 
 
 def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
-    """Who failed in this rebalance, and how."""
+    """Members that failed in this rebalance, and how."""
     found: dict[Identity, str] = {}
     for cause in step.rebalance.triggers:
         if cause.trigger in MEMBER_FAILED:
@@ -117,7 +117,7 @@ class _Cutter:
         self._since: dict[Identity, int] = {}
         """Since when members are there that were seen to join."""
         self._brief: set[Identity] = set()
-        """Who went soon after joining: nobody's place to take."""
+        """Members that went soon after joining: they left no place to take."""
 
     def take(self, step: HistoryStep) -> None:
         faults = faults_in(self.history, step)

@@ -1,4 +1,4 @@
-"""What goes into incidents and what comes out: rows of gold.incident and gold.mark. Instants are epoch ms UTC."""
+"""Input and output of incidents: rows of gold.incident and gold.mark. Instants are epoch ms UTC."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClusterRows:
     reassignments: Sequence[Reassignment] = ()
     leader_moves: Sequence[LeaderMove] = ()
     findings: Sequence[tuple[str | None, Finding]] = ()
-    """With the group whose history shows it, None where it is about none."""
+    """Each with the group whose history shows it; None where it is about no group."""
     limits: Callable[[str], Limits] = lambda group_id: DEFAULT
 
 
@@ -49,7 +49,7 @@ class Incident:
     kind: str
     """One of tables.INCIDENT_KINDS."""
     root_cause: str
-    """A trigger, what blocks a reassignment, or the id of the rule that alone tells of it."""
+    """A trigger, what blocks a reassignment, or the id of the rule that alone shows it."""
     root_cause_tier: str
     culprits: tuple[str, ...] = ()
     """Instance id, worker URL or client id of members, `broker 4`; who came or went where nobody is at fault."""
@@ -60,7 +60,7 @@ class Incident:
     finding_ids: tuple[str, ...] = ()
     first_at_ms: int
     last_at_ms: int
-    """Of the last thing that belongs to it, also while it is open."""
+    """When the last thing that belongs to it happened, also while it is open."""
     status: str
     """`open` or `over`: over when nothing is left to settle and it was quiet for the limit."""
     expected: bool
@@ -111,7 +111,7 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
 
 
 def mark_row(mark: ChangeMark) -> dict[str, Any]:
-    """Columns of gold.mark. The same mark has the same id: told twice, it is there once."""
+    """Columns of gold.mark. The same mark has the same id: given twice, it is there once."""
     parts = "\x00".join((mark.cluster_id, str(mark.at_ms), mark.source, mark.scope, mark.text))
     mark_id = f"mk:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
     return {"mark_id": mark_id} | {name: getattr(mark, name) for name in ChangeMark.__dataclass_fields__}

@@ -1,4 +1,4 @@
-"""Which trouble a finding is a symptom of, and which findings are a trouble of their own."""
+"""Findings are symptoms of a trouble, or a trouble of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SYMPTOMS = frozenset({
     "RB001", "RB002", "RB005", "RB006", "RB007", "RB008", "RB009", "RB011", "RB012", "RB014", "RB016",
     "RB018", "CN001", "CN002", "CN003", "CN005", "CN008", "RA001", "RA003", "RA005", "RA006",
 })  # fmt: skip
-"""Rules about something that happened. The others tell of a state that would be there without it."""
+"""Rules about something that happened. The others show a state that would be there without it."""
 
 OWN_KINDS = {
     "RB003": "configuration", "RB010": "assignment", "RB011": "stuck", "RB012": "stuck", "RB013": "assignment",

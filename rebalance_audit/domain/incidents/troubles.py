@@ -25,12 +25,12 @@ PRECEDENCE = (
     "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "removal", "deploy", "configuration",
     "subscription", "protocol", "client", "scaling", "unknown",
 )  # fmt: skip
-"""Of what came together, the first of these is what the trouble is; its earliest episode is the root."""
+"""Kinds by rank: the first of them that came together names the trouble; its earliest episode is the root."""
 
 
 @dataclass(slots=True)
 class Trouble:
-    """What will be one incident."""
+    """Episodes, reassignments and findings that become one incident."""
 
     kind: str
     episodes: list[Episode] = field(default_factory=list)
@@ -130,7 +130,7 @@ def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode
                 purpose = "fault" if episode.is_fault else "on purpose"
                 seen[place, purpose].append((at_ms, episode))
     for each in seen.values():
-        each.sort(key=lambda told: told[0])
+        each.sort(key=lambda departure: departure[0])
         for (at_ms, one), (next_ms, other) in pairwise(each):
             if next_ms - at_ms <= SAME_MOMENT_MS and one.group_id != other.group_id:
                 yield one, other
@@ -165,7 +165,7 @@ def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple
     for move, episode in caused:
         of_broker[move.previous_leader].append((move.at_ms, episode))
     for each in of_broker.values():
-        each.sort(key=lambda told: told[0])
+        each.sort(key=lambda move: move[0])
         for (at_ms, one), (next_ms, other) in pairwise(each):
             if next_ms - at_ms <= SAME_MOMENT_MS:
                 yield one, other

@@ -1,4 +1,4 @@
-"""How an incident is told: its title, its story in three sentences, its chain. Names are made safe to show here."""
+"""The words of an incident: its title, its story in three sentences, its chain. Names are made safe to show here."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
 def story(
     trouble: Trouble, people: Sequence[Identity], cost: CostBounds, stands: str, last_ms: int, *, expected: bool
 ) -> str:
-    """What happened, what it did, how it stands: `stands` is `going on`, `quiet` or `over`."""
+    """Three sentences: the happening, its effect, its state. `stands` is `going on`, `quiet` or `over`."""
     return " ".join((
         _what_happened(trouble, people),
         _what_it_did(trouble, cost),
@@ -110,9 +110,9 @@ def _what_happened(trouble: Trouble, people: Sequence[Identity]) -> str:
     if trouble.kind == "reassignment":
         return _reassignment_title(trouble.reassignments) + "."
     causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
-    told = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
+    phrases = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
     head = title(trouble, people)
-    return f"{head}; its rounds: {listed(told, 5)}." if len(causes) > 1 else f"{head}."
+    return f"{head}; its rounds: {listed(phrases, 5)}." if len(causes) > 1 else f"{head}."
 
 
 def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
@@ -175,12 +175,12 @@ def _reassignment_title(reassignments: Sequence[Reassignment]) -> str:
         stood = f" for {duration(worst.longest_standstill_ms)}" if worst.longest_standstill_ms else ""
         return f"Reassignment of {names} {'stands' if is_open else 'stood'} still{stood}: {blocked(worst)}"
     outcomes = Counter("still running" if r.outcome == "open" else r.outcome for r in reassignments)
-    told = [what if len(outcomes) == 1 else f"{n} {what}" for what, n in sorted(outcomes.items())]
-    return f"Reassignment of {names}: {listed(told, 8)}"
+    endings = [what if len(outcomes) == 1 else f"{n} {what}" for what, n in sorted(outcomes.items())]
+    return f"Reassignment of {names}: {listed(endings, 8)}"
 
 
 def worst_of(reassignments: Iterable[Reassignment]) -> Reassignment | None:
-    """Of those that were held up, the one that stood still for longest."""
+    """The one that stood still for longest, of those that were held up."""
     held = [r for r in reassignments if r.blocked_by is not None]
     return max(held, key=lambda r: (r.longest_standstill_ms or 0, r.reassignment_id), default=None)
 
@@ -228,5 +228,5 @@ def _reassignment_links(reassignments: Sequence[Reassignment]) -> Iterator[Link]
         if since is not None and r.blocked_by is not None:
             yield Link(at_ms=since, what=f"{shown(r.name)} stands still: {blocked(r)}", evidence=r.evidence[:2])
         if r.ended_at_ms is not None:
-            told = f"the move of {shown(r.name)} is {r.outcome}"
-            yield Link(at_ms=r.ended_at_ms, what=told, evidence=r.evidence[-2:])
+            ending = f"the move of {shown(r.name)} is {r.outcome}"
+            yield Link(at_ms=r.ended_at_ms, what=ending, evidence=r.evidence[-2:])

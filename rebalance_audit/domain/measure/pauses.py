@@ -27,7 +27,7 @@ class Instant(NamedTuple):
     upper: int | None
     estimate: int | None
     tier: str | None
-    """Of the best mark, as the detail."""
+    """The best mark's tier. `detail` is of the same mark."""
     detail: str
 
 
@@ -77,7 +77,7 @@ def measure(rebalance: Rebalance) -> Rebalance:
     ]
     kinds, avoidable = [m.kind for m in movements], [m.is_avoidable for m in movements]
     total = rebalance_numbers(kinds, avoidable, numbers, is_known=rebalance.resource_count is not None)
-    measured = (changed(m, **told._asdict()) for m, told in zip(movements, numbers, strict=True))
+    measured = (changed(m, **own._asdict()) for m, own in zip(movements, numbers, strict=True))
     return changed(rebalance, movements=tuple(measured), **total._asdict())
 
 

@@ -108,8 +108,8 @@ def leader_moves(
         if election.topic == OFFSETS_TOPIC:
             found += [move.beside(g, COORDINATOR_MOVED, by_group.get(g, ())) for g in coordinated[election.partition]]
         else:
-            told = [move.beside(g, PARTITION_LED_BY_ANOTHER, rs) for g, rs in by_partition.get(name, {}).items()]
-            found += [each for each in told if each.rebalance_id is not None]
+            moves = [move.beside(g, PARTITION_LED_BY_ANOTHER, rs) for g, rs in by_partition.get(name, {}).items()]
+            found += [each for each in moves if each.rebalance_id is not None]
     return sorted(found, key=lambda m: (m.at_ms, m.group_id, m.topic, m.partition, m.evidence))
 
 

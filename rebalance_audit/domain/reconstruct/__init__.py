@@ -11,7 +11,7 @@ from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.classic.rebalances import reconstruct_classic
 from rebalance_audit.domain.reconstruct.connect.rebalances import is_connect_group, reconstruct_connect
 from rebalance_audit.domain.reconstruct.epochs.epoch import GROUP_TYPES
-from rebalance_audit.domain.reconstruct.epochs.lines import epochs_told
+from rebalance_audit.domain.reconstruct.epochs.lines import epochs_of_lines
 from rebalance_audit.domain.reconstruct.epochs.rebalances import reconstruct_modern
 
 from .reconstruction import Contradiction, Reconstruction, in_time, of_line
@@ -32,12 +32,12 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
         return Reconstruction(rebalances=(), contradictions=tuple(of_line(line, detail) for line in evidence.lines))
     classic, contradictions = reconstruct_classic(evidence)
     modern, more = reconstruct_modern(evidence)
-    told, not_believed = epochs_told(evidence, [r for r in modern if r.outcome != Outcome.MISSING])
+    from_lines, not_believed = epochs_of_lines(evidence, [r for r in modern if r.outcome != Outcome.MISSING])
     contradicting = in_time(contradictions + more + not_believed)
-    modern += told
+    modern += from_lines
     if not modern:
         return Reconstruction(rebalances=tuple(classic), contradictions=contradicting)
-    if not classic and not told:
+    if not classic and not from_lines:
         return Reconstruction(rebalances=tuple(modern), contradictions=contradicting)
     # A converted group goes on counting: numbers one side lacks are the other side's.
     numbers = {r.group_epoch for r in modern if r.outcome != Outcome.MISSING} | {

@@ -1,1 +1,1 @@
-"""What a group's own history would have cost under other settings: the happenings, played again by Kafka's rules."""
+"""Play a group's history again by Kafka's rules under other settings, and compare the cost."""

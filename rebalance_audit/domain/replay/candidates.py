@@ -1,4 +1,4 @@
-"""What could help a group, each as it would be asked for."""
+"""Settings that could help a group, each as a user would ask for it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Seat:
     has_joined: bool = False
     assigned: tuple[Partition, ...] = ()
     claim: Subscriber | None = None
-    """As its last request to join said."""
+    """The subscription of its last request to join."""
     hears_at_ms: float | None = None
 
 
@@ -226,7 +226,7 @@ class ClassicGroup(PlayedGroup):
             self.prepare(self.follow_up, seat)
             self.try_complete()
         else:
-            # The round ended without it (a static member keeps its place): it is told what it has.
+            # The round ended without it (a static member keeps its place): it gets what it has.
             self.is_given(seat, process, self.generation)
 
     def try_complete(self) -> None:
@@ -236,7 +236,7 @@ class ClassicGroup(PlayedGroup):
             self.complete()
 
     def is_overdue(self, number: int) -> None:
-        """Who did not join within the rebalance timeout is put out; static members keep their place."""
+        """A member that did not join within the rebalance timeout is put out; static members keep their place."""
         if number != self.round or self.state is not State.PREPARING:
             return
         for key, seat in list(self.seats.items()):
@@ -275,7 +275,7 @@ class ClassicGroup(PlayedGroup):
                 self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
-        """What the leader computes."""
+        """The assignment that the leader computes."""
         topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims)}
         return ASSIGN[self.settings.assignor](topics, claims)
 

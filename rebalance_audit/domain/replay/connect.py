@@ -94,7 +94,7 @@ class ConnectGroup(ClassicGroup):
         return found
 
     def delay_ends(self, number: int) -> None:
-        """Every worker was told the same delay, and joins again when it is over."""
+        """Every worker got the same delay, and joins again when it is over."""
         if number == self.round:
             self.all_join_again(Cause.CONNECT_DELAY_EXPIRED)
 

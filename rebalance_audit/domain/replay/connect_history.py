@@ -19,7 +19,7 @@ CONFIGURED = frozenset({Cause.CONNECT_CONFIG_CHANGED})
 @dataclass(slots=True)
 class ConnectReader(ScriptReader):
     resources: dict[str, Partition] = field(default_factory=dict)
-    """What each resource's text means; a connector may be called as another one's task is written."""
+    """The connector or task each resource's text names; a connector may have a name that reads like another's task."""
     is_there_from_the_beginning: bool = False
 
     def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
@@ -40,7 +40,7 @@ class ConnectReader(ScriptReader):
             self.partitions = counts
 
     def meaning(self, text: str) -> Partition:
-        """As a movement says; else a number at the end is a task's."""
+        """The meaning a movement gives it; else a number at the end is a task's."""
         name, _, number = text.rpartition("-")
         is_task = bool(name) and number.isascii() and number.isdigit()
         return self.resources.get(text) or ((name, int(number)) if is_task else (text, CONNECTOR_ITSELF))

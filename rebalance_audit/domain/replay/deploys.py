@@ -11,7 +11,7 @@ from .life import End, Life, Moment, Script
 from .settings import GroupSettings
 
 LONGEST_RESTART_MS = 600_000
-"""What is back later was not restarted by a deploy; a choice."""
+"""A member that is back later was not restarted by a deploy; a choice."""
 LONGEST_GAP_MS = 600_000
 """A restart that comes later begins another deploy; a choice."""
 

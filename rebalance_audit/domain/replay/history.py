@@ -20,7 +20,7 @@ SILENT_ENDS = EXPIRIES | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBE
 REACTIONS = frozenset(
     {Cause.COOPERATIVE_FOLLOW_UP, Cause.CONNECT_REVOCATION_FOLLOW_UP, Cause.CONNECT_DELAY_EXPIRED, Cause.GROUP_EMPTIED}
 )
-"""What the protocol does by itself: the replay has to find these again, and cannot begin with one."""
+"""Causes that the protocol makes by itself: the replay has to find these again, and cannot begin with one."""
 ARRIVALS = frozenset({Cause.MEMBER_JOINED, Cause.CONNECT_WORKER_JOINED})
 REQUESTS = frozenset(
     {Cause.CLIENT_REQUESTED, Cause.LEADER_REJOINED, Cause.TOPIC_METADATA_CHANGED, Cause.SUBSCRIPTION_CHANGED}
@@ -31,7 +31,7 @@ HEARTBEATS_UNKNOWN_MS = 3_000
 
 @dataclass(slots=True)
 class _Slots:
-    """Which process takes over from which: by instance id, else by client id and host, else by client id."""
+    """The process that takes over from each: by instance id, else by client id and host, else by client id."""
 
     free: list[Life] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
@@ -232,7 +232,7 @@ def _trigger_of(row: Rebalance, member: Member) -> str:
 
 
 def _stop_of(row: Rebalance, member_id: str) -> Moment | None:
-    """When the member let go, as the pauses of what it had tell: closely where a commit or a log line marks it."""
+    """When the member let go, by the pauses of what it had: closely where a commit or a log line marks it."""
     lower, upper = [], []
     for movement in row.movements:
         if movement.from_member_id != member_id:
@@ -263,24 +263,24 @@ def script_of(
 
 
 def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[..., ScriptReader]) -> Script:
-    told = [r for r in rows if r.outcome != "failed"]
-    if not told:
+    succeeded = [r for r in rows if r.outcome != "failed"]
+    if not succeeded:
         raise ValueError("no rebalances")
-    first = told[0]
+    first = succeeded[0]
     from_ms = (first.started_at_ms or first.joined_at_ms or first.assigned_at_ms or first.ended_at_ms or 0) - 1
     reader = reading(from_ms=from_ms, previous_ms=from_ms)
     initial: dict[str, int] = {}
-    for at, row in enumerate(told):
+    for at, row in enumerate(succeeded):
         reader.read(row, at == 0)
         if at == 0 or reader.is_there_from_the_beginning:
             for topic, count in reader.partitions.items():
                 initial.setdefault(topic, count)
-    latest = told[-1]
+    latest = succeeded[-1]
     return Script(
         group_id=first.group_id,
         group_type=latest.group_type,
         protocol_type=latest.protocol_type or "consumer",
-        assignor=next((r.assignor for r in reversed(told) if r.assignor), "unknown"),
+        assignor=next((r.assignor for r in reversed(succeeded) if r.assignor), "unknown"),
         is_cooperative=latest.mode == "cooperative",
         from_ms=from_ms,
         until_ms=max(until_ms, reader.previous_ms + 1),

@@ -1,4 +1,4 @@
-"""Which client library a member runs, as far as its default names betray it, and which settings each library lacks.
+"""The client library of a member, as far as its default names show it, and the settings each library lacks.
 
 Source: the libraries' own documentation, and what they wrote on real clusters (docs/whatif.md).
 """

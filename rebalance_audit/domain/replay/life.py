@@ -1,4 +1,4 @@
-"""What really happened to the members of a group, apart from what the group's protocol made of it.
+"""The happenings of a group's members (starts, closes, crashes), apart from what the group's protocol made of them.
 
 Instants are epoch milliseconds. An instant that evidence only bounds has both bounds; each run of a replay draws its
 own between them.
@@ -60,7 +60,7 @@ class Life:
     slot: str
     """The place it fills: the same for the process that takes over after a restart."""
     member_id: str
-    """Of its first membership."""
+    """The member id of its first membership."""
     client_id: str | None = None
     client_host: str | None = None
     instance_id: str | None = None
@@ -70,7 +70,7 @@ class Life:
     started: Moment | None = None
     """None: it ran before the history begins."""
     owned_at_first: tuple[Partition, ...] = ()
-    """What it had when the history began."""
+    """Its partitions or tasks when the history began."""
     ended: Moment | None = None
     """None: it runs on after the history ends."""
     end: End | None = None

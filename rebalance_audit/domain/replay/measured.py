@@ -1,4 +1,4 @@
-"""What a group's history really cost, from its measured pauses, in the columns of a replay; and its own timings."""
+"""The real cost of a group's history, from its measured pauses, in the columns of a replay; and its own timings."""
 
 from __future__ import annotations
 
@@ -101,23 +101,23 @@ def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
 
 def timing_of(rows: Sequence[Rebalance]) -> Timing:
     """This group's own timings where it shows at least three, the lab's elsewhere."""
-    timing, told = Timing(), []
+    timing, measured = Timing(), []
     sync = [r.assigned_at_ms - r.joined_at_ms for r in rows if r.assigned_at_ms and r.joined_at_ms]
     sync = [ms for ms in sync if ms >= 0]
     if len(sync) >= FEWEST_MEASURED:
-        timing, told = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
+        timing, measured = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
     heartbeat_ms, late = _heartbeat(rows)
     if heartbeat_ms is not None:
-        timing, told = replace(timing, heartbeat_ms=heartbeat_ms), [*told, "heartbeat_ms"]
+        timing, measured = replace(timing, heartbeat_ms=heartbeat_ms), [*measured, "heartbeat_ms"]
         if len(late) >= FEWEST_MEASURED:
             # The heartbeats' drift is in it, and what comes before and after the revoked callback.
             late.sort()
             timing = replace(
                 timing, drift_ms=(0,), react_ms=tuple(ms * 0.3 for ms in late), revoke_ms=tuple(ms * 0.7 for ms in late)
             )
-            told += ["react_ms", "revoke_ms"]
+            measured += ["react_ms", "revoke_ms"]
     delay_ms = _initial_delay(rows)
-    return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(told))
+    return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(measured))
 
 
 def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
@@ -142,12 +142,12 @@ def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
     ]
     session_ms = 45_000
     if silences:
-        # What a killed member wrote last came before its last heartbeat: the session is shorter than that silence.
+        # A killed member wrote its last commit before its last heartbeat: the session is shorter than that silence.
         shortest_ms = min(silences) + SILENCE_SLACK_MS
         step_ms = SESSION_STEP_MS if shortest_ms >= SESSION_STEP_MS else 1_000
         session_ms = shortest_ms // step_ms * step_ms
-    told = (["heartbeat_ms"] if waits else []) + (["session_ms"] if silences else [])
-    return Timing(heartbeat_ms=heartbeat_ms, session_ms=max(session_ms, 1_000), is_measured=tuple(told))
+    measured = (["heartbeat_ms"] if waits else []) + (["session_ms"] if silences else [])
+    return Timing(heartbeat_ms=heartbeat_ms, session_ms=max(session_ms, 1_000), is_measured=tuple(measured))
 
 
 def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:

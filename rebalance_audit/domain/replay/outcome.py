@@ -1,4 +1,4 @@
-"""What one run of a replay came to."""
+"""The outcome of one run of a replay."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .timing import Timing, draw
 
 @dataclass(slots=True)
 class PlayedGroup(ABC):
-    """What happens to the processes. What the group does about it is said by each protocol."""
+    """The happenings of the processes. Each protocol says what the group does about them."""
 
     script: Script
     settings: GroupSettings
@@ -49,7 +49,7 @@ class PlayedGroup(ABC):
 
     @abstractmethod
     def asks_to_join(self, process: PlayedProcess) -> None:
-        """With no place in the group, or with a static one that somebody else left behind."""
+        """A process without a place in the group, or with a static one that another left behind, asks to join."""
 
     @abstractmethod
     def has_seat(self, process: PlayedProcess) -> bool: ...

@@ -11,9 +11,9 @@ from .life import Life
 from .timing import Timing, draw
 
 FIRST_SESSION_MS = 45_000
-"""session.timeout.ms of the Java consumer since 3.0 (KIP-735), where the history does not tell."""
+"""session.timeout.ms of the Java consumer since 3.0 (KIP-735), where the history does not show it."""
 FIRST_POLL_INTERVAL_MS = 300_000
-"""max.poll.interval.ms of the Java consumer, where the history does not tell."""
+"""max.poll.interval.ms of the Java consumer, where the history does not show it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,9 +27,9 @@ class PlayedProcess:
     busy_until_ms: float = -math.inf
     owned: set[Partition] = field(default_factory=set)
     generation: int = -1
-    """Of what it owns; -1 once it lost its place."""
+    """The generation of what it owns; -1 once it lost its place."""
     remembered: tuple[Partition, ...] = ()
-    """What the sticky assignor's user data says it had; survives a revocation, not a restart."""
+    """Partitions it had, by the sticky assignor's user data; they survive a revocation, not a restart."""
     remembered_generation: int = -1
     beats_from_ms: float = 0.0
     beat_ms: float = 3_000.0

@@ -53,7 +53,7 @@ _OUTSIDE = {
 
 
 class RequestError(Exception):
-    """What was asked for cannot be: one sentence with the remedy."""
+    """The request cannot be met: one sentence with the remedy."""
 
 
 def requested(

@@ -42,7 +42,7 @@ class GroupSettings:
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """Of the protocol that is chosen."""
+        """The interval of the protocol that is chosen."""
         return self.heartbeat_ms if self.group_protocol == "classic" else self.consumer_heartbeat_ms
 
     @property

@@ -1,4 +1,4 @@
-"""What counts: for how long each partition or task stood still, and who is to blame.
+"""How long each partition or task stood still, and who is to blame.
 
 A partition stands still while the group has at least one running process and no process works on it. A group that
 somebody stopped altogether costs nothing; unless it is back soon, and settings are compared: then it was an outage.
@@ -41,7 +41,7 @@ class Standstill:
 
 
 class Ledger:
-    """Who works on what, and since when nobody does. A resource may have two workers for a while: no standstill."""
+    """Each resource's workers, and since when it has none. It may have two for a while: no standstill."""
 
     def __init__(self, resources: Iterable[Hashable], *, counts_outages: bool = False) -> None:
         self.counts_outages = counts_outages

@@ -1,4 +1,4 @@
-"""What other settings would have saved a group, and what they would have cost instead.
+"""Seconds that other settings would have saved a group, and the price they would have had instead.
 
 The history is replayed under the settings that were in force first. Only where it comes out again is anything said.
 """
@@ -35,7 +35,7 @@ class Fit:
     causes: float
     """Share of those with the same cause in the same order."""
     cost_seconds: float
-    """What the replay costs, median of the runs."""
+    """The replay's cost, median of the runs."""
     measured_seconds: float
     measured_lower_seconds: float
     measured_upper_seconds: float | None
@@ -45,7 +45,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What one set of settings would have come to. Numbers are None where it is refused."""
+    """The outcome under one set of settings. Numbers are None where it is refused."""
 
     settings: Mapping[str, str]
     saved_seconds: float | None = None
@@ -65,10 +65,10 @@ def fit_of(situation: Situation) -> Fit:
     found, alike = [], []
     base = base_of(situation, LAST_STEP_MS)
     for run in base:
-        told = [r.trigger for r in run.rebalances]
-        most = max(len(told), len(situation.causes), 1)
-        found.append(min(len(told), len(situation.causes)) / most)
-        blocks = SequenceMatcher(None, situation.causes, told, autojunk=False).get_matching_blocks()
+        replayed = [r.trigger for r in run.rebalances]
+        most = max(len(replayed), len(situation.causes), 1)
+        found.append(min(len(replayed), len(situation.causes)) / most)
+        blocks = SequenceMatcher(None, situation.causes, replayed, autojunk=False).get_matching_blocks()
         alike.append(sum(block.size for block in blocks) / most)
     measured = situation.measured
     cost = statistics.median(run.cost.standstill_seconds for run in base)
@@ -174,13 +174,13 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
 
 
 def _price(before: GroupSettings, after: GroupSettings) -> str:
-    """What no column shows."""
+    """Remarks that no column shows."""
     was_ms, is_ms = before.heartbeat_interval_ms, after.heartbeat_interval_ms
     is_same = before.group_protocol == after.group_protocol
     return f"; brokers get {was_ms / is_ms:.1f} times the heartbeats" if is_same and is_ms < was_ms else ""
 
 
 def ranked(situation: Situation) -> list[Option]:
-    """What saves most in the median first; what costs more last."""
+    """Order: the largest median saving first, dearer ones last."""
     options = [option_of(situation, pairs) for pairs in candidates(situation)]
     return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

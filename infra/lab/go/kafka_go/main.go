@@ -1,6 +1,6 @@
 // A segmentio/kafka-go consumer that writes down its generations, like the rebalance callbacks of TruthConsumer.java.
 //
-// kafka.Reader tells its user nothing of rebalances, so this is what a Reader is made of: a ConsumerGroup, a reader per
+// kafka.Reader does not report rebalances to its user, so this is what a Reader is made of: a ConsumerGroup, a reader per
 // partition that ends with the generation, one handler for all, and commits every five seconds of what has moved.
 package main
 

@@ -60,7 +60,7 @@ class Attempt:
     emptied: LogEvent | None = None
     failure: LogEvent | None = None
     replaced: LogEvent | None = None
-    """Of a rewrite: the line by which a static member came back."""
+    """The line by which a static member came back; None unless this is a rewrite."""
     converted: LogEvent | None = None
     """A consumer group became classic with this number: the `Preparing` line of the next one says so."""
     during: list[LogEvent] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Attempt:
 
     @property
     def member_ids(self) -> frozenset[str] | None:
-        """Of the members in its record; None without a record of a classic group. Ask when it has got its record."""
+        """The members in its record; None without a record of a classic group. Ask when it has got its record."""
         if self._member_ids is None and isinstance(self.value, GroupMetadataValue):
             self._member_ids = frozenset(m.member_id for m in self.value.members)
         return self._member_ids

@@ -45,16 +45,16 @@ def logged_triggers(
         if trigger == Cause.GROUP_CONVERTED:
             found += _who_left_the_consumer_group(attempt)
         if trigger == Cause.MEMBER_LEFT:
-            told = [leaves[m] for m in members if m in leaves]
+            departures = [leaves[m] for m in members if m in leaves]
             if not members:
                 # 4.x names dynamic members alone in this line: `LeaveGroup` request for () members.
-                told = [x for x in leaves.values() if abs((x.at_ms or 0) - (line.at_ms or 0)) <= _ONE_BATCH_MS]
-                members = tuple(m for x in told for m in _member_ids(x))
-            if told:
-                reasons = {classify_leave(x.fields.get("client_reason")).trigger for x in told}
+                departures = [x for x in leaves.values() if abs((x.at_ms or 0) - (line.at_ms or 0)) <= _ONE_BATCH_MS]
+                members = tuple(m for x in departures for m in _member_ids(x))
+            if departures:
+                reasons = {classify_leave(x.fields.get("client_reason")).trigger for x in departures}
                 trigger = reasons.pop() if len(reasons) == 1 else trigger
-                detail = told[0].fields.get("client_reason") or detail
-                evidence += [x.ref for x in told]
+                detail = departures[0].fields.get("client_reason") or detail
+                evidence += [x.ref for x in departures]
         found.append(
             _make_trigger(
                 trigger=trigger, tier=EvidenceTier.LOGGED, members=members, detail=detail, evidence=tuple(evidence)
@@ -107,17 +107,17 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
         if abs((line.at_ms or 0) - (attempt.preparing.at_ms or 0)) > _ONE_BATCH_MS:
             continue
         if line.kind is LogKind.MODERN_MEMBER_LEFT:
-            told = classify_leave(line.fields.get("client_reason"))
+            reason = classify_leave(line.fields.get("client_reason"))
         elif line.kind is LogKind.MEMBER_FENCED:
-            told = classify_fence(str(line.fields.get("reason") or ""))
+            reason = classify_fence(str(line.fields.get("reason") or ""))
         else:
             continue
         found.append(
             _make_trigger(
-                trigger=told.trigger,
+                trigger=reason.trigger,
                 tier=EvidenceTier.LOGGED,
                 members=_member_ids(line),
-                detail=told.detail or "left the consumer group",
+                detail=reason.detail or "left the consumer group",
                 evidence=(line.ref,),
             )
         )
@@ -133,7 +133,7 @@ def recorded_triggers(
     """
     if before is None or after is None or before.keys() == after.keys():
         return []
-    told = {m for t in known for m in t.members}
+    named = {m for t in known for m in t.members}
     instances_before = {m.group_instance_id: m.member_id for m in before.values() if m.group_instance_id}
     found = []
     for member_id in sorted(before.keys() - after.keys()):
@@ -141,7 +141,7 @@ def recorded_triggers(
         returned = member.group_instance_id and any(
             m.group_instance_id == member.group_instance_id for m in after.values()
         )
-        if member_id in told or returned:
+        if member_id in named or returned:
             continue
         trigger = _static(departed(member_id), (member_id,), before)
         tier = EvidenceTier.UNKNOWN if trigger == Cause.UNKNOWN else EvidenceTier.INFERRED
@@ -152,7 +152,7 @@ def recorded_triggers(
         )
     for member_id in sorted(after.keys() - before.keys()):
         member = after[member_id]
-        if member_id in told:
+        if member_id in named:
             continue
         if member.group_instance_id in instances_before and member.group_instance_id is not None:
             trigger = Cause.STATIC_MEMBER_REPLACED

@@ -1,4 +1,4 @@
-"""What is known of a classic group just before one of its attempts: whoever asks about the attempt is given this."""
+"""The state of a classic group just before one of its attempts, for all who ask about the attempt."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 from .conversions import Downgrade, downgrades
 
 UUID_LENGTH = 37
-"""Of the random end of a member id, its dash included."""
+"""Length of the random end of a member id, with its dash."""
 
 
 @quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """Who held partitions last, and since which attempt: one for all that it was given together, compared as such."""
+    """The last holder of partitions, and since which attempt: one object for all it got together, compared as such."""
 
     member: MemberMetadata
     attempt_index: int
@@ -46,17 +46,17 @@ class Course:
     """Lines of coordinators that took the group over."""
     fences: Sequence[LogEvent]
     """Lines by which members heard that another has their place."""
-    families_told: Mapping[str, Families]
+    stated_families: Mapping[str, Families]
     """By client id: the libraries that send the reasons which lines quote."""
     instance_ids: frozenset[str]
-    """Of static members, as lines name them; records say so themselves."""
+    """Ids of static members, as lines name them; records say so themselves."""
     downgrades: Mapping[int, Downgrade]
     """By the offset of the classic record that a consumer group was converted to."""
 
     def families(self, assignor: str | None, member: MemberMetadata) -> Families:
         """The client libraries that the member may be of, by its bytes and by what lines quote of its client id."""
         found = families_of(assignor, member.subscription, member.client_id)
-        return narrowed(found, self.families_told.get(member.client_id, ALL))
+        return narrowed(found, self.stated_families.get(member.client_id, ALL))
 
 
 @quick
@@ -69,20 +69,20 @@ class Before:
     attempt: Attempt
     """The one that comes, at `index` of the course."""
     members: Mapping[str, MemberMetadata] | None = None
-    """Of the last record; None where lines alone show the last generation."""
+    """Members of the last record; None where lines alone show the last generation."""
     held: Mapping[str, frozenset[Resource]]
     """By member of the last record."""
     holdings: Mapping[Resource, Holding]
     delivered_index: int = -1
-    """Of the last attempt with a record of members, or of none."""
+    """Index of the last attempt whose record has members, or has none."""
     is_history_known: bool = False
-    """What `holdings` lacks is nobody's, rather than not known."""
+    """A partition that `holdings` lacks has no owner; it is not unknown."""
     converted: Downgrade | None = None
     """The attempt before was a conversion."""
     committers: frozenset[str] = frozenset()
     """Client ids that were seen to commit again and again."""
     task_of: Mapping[Resource, str]
-    """Of a Streams group: the tasks that read its partitions."""
+    """The task that reads each partition of a Streams group."""
 
     @property
     def delivered(self) -> Attempt | None:
@@ -121,22 +121,22 @@ def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
         clients=ClientLines(evidence.lines),
         loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
         fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
-        families_told=_families_told(evidence.lines),
+        stated_families=_stated_families(evidence.lines),
         instance_ids=frozenset(i for i in instance_ids if i is not None),
         downgrades=downgrades(evidence),
     )
 
 
-def _families_told(lines: Iterable[LogEvent]) -> dict[str, Families]:
+def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:
     found: dict[str, Families] = {}
     for line in lines:
-        told = _REASON_OF.get(line.kind)
-        if told is None or not line.fields.get("client_reason"):
+        members_of = _REASON_OF.get(line.kind)
+        if members_of is None or not line.fields.get("client_reason"):
             continue
         families = families_of_reason(str(line.fields["client_reason"]))
         if families == ALL:
             continue
-        for member_id in told(line):
+        for member_id in members_of(line):
             client_id = member_id[:-UUID_LENGTH]
             # Two libraries under one client id: nothing is known of either.
             found[client_id] = families if found.get(client_id, families) == families else ALL

@@ -20,7 +20,7 @@ class Between:
     attempts: Sequence[Attempt]
     """After `given`, up to and with the one that gives them on."""
     first: Attempt
-    """Of these the first that was tried: neither a gap nor a rewrite, if there is one."""
+    """The first of these that was tried: neither a gap nor a rewrite, if there is one."""
     heard_at_ms: int | None
     """When members could first hear of the rebalance."""
     joined_at_ms: int | None

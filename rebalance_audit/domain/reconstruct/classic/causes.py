@@ -97,8 +97,8 @@ def _requested(before: Before, trigger: Trigger, after: Mapping[str, MemberMetad
     members = [known[m] for m in trigger.members if m in known]
     families = {f for m in members for f in before.families(m)}
     if not members:
-        told = [before.course.families_told.get(m[:-UUID_LENGTH], client_families.ALL) for m in trigger.members]
-        families = {f for each in told for f in each}
+        stated = [before.course.stated_families.get(m[:-UUID_LENGTH], client_families.ALL) for m in trigger.members]
+        families = {f for each in stated for f in each}
     if families and ClientFamily.SARAMA not in families:
         return trigger
     return changed(
@@ -214,11 +214,11 @@ def _departed_before_conversion(
     before: Before, converted: Downgrade, after: Mapping[str, MemberMetadata], known: Sequence[Trigger]
 ) -> list[Trigger]:
     """Members that were not taken over: the group became classic because they went."""
-    told = {m for t in known for m in t.members}
+    named = {m for t in known for m in t.members}
     kept = before.members or {}
     found = []
     for member_id, member in sorted(converted.members.items()):
-        if member_id in kept or member_id in after or member_id in told:
+        if member_id in kept or member_id in after or member_id in named:
             continue
         held = [r for r, h in converted.held.items() if h.member.member_id == member_id]
         last = before.course.commits.last_between(held, -1, converted.offset)

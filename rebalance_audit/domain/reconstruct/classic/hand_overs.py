@@ -39,7 +39,7 @@ class HandOvers:
         self._delivered = delivered_marks(record)
         self._betweens: dict[int, Between] = {}
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
-        """Of a holding as a whole, or of one partition of it."""
+        """By holding as a whole, or by one partition of it."""
         self._resumes: dict[str, tuple[Mark, ...]] = {}
         self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
         """By what was given up together and its new owner."""
@@ -113,7 +113,7 @@ class HandOvers:
     def _with_own_lines(
         self, shown: _Shown, holding: Holding, alone: Resource | None, resource: Resource, new: MemberMetadata
     ) -> _Shown:
-        """With what both owners' clients say of this very partition."""
+        """Add the lines in which both owners' clients name this partition."""
         clients = self._before.course.clients
         stop = stop_line(self._stretches[holding, alone][0], resource, clients)
         resume = resume_line(new, resource, self._before.attempt, self._following, clients)

@@ -32,7 +32,7 @@ class Parsed:
     owned: frozenset[Resource]
     assigned: frozenset[Resource] | None
     refused: str | None = None
-    """What of its bytes could not be read, and where."""
+    """The part of its bytes that could not be read, and where it stands."""
 
 
 _make_parsed = maker(Parsed)
@@ -75,7 +75,7 @@ def _subscribed(subscription: bytes) -> tuple[tuple[str, ...] | None, frozenset[
 
 @lru_cache(maxsize=_CACHED)
 def _given(assignment: bytes) -> tuple[frozenset[Resource] | None, str | None]:
-    """What it was given, and what could not be read."""
+    """The partitions it was given, and the faults of its bytes."""
     if not assignment:
         return frozenset(), None  # the leader's SyncGroup did not name this member
     try:

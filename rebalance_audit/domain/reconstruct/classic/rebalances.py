@@ -99,7 +99,7 @@ def _step(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
 
 def _returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
     """No record of it is left, or none was written (2.3 and 2.4): the members are those of before, one of them renamed.
-    Commits are cut at records alone, so nothing tells when it stopped and resumed but the line itself."""
+    Commits are cut at records alone, so only the line itself shows when it stopped and resumed."""
     rebalance, line = _static_return(rebalance, EvidenceTier.LOGGED), before.attempt.replaced
     there = before.members or {}
     old = there.get(str(line.fields.get("member_id"))) if line is not None else None
@@ -281,7 +281,7 @@ def _closed(
     holdings: dict[Resource, Holding],
     converted: Downgrade | None,
 ) -> tuple[Rebalance, Before]:
-    """With the counts of what is held now. `holdings`: those of before, which get what is given now."""
+    """Fill in the counts of what is held now. `holdings`: those of before; this updates them."""
     held_now = {m: p.assigned or frozenset() for m, p in parsed.items()}
     for p in parsed.values():
         holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, before.index)))

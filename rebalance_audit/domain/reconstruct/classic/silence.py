@@ -1,4 +1,4 @@
-"""What commits tell of members that are missing in a record: when they were alive, and how they can have gone."""
+"""Commits of members that are missing in a record show when they were alive, and how they can have gone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_TIMER_MS = 500
 
 
 def committers(before: Before, attempt: Attempt) -> frozenset[str]:
-    """Those of before, and the clients that committed more than once from when they were last given partitions to the
+    """Committers of before, and clients that committed more than once from when they were last given partitions to the
     attempt's record."""
     since, record = before.delivered_offset, attempt.record
     if since is None or record is None or not before.members:
@@ -51,17 +51,17 @@ def inferred(before: Before, member_id: str) -> Cause:
         return Cause.UNKNOWN
     alive_at_ms = last[0] if last is not None else _given_at_ms(before)
     joined_at_ms = attempt.value.current_state_timestamp
-    told = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, not attempt.value.members)
+    departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, not attempt.value.members)
     silence_ms = (joined_at_ms or 0) - (alive_at_ms or 0)
-    if told == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
+    if departure == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
         # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
-        return Cause.UNKNOWN if _is_there_again(before, member) else told
-    if told == Cause.MEMBER_LEFT or told == Cause.UNKNOWN:
-        return told
-    if told == Cause.MEMBER_POLL_TIMEOUT:
+        return Cause.UNKNOWN if _is_there_again(before, member) else departure
+    if departure == Cause.MEMBER_LEFT or departure == Cause.UNKNOWN:
+        return departure
+    if departure == Cause.MEMBER_POLL_TIMEOUT:
         if not client_families.must_poll_out(before.families(member)) or may_be_dropped(before, member):
             return Cause.UNKNOWN
-    return told if _speaks(before, member_id, alive_at_ms or 0, joined_at_ms or 0) else Cause.UNKNOWN
+    return departure if _speaks(before, member_id, alive_at_ms or 0, joined_at_ms or 0) else Cause.UNKNOWN
 
 
 def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:

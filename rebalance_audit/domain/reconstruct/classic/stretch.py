@@ -44,7 +44,7 @@ class Stretch:
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""
     fenced: LogEvent | None = None
-    """A static member whose place another process took while it worked: the line that told it."""
+    """A static member whose place another process took while it worked: the line that shows it."""
 
     @property
     def closes_silently(self) -> bool:

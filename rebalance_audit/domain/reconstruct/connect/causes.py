@@ -56,17 +56,17 @@ class Causes:
         round_, before = self._rounds.at(index), self._rounds.before(index)
         if before is not None and before.attempt.incarnation != attempt.incarnation:
             before = None
-        told = logged_triggers(attempt, _metadata(before), _metadata(round_))
-        rejoined = [t for t in told if t.trigger in REJOINS]
-        told = [t for t in told if t.trigger not in REJOINS]
+        logged = logged_triggers(attempt, _metadata(before), _metadata(round_))
+        rejoined = [t for t in logged if t.trigger in REJOINS]
+        logged = [t for t in logged if t.trigger not in REJOINS]
         inferred = self._inferred(before, round_)
         recorded = recorded_triggers(
-            _metadata(before), _metadata(round_), told, lambda member_id: inferred.get(member_id, Cause.UNKNOWN)
+            _metadata(before), _metadata(round_), logged, lambda member_id: inferred.get(member_id, Cause.UNKNOWN)
         )
-        if not told:
+        if not logged:
             # A departure starts a rebalance before an arrival can join it.
             recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
-        membership = [_named(t) for t in (*told, *recorded)]
+        membership = [_named(t) for t in (*logged, *recorded)]
         if not membership and round_ is not None:
             membership = self._first(round_) if before is None else self._by_logs(before, round_)
         own = self._own_causes(before, round_, rejoined)

@@ -108,17 +108,17 @@ class WorkerLines:
         return not times or times[-1] < at_ms
 
     def next_process_ms(self, node: str, member_id: str, after_ms: int) -> int | None:
-        """When the node's next process began, as far as its log tells: what stands there from then on is not this
-        member's. It says its address as it starts; else it is told by another member id."""
+        """When the node's next process began, as far as its log shows: what stands there from then on is not this
+        member's. It says its address as it starts; else another member id shows it."""
         starts = self._starts.get(node, [])
-        told = starts[bisect_right(starts, after_ms) :][:1]
+        own_start = starts[bisect_right(starts, after_ms) :][:1]
         since = bisect_right(self._times.get(node, []), after_ms)
         others = (
             line.at_ms or 0
             for line in self._by_node.get(node, [])[since:]
             if line.kind is LogKind.CLIENT_JOINED and line.fields.get("member_id") not in (None, member_id)
         )
-        return min([*told, *[at_ms for at_ms, _ in zip(others, range(1), strict=False)]], default=None)
+        return min([*own_start, *[at_ms for at_ms, _ in zip(others, range(1), strict=False)]], default=None)
 
     def last_between(self, node: str, after_ms: int, before_ms: int) -> LogEvent | None:
         """The last line of the node in that time: its process lived then."""

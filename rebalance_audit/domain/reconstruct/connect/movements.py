@@ -67,8 +67,8 @@ class Movements:
     def _restarted(self, restart: TaskRestart, round_: Round) -> Movement:
         run = restart.run
         stops = restart.stops() or joins_after_stop(round_)
-        told = reconfigured_lines(run, self._sources.lines, round_.at_ms - RESTART_MS, round_.at_ms)
-        stops += [not_before(line, "the worker began to stop it") for line in told[-1:]]
+        lines = reconfigured_lines(run, self._sources.lines, round_.at_ms - RESTART_MS, round_.at_ms)
+        stops += [not_before(line, "the worker began to stop it") for line in lines[-1:]]
         resumes = (not_before(round_, "the assignment was delivered"), *restart.resumes())
         return _movement(MovementKind.RESTARTED, run, run, round_, stops=tuple(stops), resumes=resumes)
 

@@ -255,7 +255,7 @@ def _line_resources(line: LogEvent, connectors: str, tasks: str) -> frozenset[Re
 
 
 def _error(word: object) -> int:
-    """As the line has it: a number in every release seen."""
+    """The error as the line has it: a number in every release seen."""
     text = str(word)
     if text.isdecimal() and len(text) < 6:
         return int(text)

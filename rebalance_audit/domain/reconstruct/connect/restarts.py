@@ -116,7 +116,7 @@ def _round_of(restart: TaskRestart, rounds: Rounds) -> Round | None:
 
 
 def _rounds_of(run: OwnershipRun, rounds: Rounds) -> Sequence[Round]:
-    """Those after the one that gave it, while the run lasted."""
+    """The rounds after the one that gave it, while the run lasted."""
     return rounds.between(run.seen.index + 1, run.ended.index if run.ended is not None else NO_END)
 
 

@@ -45,7 +45,7 @@ class Round:
     """One generation that was delivered, or in which the group became empty."""
 
     index: int
-    """Of its attempt."""
+    """The index of its attempt."""
     attempt: Attempt
     mode: Mode
     assignor: str | None
@@ -123,7 +123,7 @@ class Rounds:
         return self.all[place] if place < len(self.all) else None
 
     def between(self, first: int, until: int) -> Sequence[Round]:
-        """Those with first <= index < until."""
+        """Rounds with first <= index < until."""
         return self.all[bisect_left(self._places, first) : bisect_left(self._places, until)]
 
 

@@ -1,4 +1,4 @@
-"""Who ran which connector or task from which generation to which.
+"""Runs: a worker, a connector or task, and the generations from which to which it ran there.
 
 A run is one worker process and one resource: it begins with the generation that gives the resource to the worker and
 ends with the one that takes it, or in which the worker is missing. Pauses lie between two runs of a resource.
@@ -26,7 +26,7 @@ LATE_STATUS_MS = 60_000
 class OwnershipRun:
     resource: Resource
     worker: Worker
-    """As it was in the first generation of the run that is known."""
+    """The worker as it was in the first known generation of the run."""
     begun: Round | None
     """None: it ran before the evidence begins."""
     seen: Round

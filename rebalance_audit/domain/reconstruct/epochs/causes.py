@@ -206,8 +206,8 @@ def _how_it_went(
                 return Cause.UNKNOWN, EvidenceTier.UNKNOWN, detail, (line.ref,)
             return Cause.MEMBER_LEFT, EvidenceTier.LOGGED, "left the group", (line.ref,)
         if line.kind is LogKind.MEMBER_LEFT:
-            told = classify_leave(line.fields.get("client_reason"))
-            return told.trigger, EvidenceTier.LOGGED, told.detail or "left the group", (line.ref,)
+            left = classify_leave(line.fields.get("client_reason"))
+            return left.trigger, EvidenceTier.LOGGED, left.detail or "left the group", (line.ref,)
     who = member.metadata.client_id if member and member.metadata else member_id
     # A tombstone looks the same for a leave and for a fenced member: its commits distinguish the two.
     if member is not None and epoch.record is not None:

@@ -38,7 +38,7 @@ class LiveMember:
     held: dict[str, Held] = field(default_factory=dict)
     """Assigned or still to be revoked: it works on both."""
     pending: frozenset[str] = frozenset()
-    told: dict[str, GroupRecord] = field(default_factory=dict)
+    asked: dict[str, GroupRecord] = field(default_factory=dict)
     """By resource to be revoked: the record that said so first."""
     standby_tasks: tuple[str, ...] | None = None
     warmup_tasks: tuple[str, ...] | None = None
@@ -53,17 +53,17 @@ class Release:
     """How a resource lost its owner."""
 
     member: LiveMember
-    told: GroupRecord | None
+    asked: GroupRecord | None
     """The record that first asked the owner to revoke; None if it left."""
     gone: GroupRecord
     """The first record of the owner without the resource, or its tombstone."""
     line: LogEvent | None = None
     is_pending: bool = False
-    """`told` named the resource as one to revoke."""
+    """The record in `asked` named the resource as one to revoke."""
     revoked_in: str | None = None
     """The rebalance that left it without an owner: the group was empty then."""
     returned: GroupRecord | None = None
-    """With which the same member, that had gone, joined again: it may have worked on until then."""
+    """The record with which the same member joined again: it may have worked on until then."""
     is_idle: bool = False
     """It left because it did not poll."""
     rejoined: bool = False
@@ -93,9 +93,9 @@ class Epoch:
     record_is_conversion: bool = False
     """A classic group with members became this epoch."""
     members: dict[str, LiveMember] = field(default_factory=dict)
-    """As the epoch ended."""
+    """Members when the epoch ended."""
     before: dict[str, LiveMember] = field(default_factory=dict)
-    """As the epoch began, before the changes that caused it."""
+    """Members when the epoch began, before the changes that caused it."""
     movements: list[Movement] = field(default_factory=list)
 
 

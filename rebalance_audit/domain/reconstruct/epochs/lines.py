@@ -55,10 +55,12 @@ class ToldEpoch:
     is_conversion: bool = False
     """The classic group became this epoch; no line names it."""
     member_ids: frozenset[str] | None = None
-    """Who was in the group; None until somebody was seen to join an empty group."""
+    """The group's members; None until somebody was seen to join an empty group."""
 
 
-def epochs_told(evidence: GroupEvidence, recorded: Sequence[Rebalance]) -> tuple[list[Rebalance], list[Contradiction]]:
+def epochs_of_lines(
+    evidence: GroupEvidence, recorded: Sequence[Rebalance]
+) -> tuple[list[Rebalance], list[Contradiction]]:
     """Rows of the epochs that lines show and `recorded`, the rows from records, does not hold; and the lines that
     cannot be true beside those."""
     if not any(line.kind in _EPOCH_LINES for line in evidence.lines):
@@ -166,7 +168,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
     first = triggers[0] if triggers else Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN)
     started_at_ms = min((x.at_ms for x in (epoch.first, *epoch.causes) if x.at_ms is not None), default=None)
     target_at_ms = epoch.target.at_ms if epoch.target is not None else None
-    told = (epoch.first, *epoch.causes, *([epoch.target] if epoch.target else []))
+    lines = (epoch.first, *epoch.causes, *([epoch.target] if epoch.target else []))
     group_type = next(
         (GroupType(x.fields["group_type"]) for e in epochs for x in (e.first, *e.causes) if "group_type" in x.fields),
         GroupType.CONSUMER,
@@ -199,7 +201,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
         expected_reason=STATIC_RETURN if epoch.rewrite_seq else EXPECTED.get(first.trigger),
         is_complete_evidence=False,
         is_final=is_followed,
-        evidence=tuple(dict.fromkeys(line.ref for line in told)),
+        evidence=tuple(dict.fromkeys(line.ref for line in lines)),
     )
 
 
@@ -293,5 +295,5 @@ def _cause(line: LogEvent) -> tuple[Cause, str]:
         case LogKind.STREAMS_TOPOLOGY_SET:
             return Cause.STREAMS_TOPOLOGY_CHANGED, "the topology changed"
         case _:
-            told = classify_leave(line.fields.get("client_reason"))
-            return told.trigger, told.detail or "left the group"
+            left = classify_leave(line.fields.get("client_reason"))
+            return left.trigger, left.detail or "left the group"

@@ -40,7 +40,7 @@ def modern_stop_marks(
         (h.topic, h.partition) for h in release.member.held.values() if h.topic is not None and h.partition is not None
     ]
     mine = [resource] if resource is not None else held
-    commit = commits.last_between(mine if release.told is not None else held, -1, release.gone.offset)
+    commit = commits.last_between(mine if release.asked is not None else held, -1, release.gone.offset)
     if release.returned is not None:
         # A process that lives on: what it was put out for it hears of at its next poll.
         back = release.returned
@@ -48,17 +48,17 @@ def modern_stop_marks(
     else:
         detail = "its record no longer holds the resource"
         marks.append(_mark(UPPER, release.gone.at_ms + LINE_SLACK_MS, detail, release.gone.ref))
-    if release.told is not None and resource is not None and release.is_pending:
+    if release.asked is not None and resource is not None and release.is_pending:
         # A consumer of this protocol commits before its callback, and again on its timer while the callback runs: only
         # the first commit shows when it let go.
-        commit = commits.first_between([resource], release.told.offset, release.gone.offset)
+        commit = commits.first_between([resource], release.asked.offset, release.gone.offset)
         if commit is not None:
             marks.append(_mark(ESTIMATE, commit[0], "its commit when asked to revoke", commit[1], rank=2))
             commit = None
-    if release.told is not None and release.is_pending:
-        marks.append(_mark(LOWER, release.told.at_ms - LINE_SLACK_MS, "it was asked to revoke", release.told.ref))
-        marks.append(_mark(ESTIMATE, release.told.at_ms, "it was asked to revoke", release.told.ref, rank=3))
-    elif current is not None and release.told is None:
+    if release.asked is not None and release.is_pending:
+        marks.append(_mark(LOWER, release.asked.at_ms - LINE_SLACK_MS, "it was asked to revoke", release.asked.ref))
+        marks.append(_mark(ESTIMATE, release.asked.at_ms, "it was asked to revoke", release.asked.ref, rank=3))
+    elif current is not None and release.asked is None:
         marks.append(_mark(LOWER, current.at_ms - LINE_SLACK_MS, "it held the resource then", current.ref))
     if release.rejoined and commit is None:
         marks.append(
@@ -71,9 +71,9 @@ def modern_stop_marks(
         )
     if commit is not None:
         marks.append(_mark(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
-        rank = 4 if is_expired or (release.told is None and commit[0] < release.gone.at_ms - 5_500) else 2
+        rank = 4 if is_expired or (release.asked is None and commit[0] < release.gone.at_ms - 5_500) else 2
         marks.append(_mark(ESTIMATE, commit[0], "its last commit, made when it gave up", commit[1], rank=rank))
-    elif release.told is None:
+    elif release.asked is None:
         marks.append(_mark(ESTIMATE, release.gone.at_ms, "it was gone from the group", release.gone.ref, rank=5))
     metadata = release.member.metadata
     if resource is not None and metadata is not None and current is not None:

@@ -61,14 +61,14 @@ class _Fold:
         self.epochs: list[Epoch] = []
         self._changes: list[GroupRecord] = []
         self._before: dict[str, LiveMember] = {}
-        """Who was there when the last epoch began, with their metadata of then."""
+        """Members when the last epoch began, with their metadata of then."""
         self._joins: dict[str, list[GroupRecord]] = {}
         """Member metadata by member id: one that went and is here again later was not closed."""
         for one in evidence.records:
             if one.record.name.endswith("MemberMetadata") and one.record.value is not None:
                 self._joins.setdefault(one.record.key.member_id, []).append(one)
         self._gone: dict[str, LiveMember] = {}
-        """Who went since then, with what they held."""
+        """Members that went since then, with what they held."""
         self._is_history_known = evidence.is_continued
         self.contradictions: list[Contradiction] = []
         self._was_deleted = False
@@ -248,9 +248,9 @@ class _Fold:
         held, pending = holdings(value, self._names)
         for resource in member.held.keys() - held.keys():
             if resource not in self._released:
-                told = member.told.get(resource)
+                asked = member.asked.get(resource)
                 self._released[resource] = Release(
-                    member=copy_one(member), told=told or member.current, gone=record, is_pending=told is not None
+                    member=copy_one(member), asked=asked or member.current, gone=record, is_pending=asked is not None
                 )
         if (
             is_eager_classic(member.metadata)
@@ -259,13 +259,13 @@ class _Fold:
         ):
             # It speaks the eager classic protocol: it gave everything up before it re-joined.
             for resource in held.keys() & member.held.keys():
-                self._released[resource] = Release(member=copy_one(member), told=None, gone=record, rejoined=True)
+                self._released[resource] = Release(member=copy_one(member), asked=None, gone=record, rejoined=True)
                 self._gain(member, held[resource], record)
         for resource in sorted(held.keys() - member.held.keys() - pending):
             self._gain(member, held[resource], record)
         member.held, member.pending = held, pending
         member.standby_tasks, member.warmup_tasks = task_names(value, "standby"), task_names(value, "warmup")
-        member.told = {resource: member.told.get(resource, record) for resource in pending}
+        member.asked = {resource: member.asked.get(resource, record) for resource in pending}
         member.member_epoch, member.current = value.member_epoch, record
         waits = bool(getattr(value, "partitions_pending_assignment", ()))  # 3.6 and 3.7 write no state
         member.is_stable = (
@@ -280,7 +280,7 @@ class _Fold:
         returned = self.comes_back(member.member_id, record.offset)
         for resource in member.held:
             self._released[resource] = Release(
-                member=copy_one(member), told=None, gone=record, line=line, returned=returned, is_idle=is_idle
+                member=copy_one(member), asked=None, gone=record, line=line, returned=returned, is_idle=is_idle
             )
         member.held, member.pending = {}, frozenset()
 

@@ -18,7 +18,7 @@ _JAVA_OBJECT = re.compile(r"[\w.]*\b(\w+)Assignor@[0-9a-f]+", re.ASCII)
 
 
 def assignor_name(logged: str | None) -> str | None:
-    """As the assignor calls itself: lines about share groups print the Java object in place of its name."""
+    """The name the assignor gives itself: lines about share groups print the Java object in place of its name."""
     written = _JAVA_OBJECT.fullmatch(logged or "")
     return logged if written is None else written[1].lower()
 

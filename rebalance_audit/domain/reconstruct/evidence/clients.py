@@ -21,8 +21,8 @@ class ClientLines:
     def __init__(self, lines: Iterable[LogEvent]) -> None:
         self._stops: dict[str, list[LogEvent]] = {}
         self._starts: dict[str, list[LogEvent]] = {}
-        told = [x for x in lines if (x.kind in _STOPS or x.kind in _STARTS) and x.at_ms is not None]
-        for line in sorted(told, key=_at_ms):
+        ends = [x for x in lines if (x.kind in _STOPS or x.kind in _STARTS) and x.at_ms is not None]
+        for line in sorted(ends, key=_at_ms):
             client_id = line.fields.get("client_id")
             if client_id is not None:
                 by_client = self._stops if line.kind in _STOPS else self._starts

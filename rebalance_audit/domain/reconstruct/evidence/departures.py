@@ -27,7 +27,7 @@ REJOIN_WITHIN = 3
 class Departure:
     trigger: Cause
     at_ms: int | None
-    """Of the line that says so; None when there are only records."""
+    """Instant of the line that says so; None when there are only records."""
     ref: str | None = None
     rejoined_at_ms: int | None = None
     """A member of the same client id asked to join again at this time."""
@@ -52,8 +52,8 @@ def logged_departure(
         if line.kind is LogKind.MEMBER_FAILED:
             found = Departure(trigger=Cause.MEMBER_SESSION_EXPIRED, at_ms=line.at_ms, ref=line.ref)
         elif line.kind is LogKind.MEMBER_LEFT:
-            told = classify_leave(line.fields.get("client_reason"))
-            found = Departure(trigger=told.trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(told.detail))
+            reason = classify_leave(line.fields.get("client_reason"))
+            found = Departure(trigger=reason.trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(reason.detail))
         elif line.kind is LogKind.MEMBERS_NOT_REJOINED:
             found = Departure(trigger=Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, at_ms=line.at_ms, ref=line.ref)
     if found is None:

@@ -70,7 +70,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ConnectRound:
-    """What one rebalance says to each worker: start these, stop these, and come back after the delay."""
+    """One rebalance's orders to each worker: start these, stop these, and come back after the delay."""
 
     added: dict[str, Work]
     revoked: dict[str, Work]
@@ -138,7 +138,7 @@ class IncrementalAssignor:
         return ConnectRound(added, revoked, self.delay_ms)
 
     def _lost_to_assign(self, lost: Work, after: dict[str, Work], now_ms: int) -> Work:
-        """What was lost and is to be handed out now; what goes to workers that came empty is given at once."""
+        """Lost connectors and tasks to hand out now; those for workers that came empty are given at once."""
         if not lost and not self._has_revoked:
             self._reset_delay()
             return Work()
@@ -202,7 +202,7 @@ class IncrementalAssignor:
 
 
 def _doubled(running: Mapping[str, Work]) -> Work:
-    """What more than one worker runs."""
+    """Connectors and tasks that more than one worker runs."""
     once, twice = Work(), Work()
     for work in running.values():
         twice.add(work.only(once))

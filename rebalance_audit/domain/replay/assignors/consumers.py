@@ -20,11 +20,11 @@ class Subscriber:
     topics: tuple[str, ...]
     instance_id: str | None = None
     owned: tuple[Partition, ...] = ()
-    """What it says it has: in its user data (sticky) or in its subscription (cooperative-sticky)."""
+    """The partitions it says it has: in its user data (sticky) or in its subscription (cooperative-sticky)."""
     generation: int = -1
-    """Of what it has, as its user data says."""
+    """The generation of what it has, as its user data says."""
     joined_generation: int = -1
-    """As its subscription says; -1 before version 2 of the subscription, and for a member that lost its place."""
+    """The generation in its subscription; -1 before version 2 of the subscription, and once it lost its place."""
 
 
 def in_member_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:

@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What the members own before the assignment, each partition once."""
+    """The partitions that members own before the assignment, each once."""
 
     owned: dict[str, list[Partition]]
     """In the order in which the leader's map gives its members."""
@@ -105,7 +105,7 @@ def _claims(topics: Mapping[str, int], members: list[Subscriber], generations: M
 
 
 def _earlier_owners(members: list[Subscriber], generations: Mapping[str, int], latest: int) -> dict[Partition, str]:
-    """Who had a partition in a generation before the latest; the newest of them."""
+    """By partition, the newest of its owners in generations before the latest."""
     found: dict[Partition, tuple[int, str]] = {}
     for member in members:
         generation = generations[member.member_id]

@@ -12,7 +12,7 @@ Pair = tuple[str, str]
 
 
 class _Moves:
-    """What has moved in this assignment, so that a move back undoes one instead of adding another."""
+    """Moves of this assignment so far, so that a move back undoes one instead of adding another."""
 
     def __init__(self) -> None:
         self.pair_of: dict[Partition, Pair] = {}
@@ -140,7 +140,7 @@ class _Mixed:
         self.owner[partition] = target
 
     def better(self, partition: Partition) -> str | None:
-        """Who should have it instead of its owner."""
+        """The member that should have it instead of its owner."""
         size = len(self.assigned[self.owner[partition]])
         before = self.earlier.get(partition)
         if before is not None and size > len(self.assigned[before]) + 1:
