@@ -123,31 +123,18 @@ def partition_of(
     topic: str, partition: int, kind: str, from_member: str, to_member: str | None, **facts: Any
 ) -> Movement:
     """One partition's way; a client id is what its member ids begin with."""
-    return Movement(
-        resource_type="partition",
-        resource=f"{topic}-{partition}",
-        topic=topic,
-        partition=partition,
-        kind=kind,
-        from_member_id=from_member,
-        to_member_id=to_member,
-        from_client_id=from_member[:2],
-        to_client_id=to_member[:2] if to_member is not None else None,
-        **facts,
-    )
+    way = _way(f"{topic}-{partition}", kind, from_member, to_member)
+    clients = {"from_client_id": from_member[:2], "to_client_id": to_member[:2] if to_member is not None else None}
+    return Movement(resource_type="partition", topic=topic, partition=partition, **way, **clients, **facts)
 
 
 def task_of(connector: str, task: int, kind: str, from_member: str, to_member: str, **facts: Any) -> Movement:
-    return Movement(
-        resource_type="task",
-        resource=f"{connector}-{task}",
-        connector=connector,
-        task=task,
-        kind=kind,
-        from_member_id=from_member,
-        to_member_id=to_member,
-        **facts,
-    )
+    way = _way(f"{connector}-{task}", kind, from_member, to_member)
+    return Movement(resource_type="task", connector=connector, task=task, **way, **facts)
+
+
+def _way(resource: str, kind: str, from_member: str, to_member: str | None) -> dict[str, Any]:
+    return {"resource": resource, "kind": kind, "from_member_id": from_member, "to_member_id": to_member}
 
 
 EAGER: dict[str, Any] = {
