@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ingest.errors import Misconfigured
 
-_SECRET = re.compile(r"password|secret|jaas|token|\.key$|key\.pem|oauthbearer\.config|credentials", re.IGNORECASE)
+SECRET_NAME = re.compile(r"password|secret|jaas|token|\.key$|key\.pem|oauthbearer\.config|credentials", re.IGNORECASE)
+"""Names of client properties whose values are secrets."""
 _SAME_NAME = frozenset({
     "bootstrap.servers", "client.dns.lookup", "client.id", "client.rack", "connections.max.idle.ms",
     "metadata.max.age.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.ms",
@@ -145,17 +146,17 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
 
 def masked_pair(pair: str) -> str:
     name, equals, _ = pair.partition("=")
-    return f"{name}{equals}***" if equals and _SECRET.search(name) else pair
+    return f"{name}{equals}***" if equals and SECRET_NAME.search(name) else pair
 
 
 def masked(config: Mapping[str, object]) -> dict[str, str]:
     """The settings as they may be shown."""
-    return {name: "***" if _SECRET.search(name) else str(value) for name, value in sorted(config.items())}
+    return {name: "***" if SECRET_NAME.search(name) else str(value) for name, value in sorted(config.items())}
 
 
 def without_secrets(message: str, config: Mapping[str, object]) -> str:
     """A message of a library that may quote settings, with every secret value in it replaced."""
     for name, value in config.items():
-        if _SECRET.search(name) and len(str(value)) >= 3:
+        if SECRET_NAME.search(name) and len(str(value)) >= 3:
             message = message.replace(str(value), "***")
     return message

@@ -6,7 +6,6 @@ Patterns are shell patterns (`orders-*`), matched with case. A secret is never w
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -15,8 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-SECRET_NAME = re.compile(r"password|secret|jaas|token|\.key$|key\.pem|oauthbearer\.config|credentials", re.IGNORECASE)
-"""Names of client properties whose values are secrets, as `ingest.client_config` masks them."""
+from ingest.client_config import SECRET_NAME
 
 Pattern = Annotated[str, Field(min_length=1)]
 
