@@ -26,6 +26,7 @@ from rebalance_audit.commands import (
     options,
     pipeline,
     report,
+    respond,
     serve,
     whatif,
 )
@@ -53,6 +54,8 @@ app.command("watch")(pipeline.watch)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("mark")(mark.mark)
+app.command("ack")(respond.ack)
+app.command("silence")(respond.silence)
 app.command("maintain")(maintain.maintain)
 app.command("check")(report.check)
 app.command("alert")(report.alert)

@@ -9,6 +9,7 @@ from app.queries.findings import FindingQuestions
 from app.queries.groups import GroupQuestions
 from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
+from app.queries.responses import ResponseQuestions
 from app.queries.trust import TrustQuestions
 from rebalance_audit.warehouse.warehouse import WarehouseError
 
@@ -18,7 +19,13 @@ HOUR_MS = 3_600_000
 
 
 class Questions(
-    ConnectQuestions, FindingQuestions, GroupQuestions, ReassignmentQuestions, RebalanceQuestions, TrustQuestions
+    ConnectQuestions,
+    FindingQuestions,
+    GroupQuestions,
+    ReassignmentQuestions,
+    RebalanceQuestions,
+    ResponseQuestions,
+    TrustQuestions,
 ):
     """Typed questions to one warehouse. Safe to share between threads."""
 

@@ -48,12 +48,15 @@ class Tables:
         return self._warehouse.location
 
     def newest(self) -> tuple[Any, ...]:
-        """What is published now; another value says that there is something new to see."""
+        """What is there now; another value says that there is something new to see."""
+        return self._published()
+
+    def _published(self) -> tuple[Any, ...]:
         return tuple(sorted(self._warehouse.published().items()))
 
     def refresh(self) -> None:
         """See the newest publication from here on."""
-        newest = self.newest()
+        newest = self._published()
         with self._lock:
             if newest != self._publication:
                 self._answers.clear()

@@ -30,6 +30,8 @@ class News:
     """The lesser severity of the message before; None unless the incident has become graver since."""
     wider: str | None = None
     """The groups or culprits that joined since the message before; None if few or none did."""
+    answered: str | None = None
+    """Who acknowledged it, in words."""
 
 
 def title(news: News) -> str:
@@ -52,6 +54,8 @@ def body(news: News, runbook: str) -> str:
         )
     else:
         lines.append("withdrawn: evidence that came later does not support it, or makes it part of another incident")
+    if news.answered:
+        lines.append(safe(news.answered, _TEXT_WIDTH))
     if news.status != "withdrawn":
         lines.append(safe(i.story, _TEXT_WIDTH))
     if news.status == "open":

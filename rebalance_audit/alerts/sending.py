@@ -9,7 +9,7 @@ what it missed for the next time and holds up no other.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rebalance_audit.alerts.state import locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
 from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.incidents import Incident, incident_of, incident_row
+from rebalance_audit.domain.incidents.responses import Response, Standing, acknowledged_words, standing
 from rebalance_audit.domain.kinds import Severity
 
 _SEVERITIES = tuple(Severity)
@@ -46,6 +47,8 @@ def send_alerts(
     min_severity: str = Severity.WARNING,
     *,
     is_all: bool = False,
+    responses: Sequence[Response] = (),
+    now_ms: int = 0,
     runbook: str = "docs/runbook.md",
     out: Callable[[str], object] = print,
 ) -> AlertReport:
@@ -53,18 +56,21 @@ def send_alerts(
 
     Open incidents that were not sent, or sent as less grave or less wide than they became; incidents that are over and
     were sent when open; and, once there is a state, those that came and went between two runs. `is_all`: `incidents`
-    are all there are, so what was sent and is no longer among them is withdrawn. Raises AlertError for a target that
+    are all there are, so what was sent and is no longer among them is withdrawn. `responses` as they stand at `now_ms`:
+    about a silenced incident only its end is sent, and only if its opening was; about an acknowledged one that it
+    became graver, and its end. Raises AlertError for a target that
     is none, and a state file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
         raise AlertError(f"There is no severity {min_severity!r}: use one of {', '.join(_SEVERITIES)}.")
     senders = [sender_for(target, runbook) for target in targets]
+    stands = {i.incident_id: standing(i, responses, now_ms) for i in incidents} if responses else {}
     path = Path(state_path)
     if dry_run:
         state = read_state(path)
         printed: list[str] = []
         for sender in senders:
-            for news in _news(incidents, state, sender.key, min_severity, is_all):
+            for news in _news(incidents, state, sender.key, min_severity, stands, is_all=is_all):
                 printed.append(f"[{sender.name}] {title(news)}\n{body(news, runbook)}")
                 out(printed[-1])
         return AlertReport(printed=tuple(printed))
@@ -72,9 +78,9 @@ def send_alerts(
         state = read_state(path)
         delivered, failures = 0, []
         for sender in senders:
-            if sender.key not in state["delivered"]:
-                _remember_past(incidents, state, sender.key)
-            pending = list(_news(incidents, state, sender.key, min_severity, is_all))
+            is_new = sender.key not in state["delivered"]
+            _remember_past([i for i in incidents if is_new or _is_silenced(i, stands)], state, sender.key)
+            pending = list(_news(incidents, state, sender.key, min_severity, stands, is_all=is_all))
             try:
                 for sent in sender.send(pending):
                     _remember(state, sender.key, sent)
@@ -89,24 +95,32 @@ def send_alerts(
 
 
 def _news(
-    incidents: Sequence[Incident], state: dict[str, Any], key: str, min_severity: str, is_all: bool
+    incidents: Sequence[Incident],
+    state: dict[str, Any],
+    key: str,
+    min_severity: str,
+    stands: Mapping[str, Standing],
+    *,
+    is_all: bool,
 ) -> Iterator[News]:
     delivered: dict[str, dict[str, Any]] = state["delivered"].get(key, {})
     is_known_target = key in state["delivered"]
     least = _SEVERITIES.index(min_severity)
     for incident in sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id)):
         last = delivered.get(incident.incident_id)
-        is_grave = _rank(incident.severity) >= least
+        stand = stands.get(incident.incident_id)
+        answered = None if stand is None else acknowledged_words(stand)
+        is_grave = _rank(incident.severity) >= least and not _is_silenced(incident, stands)
         if last is not None and last["status"] == "open":
             if incident.status == "open":
-                yield from _grown(incident, last, is_grave=is_grave)
+                yield from _grown(incident, last, answered, is_grave=is_grave)
             else:
                 yield _about(incident, last, status="over")
         elif last is not None and last["status"] == incident.status:
             continue
         elif incident.status == "open":
             if is_grave:
-                yield _about(incident, None, status="open")
+                yield _about(incident, None, status="open", answered=answered)
         elif is_known_target and is_grave:  # it came and went between two runs
             yield _about(incident, None, status="over")
     if is_all:
@@ -116,9 +130,13 @@ def _news(
                 yield _about(incident_of(last["incident"]), last, status="withdrawn")
 
 
-def _grown(incident: Incident, last: dict[str, Any], *, is_grave: bool) -> Iterator[News]:
+def _is_silenced(incident: Incident, stands: Mapping[str, Standing]) -> bool:
+    return incident.incident_id in stands and stands[incident.incident_id].silenced is not None
+
+
+def _grown(incident: Incident, last: dict[str, Any], answered: str | None, *, is_grave: bool) -> Iterator[News]:
     is_graver = _rank(incident.severity) > _rank(last["severity"])
-    more = _more(incident, last)
+    more = None if answered else _more(incident, last)
     if is_grave and (is_graver or more):
         yield News(
             incident=incident,
@@ -127,6 +145,7 @@ def _grown(incident: Incident, last: dict[str, Any], *, is_grave: bool) -> Itera
             subject=last["subject"],
             sent_as=last["severity"] if is_graver else None,
             wider=more,
+            answered=answered,
         )
 
 
@@ -140,7 +159,7 @@ def _more(incident: Incident, last: dict[str, Any]) -> str | None:
     return None
 
 
-def _about(incident: Incident, last: dict[str, Any] | None, *, status: str) -> News:
+def _about(incident: Incident, last: dict[str, Any] | None, *, status: str, answered: str | None = None) -> News:
     """The labels are those of the message that opened it, if there was one."""
     subject = incident.group_ids[0] if incident.group_ids else incident.culprits[0] if incident.culprits else ""
     return News(
@@ -148,6 +167,7 @@ def _about(incident: Incident, last: dict[str, Any] | None, *, status: str) -> N
         status=status,
         severity=incident.severity if last is None else last["severity"],
         subject=subject if last is None else last["subject"],
+        answered=answered,
     )
 
 
@@ -156,7 +176,7 @@ def _rank(severity: str) -> int:
 
 
 def _remember_past(incidents: Sequence[Incident], state: dict[str, Any], key: str) -> None:
-    """A new target gets no message about incidents that were over before it was there."""
+    """A new target gets no message about what was over before it was there, and none about what a silence covered."""
     delivered = state["delivered"].setdefault(key, {})
     for incident in incidents:
         if incident.status == "over":

@@ -27,6 +27,7 @@ MESSAGES_PER_RUN = 10
 OPEN_FOR = timedelta(days=30)
 """Alertmanager ends an alert by itself at its endsAt; an open one is sent once, so its end lies well ahead."""
 HTTP_TIMEOUT_S = 10
+SUBJECT_WIDTH = 200
 
 
 class AlertError(Exception):
@@ -76,18 +77,23 @@ class _Webhook(Sender):
         # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
         ended = [replace(n, status="over", severity=n.sent_as, sent_as=None) for n in pending if n.sent_as]
         data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
-        url, headers = _without_userinfo(self._target)
-        headers["Content-Type"] = "application/json"
-        request = urllib.request.Request(url, data=data, headers=headers, method="POST")
-        try:
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=HTTP_TIMEOUT_S) as answer:
-                answer.read()
-        except urllib.error.HTTPError as error:
-            raise NotDelivered(f"it answered HTTP {error.code}.") from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise NotDelivered(f"{_without_secrets(str(reason), self._target)}.") from None
+        post(self._target, data)
         yield pending
+
+
+def post(target: str, data: bytes) -> None:
+    """Send JSON there. Raises NotDelivered; a redirect is not followed."""
+    url, headers = _without_userinfo(target)
+    headers["Content-Type"] = "application/json"
+    request = urllib.request.Request(url, data=data, headers=headers, method="POST")
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=HTTP_TIMEOUT_S) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        raise NotDelivered(f"it answered HTTP {error.code}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise NotDelivered(f"{_without_secrets(str(reason), target)}.") from None
 
 
 def _without_userinfo(target: str) -> tuple[str, dict[str, str]]:
@@ -168,7 +174,7 @@ def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:
             "alertname": "RebalanceIncident",
             "cluster": safe(i.cluster_id, 100),
             "severity": news.severity,
-            "subject": safe(news.subject, 200),
+            "subject": safe(news.subject, SUBJECT_WIDTH),
             "incident_id": i.incident_id,
         },
         "annotations": {

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note, write_rows
 from rebalance_audit.commands.rows import known_table, published, selection
-
-if TYPE_CHECKING:
-    pass
+from rebalance_audit.domain.tables import UNPUBLISHED
 
 
 class Format(StrEnum):
@@ -43,7 +41,7 @@ def export(
 
     wanted = known_table(table)
     opened = Warehouse.open(warehouse)
-    if wanted.layer == "gold" and wanted.name != "gold.check":
+    if wanted.layer == "gold" and wanted.name not in UNPUBLISHED:
         published(opened)
     if output is Format.PARQUET and sys.stdout.isatty():
         raise UsageError("Parquet is binary; send it to a file: rebalance-audit export … -o parquet > FILE.")

@@ -92,6 +92,7 @@ def send(
     """False if a target could not be reached; the others have theirs."""
     from rebalance_audit.alerts.sending import send_alerts
     from rebalance_audit.domain.incidents import incident_of
+    from rebalance_audit.warehouse.responses import responses
 
     rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()
     if state is None:
@@ -99,8 +100,9 @@ def send(
             raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
         state = Path(opened.location) / "notes" / "alerts.json"
     sent = send_alerts(
-        [incident_of(row) for row in rows], to, state, dry_run, least.value, is_all=True, out=_print_message
-    )
+        [incident_of(row) for row in rows], to, state, dry_run, least.value, is_all=True,
+        responses=responses(opened), now_ms=time.time_ns() // 1_000_000, out=_print_message,
+    )  # fmt: skip
     for failure in sent.failures:
         note(failure)
     if dry_run:
@@ -142,7 +144,7 @@ def report(
     if output is ReportFormat.TABLE:
         print_report(opened, group=group, from_ms=from_ms, to_ms=to_ms)
         return
-    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms)
+    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
     if output is ReportFormat.JSON:
         sys.stdout.write(json_text(report_dict(found)) + "\n")
     else:
@@ -168,6 +170,7 @@ def print_report(
 ) -> None:
     from rebalance_audit.reports.report import read_report, report_text
 
-    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms)
+    now_ms = time.time_ns() // 1_000_000
+    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
     sys.stdout.write(report_text(found, output_width()))
     sys.stdout.flush()

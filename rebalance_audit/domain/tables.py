@@ -609,6 +609,8 @@ TABLES: tuple[Table, ...] = (
     GOLD_COVERAGE, GOLD_CHECK,
 )  # fmt: skip
 BY_NAME = {t.name: t for t in TABLES}
+UNPUBLISHED = ("gold.check", "gold.response")
+"""Tables of gold that readers see as they are: they are written between publications."""
 
 # Reassignments
 
@@ -830,6 +832,27 @@ GOLD_MARK = Table(
     ),
 )
 
+RESPONSE_KINDS = ("acknowledged", "silenced")
+
+GOLD_RESPONSE = Table(
+    "gold.response",
+    "An answer to incidents: one acknowledged, or alerts silenced. Rows are only added, by `ack`, `silence` and the "
+    "app; they need no run to be seen.",
+    ("response_id",),
+    (
+        _c("response_id", "string", "From all other columns.", required=True),
+        _c("kind", "string", "", required=True, values=RESPONSE_KINDS),
+        _c("cluster_id", "string", "Of the incident; of a silence, null for all clusters."),
+        _c("incident_id", "string", "What was acknowledged; the first acknowledgement by `at_ms` stands."),
+        _c("pattern", "string", "What was silenced: a shell pattern of groups, culprits or an incident's id."),
+        _c("by", "string", "Who.", required=True),
+        _c("at_ms", "bigint", "When.", required=True),
+        _c("until_ms", "bigint", "When a silence ends (exclusive)."),
+        _c("reason", "string", "Why."),
+    ),
+    (Law("a silence has an end", "kind <> 'silenced' or (until_ms is not null and until_ms >= at_ms)"),),
+)
+
 SILVER_PARTITION = Table(
     "silver.partition",
     "A partition as the metadata log has it at the end of the evidence.",
@@ -858,5 +881,8 @@ TABLES = (
     GOLD_LEADER_MOVE,
     GOLD_INCIDENT,
     GOLD_MARK,
+    GOLD_RESPONSE,
 )
 BY_NAME = {t.name: t for t in TABLES}
+UNPUBLISHED = ("gold.check", "gold.response")
+"""Tables of gold that readers see as they are: they are written between publications."""

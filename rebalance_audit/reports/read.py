@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol
 
+from rebalance_audit.domain.incidents.responses import response_of, standing, standing_words
 from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
@@ -126,7 +128,8 @@ class Report:
     expected_count: int
     cost: Cost
     incidents: tuple[dict[str, Any], ...]
-    """Order: trouble before normal work, open before past, then the gravest and dearest."""
+    """Order: trouble before normal work, open before past, then the gravest and dearest. `answers`: who acknowledged it
+    or silenced its alerts, in words."""
     incident_count: int
     open_findings: tuple[dict[str, Any], ...]
     past_findings: tuple[dict[str, Any], ...]
@@ -151,9 +154,15 @@ class Report:
 
 
 def read_report(
-    warehouse: Queries, *, group_id: str | None = None, from_ms: int | None = None, to_ms: int | None = None
+    warehouse: Queries,
+    *,
+    group_id: str | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    now_ms: int = 0,
 ) -> Report:
-    """The report of what happened from `from_ms` (included) to `to_ms` (excluded), of one group or all."""
+    """The report of what happened from `from_ms` (included) to `to_ms` (excluded), of one group or all. `now_ms`: the
+    clock that silences end by."""
     asked = _Asked(warehouse, group_id, from_ms, to_ms)
     total = asked.rows(
         f"SELECT min({_AT}) AS from_ms, max({_AT}) AS to_ms, count(DISTINCT (cluster_id, group_id)) AS group_count, "
@@ -169,7 +178,7 @@ def read_report(
     )[0]
     open_findings, past_findings, past_count = _findings(asked)
     bucket_ms, buckets = _buckets(asked, total["from_ms"], total["to_ms"])
-    incidents, incident_count = _incidents(asked)
+    incidents, incident_count = _incidents(asked, now_ms)
     groups = _groups(asked)
     reassignments, reassignment_counts = _reassignments(asked)
     gaps = asked.rows(
@@ -249,7 +258,7 @@ class _Asked:
         return rows
 
 
-def _incidents(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], int]:
+def _incidents(asked: _Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
     rows = asked.rows(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
         "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, title, story, advice, "
@@ -258,7 +267,11 @@ def _incidents(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], int]:
         "cost_seconds DESC NULLS LAST, "
         "first_at_ms, incident_id"
     )
-    return tuple(rows[:INCIDENTS_SHOWN]), len(rows)
+    answers = [response_of(row) for row in asked.rows("SELECT * FROM gold.response")]
+    found = rows[:INCIDENTS_SHOWN]
+    for row in found:
+        row["answers"] = list(standing_words(standing(SimpleNamespace(**row), answers, now_ms)))
+    return tuple(found), len(rows)
 
 
 def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], int]:

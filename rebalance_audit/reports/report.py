@@ -84,6 +84,7 @@ def _incident_lines(report: Report, width: int) -> list[str]:
         cost = Cost(lower=i["cost_lower_seconds"], estimate=i["cost_seconds"], upper=i["cost_upper_seconds"])
         what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}"
         lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}; seconds lost: {cost}", width, len(head))
+        lines += [line for said in i["answers"] for line in hanging(" " * len(head) + said, width, len(head))]
     rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)
     if rest > 0:
         lines.append(f"  and {rest:,} more; `export incident` has all")

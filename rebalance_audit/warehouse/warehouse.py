@@ -311,7 +311,7 @@ class Warehouse:
             for name in sorted(mentioned):
                 if name in published:
                     files = self.files(name, published[name])
-                elif name.startswith("gold.") and name != "gold.check":
+                elif name.startswith("gold.") and name not in tables.UNPUBLISHED:
                     files = []  # written, but by a publication that has not ended
                 else:
                     files = self.files(name)

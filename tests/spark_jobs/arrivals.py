@@ -18,7 +18,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 NOUNS = ("record", "log_line", "source")
-GOLD = [t.name for t in tables.TABLES if t.layer == "gold" and t.name != "gold.check"]
+GOLD = [t.name for t in tables.TABLES if t.layer == "gold" and t.name not in tables.UNPUBLISHED]
 Landed = dict[str, pa.Table]
 """What landed, by noun."""
 

@@ -1,0 +1,74 @@
+"""The buttons beside an incident: what one reader answers, the next one sees; a silence without a reason is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.queries import Questions
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.alerts.test_sending import T_MS, an_incident
+
+SCRIPT = """
+import os
+from app import hands
+from app.queries import opened
+from tests.alerts.test_sending import an_incident
+hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"]), an_incident(1))
+"""
+
+
+@pytest.fixture
+def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    Warehouse.open(tmp_path / "w", create=True)
+    monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(tmp_path / "w"))
+    monkeypatch.setattr("app.clock.now_ms", lambda: T_MS)
+    return tmp_path / "w"
+
+
+def page() -> AppTest:
+    at = AppTest.from_string(SCRIPT, default_timeout=60).run()
+    assert not at.exception
+    return at
+
+
+def said(at: AppTest) -> str:
+    return " ".join(each.value for each in at.html)
+
+
+def pressed(at: AppTest, label: str, *texts: str) -> AppTest:
+    (button,) = [b for b in at.button if label in b.label]
+    form = [t for t in at.text_input if t.form_id == button.form_id] if button.form_id else []
+    for field, text in zip(form, texts, strict=True):
+        field.set_value(text)
+    button.click()
+    at.run()
+    assert not at.exception
+    return at
+
+
+def test_what_one_reader_answers_the_next_one_sees(location: Path) -> None:
+    pressed(page(), "I am on it", "<b>anna</b>", "rolling back")
+    second = pressed(page(), "I am on it", "ben", "")
+    assert "Acknowledged by &lt;b&gt;anna&lt;/b&gt; at 2025-11-21" in said(second)
+    assert "rolling back; also by ben." in said(second)
+
+
+def test_a_silence_is_set_with_a_reason_only_and_can_be_lifted(location: Path) -> None:
+    refused = pressed(page(), "Send no alerts", "anna", " ")
+    assert "The reason is empty" in said(refused)
+    silenced = pressed(page(), "Send no alerts", "anna", "planned")
+    assert "Alerts silenced by anna until 2025-11-21 15:03:11 UTC: planned." in said(silenced)
+    lifted = pressed(silenced, "Lift the silence")
+    assert "silenced" not in said(lifted)
+
+
+def test_who_reads_looks_again_when_somebody_answered(location: Path) -> None:
+    reader = Questions.open(location)
+    before = reader.newest()
+    pressed(page(), "I am on it", "anna", "")
+    assert reader.newest() != before
+    (kept,) = reader.responses()
+    assert (kept.by, kept.incident_id) == ("anna", an_incident(1).incident_id)
