@@ -207,10 +207,15 @@ class BrokerReader:
         """Everything that was there when reading began is read."""
         return all(live.is_at_end for live in self._live.values())
 
-    def poll(self, wait_s: float) -> list[tuple[LivePartition, list[Message]]]:
-        """The records that arrived, per partition in offset order."""
+    def poll(self, wait_s: float, *, at_once: bool = False) -> list[tuple[LivePartition, list[Message]]]:
+        """The records that arrived, per partition in offset order. `at_once`: wait for one alone."""
         arrived = []
-        for _, run in groupby(self._consumer.consume(CONSUME_RECORDS, wait_s), key=self._place_of):
+        if at_once:
+            first = self._consumer.poll(wait_s)
+            consumed = [] if first is None else [first, *self._consumer.consume(CONSUME_RECORDS - 1, 0)]
+        else:
+            consumed = self._consumer.consume(CONSUME_RECORDS, wait_s)
+        for _, run in groupby(consumed, key=self._place_of):
             messages = list(run)
             place = _place_of(messages[0])
             if any(map(Message.error, messages)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Message
 
@@ -18,10 +18,16 @@ from ingest.landing import Landing, new_read_id, positions_name
 from ingest.messages import LiveRun, rows_of
 from ingest.readings import LogText, SourceReading
 from ingest.sources import source_record, without_secrets
-from ingest.tail import SETTLE_MS, LogTail
+from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
 from rebalance_audit.domain.model import SourceRecord
 
 TAIL_EVERY_MS = 1_000
+LIVE_WAIT_S = 0.1
+"""Log files are glanced at so often while no record comes: a system call for each file."""
+LIVE_LOOK_MS = 5_000
+"""Files are looked for this often even if no folder seems to have changed."""
+LIVE_APART_MS = 50
+"""Between landings, so that a storm of small ones costs no more than twenty a second."""
 NO_ANSWER_MS = 30_000
 """With an end to reach: give up after so long without a record or an end of a partition."""
 Report = Callable[[str], None]
@@ -42,9 +48,35 @@ class CollectSettings:
     cluster_id: str | None = None
     """Needed only without a broker; else it must be the broker's."""
     until_end: bool = False
+    is_live: bool = False
+    """Land what is urgent when it arrives, and the rest every `flush_ms`."""
+    is_urgent: Callable[[str, bytes | None], bool] = lambda topic, key: True
+    """Of a record's topic and key: whether it must be landed at once."""
     flush_records: int = 400_000
     flush_bytes: int = 32 << 20
     flush_ms: int = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What one flush made durable."""
+
+    cluster_id: str
+    runs: Sequence[LiveRun]
+    lines: Sequence[LogText]
+    until_ms: int | None
+    """The last record time among them."""
+    is_history: bool
+    """It was there before collecting began."""
+
+
+class Follower(Protocol):
+    """Hears of what is landed, in the collector's thread and in the order of landing."""
+
+    def landed(self, landed: Landed) -> None: ...
+
+    def caught_up(self) -> None:
+        """All that was there when collecting began is landed. Once per call of `collect`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +96,7 @@ def collect(
     report: Report = lambda line: None,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    follower: Follower | None = None,
 ) -> CollectSummary:
     """Collect until `stop()`, or until the end that was there at the beginning. Raises Retryable or Misconfigured;
     what was read until then is landed."""
@@ -76,7 +109,7 @@ def collect(
         cluster, cluster_id = None, settings.cluster_id
     else:
         raise Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or log files and a cluster id.")
-    collector = _Collector(settings, landing, cluster_id, report, now_ms)
+    collector = _Collector(settings, landing, cluster_id, report, now_ms, follower)
     with _few_cycle_searches():
         return collector.run(cluster, stop, progress)
 
@@ -94,14 +127,25 @@ def _few_cycle_searches() -> Iterator[None]:
 
 class _Collector:
     def __init__(
-        self, settings: CollectSettings, landing: Landing, cluster_id: str, report: Report, now_ms: Callable[[], int]
+        self,
+        settings: CollectSettings,
+        landing: Landing,
+        cluster_id: str,
+        report: Report,
+        now_ms: Callable[[], int],
+        follower: Follower | None = None,
     ) -> None:
+        self.follower = follower
+        self.has_caught_up = self.is_urgent = False
+        self.until_ms: int | None = None
+        self.glance: Hashable = None
         self.settings, self.landing, self.report, self.now_ms = settings, landing, report, now_ms
         self.summary = CollectSummary(cluster_id=cluster_id, read_id=new_read_id("collect"))
         self.positions_name = positions_name("live", cluster_id)
         positions = landing.read_positions(self.positions_name)
         self.record_positions: dict[str, int] = positions.get("partitions", {})
-        self.tail = LogTail(settings.logs, positions.get("logs"))
+        quiet_ms = LIVE_QUIET_MS if settings.is_live else QUIET_MS
+        self.tail = LogTail(settings.logs, positions.get("logs"), quiet_ms=quiet_ms)
         self.reader: BrokerReader | None = None
         self.pending: dict[tuple[str, int], LiveRun] = {}
         self.lines: list[LogText] = []
@@ -139,6 +183,8 @@ class _Collector:
                     moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
                 if self._is_flush_due(now_ms):
                     self._flush()
+                if not self.has_caught_up and (self.reader is None or self.reader.is_done):
+                    self._catch_up()
                 if self.settings.until_end and (self.reader is None or self.reader.is_done):
                     self._poll_logs(is_last=True)
                     break
@@ -154,6 +200,12 @@ class _Collector:
                     self.reader.close()
         return self.summary
 
+    def _catch_up(self) -> None:
+        self._flush()
+        self.has_caught_up = True
+        if self.follower is not None:
+            self.follower.caught_up()
+
     def _report_errors(self, cluster: LiveCluster, *, has_news: bool) -> None:
         if has_news:
             self.told_errors.clear()
@@ -163,13 +215,20 @@ class _Collector:
                 self.report(line)
 
     def _poll_broker(self) -> bool:
+        at_once = self.settings.is_live and self.has_caught_up
+        wait_s = LIVE_WAIT_S if at_once else 0.2
         if self.reader is None:
             if not self.settings.until_end:
-                time.sleep(0.2)
+                time.sleep(wait_s)
             return False
-        arrived = self.reader.poll(0.2)
+        arrived = self.reader.poll(wait_s, at_once=at_once)
+        is_urgent = self.settings.is_urgent
         for live, messages in arrived:
             place = live.topic, live.partition
+            if at_once and not self.is_urgent:
+                self.is_urgent = any(is_urgent(live.topic, key) for key in map(Message.key, messages))
+            last_ms = messages[-1].timestamp()[1]
+            self.until_ms = last_ms if self.until_ms is None else max(self.until_ms, last_ms)
             if (run := self.pending.get(place)) is None:
                 run = self.pending[place] = LiveRun(*place)
             self.pending_count += len(messages)
@@ -181,17 +240,25 @@ class _Collector:
 
     def _poll_logs(self, *, is_last: bool = False) -> None:
         now_ms = self.now_ms()
-        if not self.settings.logs or (now_ms - self.tailed_at_ms < TAIL_EVERY_MS and not is_last):
+        if not self.settings.logs or not (is_last or self._is_look_due(now_ms)):
             return
         self.tailed_at_ms = now_ms
         for reading, lines in self.tail.poll(now_ms + (SETTLE_MS if is_last else 0)):
             self.lines += lines
+            self.is_urgent = self.is_urgent or bool(lines)
             self.pending_count += len(lines)
             self.pending_bytes += sum(len(line.text) for line in lines)
             self.readings.append(reading)
             self._note(reading)
             if self._is_flush_due(now_ms):
                 self._flush()
+
+    def _is_look_due(self, now_ms: int) -> bool:
+        waited_ms = now_ms - self.tailed_at_ms
+        if not (self.settings.is_live and self.has_caught_up):
+            return waited_ms >= TAIL_EVERY_MS
+        before, self.glance = self.glance, self.tail.glance()
+        return before != self.glance or self.tail.is_behind or waited_ms >= LIVE_LOOK_MS
 
     def _tell(self, reading: SourceReading, problem: Problem) -> None:
         reading.problems.add(problem)
@@ -208,6 +275,8 @@ class _Collector:
             self.pending_count >= self.settings.flush_records
             or self.pending_bytes >= self.settings.flush_bytes
             or now_ms - self.flushed_at_ms >= self.settings.flush_ms
+            or (self.settings.is_live and self.is_urgent and now_ms - self.flushed_at_ms >= LIVE_APART_MS)
+            or now_ms < self.flushed_at_ms  # the clock was set back
         )
 
     def _flush(self) -> None:
@@ -229,6 +298,14 @@ class _Collector:
         self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *_by_source(self.readings)])
         self.landing.write_positions(self.positions_name, {"partitions": positions, "logs": self.tail.positions()})
         self.record_positions = positions
+        if self.follower is not None and (runs or self.lines):
+            self.follower.landed(
+                Landed(
+                    cluster_id=cluster_id, runs=runs, lines=self.lines, until_ms=self.until_ms,
+                    is_history=not self.has_caught_up,
+                )
+            )  # fmt: skip
+        self.is_urgent = False
         self.pending, self.lines, self.readings = {}, [], []
         self.pending_count = self.pending_bytes = 0
         self.flush_count += 1

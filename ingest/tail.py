@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from ingest.segments import open_plain
 
 QUIET_MS = 2_000
 """An event may be continued (stack traces come line by line) until its file has been quiet for so long."""
+LIVE_QUIET_MS = 150
+"""The same where every second counts: log4j writes an event and its stack trace in one piece, or in pieces of its 8 KB
+buffer that follow each other at once. What comes later all the same becomes an event of its own."""
 SETTLE_MS = 10_000
 """A file shorter than ID_BYTES is left alone for so long; then its id covers what is there."""
 FINISHED_MS = 3_600_000
@@ -71,7 +74,15 @@ class LogTail:
     A plain name means that file and what rotation makes of it, which is the name with something behind it.
     """
 
-    def __init__(self, patterns: Sequence[tuple[str, str]], positions: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[tuple[str, str]],
+        positions: Mapping[str, Any] | None = None,
+        *,
+        quiet_ms: int = QUIET_MS,
+    ) -> None:
+        """`quiet_ms`: an event may be continued until its file has been quiet for so long."""
+        self._quiet_ms = quiet_ms
         self._patterns = tuple(
             (node, pattern if glob.has_magic(pattern) else glob.escape(pattern) + "*") for node, pattern in patterns
         )
@@ -86,6 +97,27 @@ class LogTail:
     def positions(self) -> dict[str, Any]:
         """Where to go on after everything given out so far; for the next process."""
         return {"files": [file.to_json() for _, file in sorted(self._files.items())]}
+
+    @property
+    def is_behind(self) -> bool:
+        """Something that was seen is held back, so `poll` may give more although nothing changes."""
+        return any(look.is_behind for look in self._looks.values())
+
+    def glance(self) -> Hashable:
+        """Differs when a file came, went, grew or shrank; far cheaper than `poll`."""
+        folders = {os.path.dirname(pattern) or "." for _, pattern in self._patterns}
+        if any(glob.has_magic(folder) for folder in folders):
+            folders = {os.path.dirname(path) or "." for _, pattern in self._patterns for path in glob.glob(pattern)}
+        found = []
+        for folder in sorted(folders):
+            try:
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        stat = entry.stat()
+                        found.append((entry.path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+            except OSError:  # it went meanwhile; `poll` says what cannot be read
+                found.append((folder, 0, 0, 0))
+        return tuple(sorted(found))
 
     def poll(self, now_ms: int) -> Iterator[tuple[SourceReading, list[LogText]]]:
         """Reads what is new, in pieces of bounded size."""
@@ -149,7 +181,7 @@ class LogTail:
     def _read(
         self, node: str, path: Path, look: _Look, now_ms: int, there: set[tuple[str, str]], only: Identity | None
     ) -> Iterator[tuple[SourceReading, list[LogText]]]:
-        is_quiet = now_ms - look.changed_at_ms >= QUIET_MS
+        is_quiet = now_ms - look.changed_at_ms >= self._quiet_ms
         with open_plain(path) as plain:
             identity = self._identify(node, read_head(plain), is_settled=now_ms - look.first_at_ms >= SETTLE_MS)
             if identity is None or (only is not None and identity != only):

@@ -28,6 +28,7 @@ from rebalance_audit.commands import (
     report,
     respond,
     serve,
+    watch,
     whatif,
 )
 from rebalance_audit.commands import doctor as doctor_verb
@@ -50,7 +51,7 @@ app.command("whatif")(whatif.whatif)
 app.command("import")(collect.import_folder)
 app.command("collect")(collect.collect)
 app.command("run")(pipeline.run)
-app.command("watch")(pipeline.watch)
+app.command("watch")(watch.watch)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("mark")(mark.mark)

@@ -7,7 +7,7 @@ less whatever incident reaches into it. A run's cost follows the news.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
@@ -78,16 +78,10 @@ def incident_tables(
     incidents: list[dict[str, Any]] = []
     marks: list[dict[str, Any]] = []
     for cluster_id, from_ms in sorted(since.items()):
-        rows = ClusterRows(
-            cluster_id=cluster_id,
-            now_ms=seen.get(cluster_id, 0),
-            groups=_rebalances(warehouse, versions, cluster_id, from_ms),
-            tasks=_waiting(warehouse, versions, cluster_id),
-            reassignments=_reassignments(warehouse, versions, cluster_id, from_ms),
-            leader_moves=moves[cluster_id],
-            findings=_findings(warehouse, versions, cluster_id, from_ms, _still_shown(stored, cluster_id)),
-            limits=_of_cluster(limits, cluster_id),
-        )
+        rows = _cluster_rows(
+            warehouse, versions, cluster_id, from_ms, seen.get(cluster_id, 0), moves[cluster_id],
+            _still_shown(stored, cluster_id), limits,
+        )  # fmt: skip
         found, marked = incidents_of(rows)
         incidents += [incident_row(i) for i in found]
         marks += [mark_row(m) for m in marked]
@@ -96,6 +90,52 @@ def incident_tables(
         _scope("incident_id", stored, "last_at_ms", incidents, since),
         rows_to_table("gold.mark", marks),
         _scope("mark_id", _marks_of_evidence(warehouse), "at_ms", marks, since),
+    )
+
+
+def cluster_rows(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    cluster_id: str,
+    from_ms: int,
+    *,
+    now_ms: int,
+    limits: Callable[[str, str], Limits] | None = None,
+) -> ClusterRows:
+    """What the incidents of one cluster since `from_ms` are made of, as published last."""
+    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
+    moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id]).to_pylist()
+    return _cluster_rows(
+        warehouse, versions, cluster_id, from_ms, now_ms, [from_row(LeaderMove, row) for row in moves],
+        _still_shown(stored, cluster_id), limits,
+    )  # fmt: skip
+
+
+def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
+    """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
+    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
+    return _reaching_back(_spans(stored).get(cluster_id, ()), from_ms)
+
+
+def _cluster_rows(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    cluster_id: str,
+    from_ms: int,
+    now_ms: int,
+    leader_moves: Sequence[LeaderMove],
+    still_shown: list[str],
+    limits: Callable[[str, str], Limits] | None,
+) -> ClusterRows:
+    return ClusterRows(
+        cluster_id=cluster_id,
+        now_ms=now_ms,
+        groups=_rebalances(warehouse, versions, cluster_id, from_ms),
+        tasks=_waiting(warehouse, versions, cluster_id),
+        reassignments=_reassignments(warehouse, versions, cluster_id, from_ms),
+        leader_moves=leader_moves,
+        findings=_findings(warehouse, versions, cluster_id, from_ms, still_shown),
+        limits=_of_cluster(limits, cluster_id),
     )
 
 
@@ -138,12 +178,15 @@ def _since(
         note((cluster_id, first_ms) for first_ms, _, is_open in each if is_open)
     since: dict[str, int] = {}
     for cluster_id, at_ms in news.items():
-        from_ms = at_ms - MARGIN_MS
-        for first_ms, last_ms, _ in sorted(spans.get(cluster_id, ()), key=lambda span: -span[1]):
-            if last_ms >= from_ms:
-                from_ms = min(from_ms, first_ms)
-        since[cluster_id] = from_ms
+        since[cluster_id] = _reaching_back(spans.get(cluster_id, ()), at_ms - MARGIN_MS)
     return since
+
+
+def _reaching_back(spans: Iterable[tuple[int, int, bool]], from_ms: int) -> int:
+    for first_ms, last_ms, _ in sorted(spans, key=lambda span: -span[1]):
+        if last_ms >= from_ms:
+            from_ms = min(from_ms, first_ms)
+    return from_ms
 
 
 def _differing(

@@ -9,7 +9,7 @@ what it missed for the next time and holds up no other.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ def send_alerts(
     min_severity: str = Severity.WARNING,
     *,
     is_all: bool = False,
+    is_live: bool = False,
+    except_ids: Collection[str] = (),
     responses: Sequence[Response] = (),
     now_ms: int = 0,
     runbook: str = "docs/runbook.md",
@@ -56,21 +58,24 @@ def send_alerts(
 
     Open incidents that were not sent, or sent as less grave or less wide than they became; incidents that are over and
     were sent when open; and, once there is a state, those that came and went between two runs. `is_all`: `incidents`
-    are all there are, so what was sent and is no longer among them is withdrawn. `responses` as they stand at `now_ms`:
-    about a silenced incident only its end is sent, and only if its opening was; about an acknowledged one that it
-    became graver, and its end. Raises AlertError for a target that
+    are all there are, so what was sent and is no longer among them is withdrawn. `is_live`: they are some of those that
+    go on right now; what came and went is left to a later call with all of them. `except_ids`: nothing is said of
+    these, since something newer was said of them meanwhile. `responses` as they stand at `now_ms`: about a silenced
+    incident only its end is sent, and only if its opening was; about an acknowledged one that it became graver, and its
+    end. Raises AlertError for a target that
     is none, and a state file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
         raise AlertError(f"There is no severity {min_severity!r}: use one of {', '.join(_SEVERITIES)}.")
     senders = [sender_for(target, runbook) for target in targets]
     stands = {i.incident_id: standing(i, responses, now_ms) for i in incidents} if responses else {}
+    current = [i for i in incidents if i.incident_id not in except_ids]
     path = Path(state_path)
     if dry_run:
         state = read_state(path)
         printed: list[str] = []
         for sender in senders:
-            for news in _news(incidents, state, sender.key, min_severity, stands, is_all=is_all):
+            for news in _news(current, state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live):
                 printed.append(f"[{sender.name}] {title(news)}\n{body(news, runbook)}")
                 out(printed[-1])
         return AlertReport(printed=tuple(printed))
@@ -79,8 +84,9 @@ def send_alerts(
         delivered, failures = 0, []
         for sender in senders:
             is_new = sender.key not in state["delivered"]
-            _remember_past([i for i in incidents if is_new or _is_silenced(i, stands)], state, sender.key)
-            pending = list(_news(incidents, state, sender.key, min_severity, stands, is_all=is_all))
+            _remember_past([i for i in current if is_new or _is_silenced(i, stands)], state, sender.key)
+            pending = list(_news(current, state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live))
+            pending = [news for news in pending if news.incident.incident_id not in except_ids]
             try:
                 for sent in sender.send(pending):
                     _remember(state, sender.key, sent)
@@ -89,7 +95,7 @@ def send_alerts(
             except NotDelivered as failure:
                 failures.append(f"{sender.name} did not take the alerts, they are kept for the next time: {failure}")
         if is_all:
-            _forget(incidents, state)
+            _forget(current, state, except_ids)
         write_state(path, state)
     return AlertReport(delivered_count=delivered, failures=tuple(failures))
 
@@ -102,6 +108,7 @@ def _news(
     stands: Mapping[str, Standing],
     *,
     is_all: bool,
+    is_live: bool,
 ) -> Iterator[News]:
     delivered: dict[str, dict[str, Any]] = state["delivered"].get(key, {})
     is_known_target = key in state["delivered"]
@@ -121,7 +128,7 @@ def _news(
         elif incident.status == "open":
             if is_grave:
                 yield _about(incident, None, status="open", answered=answered)
-        elif is_known_target and is_grave:  # it came and went between two runs
+        elif is_known_target and is_grave and not is_live:  # it came and went between two runs
             yield _about(incident, None, status="over")
     if is_all:
         present = {i.incident_id for i in incidents}
@@ -204,9 +211,9 @@ def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
             delivered[i.incident_id] = entry
 
 
-def _forget(incidents: Sequence[Incident], state: dict[str, Any]) -> None:
+def _forget(incidents: Sequence[Incident], state: dict[str, Any], except_ids: Collection[str]) -> None:
     """Incidents that are over and no longer in any table need not be remembered."""
-    present = {i.incident_id for i in incidents}
+    present = {i.incident_id for i in incidents} | set(except_ids)
     for delivered in state["delivered"].values():
         for incident_id in [i for i, e in delivered.items() if i not in present and e["status"] == "over"]:
             del delivered[incident_id]

@@ -24,8 +24,9 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
 from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.pipeline import follow, run_stages, tell_outcome
+from rebalance_audit.commands.pipeline import run_stages, tell_outcome
 from rebalance_audit.commands.serve import serve_app, start_app
+from rebalance_audit.commands.watch import follow
 from rebalance_audit.domain import tables
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -1,37 +1,21 @@
-"""`run`: all stages over what is new. `watch`: collecting, running and alerting, until it is stopped."""
+"""`run`: all stages over what is new."""
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rebalance_audit.commands import options
-from rebalance_audit.commands.collect import (
-    FollowedMetadata,
-    Metadata,
-    NewClusterId,
-    collect_settings,
-    collects,
-    metadata_followed,
-    until_stopped,
-)
 from rebalance_audit.commands.meter import stages
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.report import send
-from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
-    from ingest.collector import CollectSettings
     from spark_jobs.pipeline import RunOutcome
-
-RETRY_S = 10.0
 
 
 def run(
@@ -149,124 +133,3 @@ def tell_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
         return
     written = ", ".join(f"{count:,} {name}" for name, count in outcome.rows_written.items() if count)
     note(f"Done in {took_s:.1f} s: {written or 'no rows changed'}.", quiet=quiet)
-
-
-def watch(
-    warehouse: options.Warehouse,
-    bootstrap: options.Bootstrap = None,
-    command_config: options.CommandConfig = None,
-    overrides: options.Overrides = None,
-    logs: options.Logs = None,
-    metadata: Metadata = None,
-    topics: options.ConnectTopics = None,
-    cluster_id: NewClusterId = None,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Run the stages this often.")] = "10s",
-    to: Annotated[list[str] | None, typer.Option("--to", metavar="URL", help="Alert there; repeatable.")] = None,
-    engine: options.EngineChoice = options.EngineName.AUTO,
-    spark_from: options.SparkFrom = options.SPARK_FROM,
-    quiet: options.Quiet = False,
-    config: options.Config = None,
-    cluster: options.Cluster = None,
-) -> None:
-    """Collect, run and alert until Ctrl-C, over and over."""
-    from rebalance_audit.warehouse.warehouse import Warehouse
-
-    every_s = options.duration_ms(every) / 1000
-    settings = collect_settings(
-        bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, flush_ms=int(min(every_s, 2) * 1000)
-    )
-    followed = metadata_followed(metadata, settings.client_config, cluster_id)
-    carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
-    opened = Warehouse.open(warehouse, create=True)
-    note(carried.sentence, quiet=quiet)
-    with until_stopped() as stopped:
-        follow(
-            opened, settings, stopped, carried, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed
-        )  # fmt: skip
-
-
-def follow(
-    opened: Any,
-    settings: CollectSettings,
-    stopped: threading.Event,
-    carried: Carried | None = None,
-    *,
-    every_s: float,
-    alert_to: list[str],
-    quiet: bool,
-    followed: FollowedMetadata | None = None,
-) -> None:
-    """One thread collects, this one runs the stages. Raises what the collector cannot mend; ends the session."""
-    from ingest.landing import Landing
-    from rebalance_audit.warehouse.warehouse import WarehouseError
-
-    if followed is not None:
-        settings = replace(settings, cluster_id=followed.cluster_id)
-        followed.start(Landing(opened.location), stopped, quiet=quiet)
-    collector = _Collecting(settings, opened.location, stopped, quiet=quiet)
-    if followed is None or collects(settings):
-        collector.start()
-    try:
-        seen: list[str] | None = None
-        while not stopped.is_set():
-            next_at = time.monotonic() + every_s
-            landed = [name for noun in ("record", "log_line", "source") for name in opened.landed(noun)]
-            if landed != seen:
-                started = time.monotonic()
-                try:
-                    outcome = run_stages(opened, None, carried, quiet=True)
-                except WarehouseError as error:  # somebody else writes; they will end
-                    note(f"{error} Trying again in {every_s:.0f} s.", quiet=quiet)
-                    stopped.wait(every_s)
-                    continue
-                seen = landed
-                if outcome.ms_by_stage:
-                    tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
-                    if alert_to:
-                        send(opened, alert_to, Severity.WARNING, quiet=quiet)
-            for failure in (collector.failure, followed and followed.failure):
-                if failure:
-                    raise failure
-            stopped.wait(max(0.0, next_at - time.monotonic()))
-    finally:
-        stopped.set()
-        if collector.ident is not None:
-            collector.join()
-        _end_spark()
-        if followed is not None:
-            followed.wait()
-
-
-def _end_spark() -> None:
-    """If some news were large enough to start it."""
-    if "spark_jobs.session" in sys.modules:
-        from spark_jobs.session import end_session
-
-        end_session()
-
-
-class _Collecting(threading.Thread):
-    """Collects until stopped; a broker that is away is asked again."""
-
-    def __init__(self, settings: CollectSettings, location: str, stopped: threading.Event, *, quiet: bool) -> None:
-        super().__init__(name="collect", daemon=True)
-        self._settings, self._location, self._stopped, self._quiet = settings, location, stopped, quiet
-        self.failure: Exception | None = None
-
-    def run(self) -> None:
-        from ingest.collector import collect
-        from ingest.errors import Retryable
-        from ingest.landing import Landing
-
-        while not self._stopped.is_set():
-            try:
-                collect(
-                    self._settings, Landing(self._location), stop=self._stopped.is_set,
-                    report=lambda line: note(line, quiet=self._quiet),
-                )  # fmt: skip
-            except Retryable as error:
-                note(f"{error} Trying again in {RETRY_S:.0f} s.", quiet=self._quiet)
-                self._stopped.wait(RETRY_S)
-            except Exception as error:  # the main thread says it
-                self.failure = error
-                return

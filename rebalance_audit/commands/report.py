@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,20 +89,18 @@ def send(
     *,
     dry_run: bool = False,
     quiet: bool = False,
+    except_ids: Collection[str] = (),
 ) -> bool:
-    """False if a target could not be reached; the others have theirs."""
+    """False if a target could not be reached; the others have theirs. `except_ids`: incidents about which something
+    newer than the tables was sent."""
     from rebalance_audit.alerts.sending import send_alerts
     from rebalance_audit.domain.incidents import incident_of
     from rebalance_audit.warehouse.responses import responses
 
     rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()
-    if state is None:
-        if "://" in opened.location:
-            raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
-        state = Path(opened.location) / "notes" / "alerts.json"
     sent = send_alerts(
-        [incident_of(row) for row in rows], to, state, dry_run, least.value, is_all=True,
-        responses=responses(opened), now_ms=time.time_ns() // 1_000_000, out=_print_message,
+        [incident_of(row) for row in rows], to, state or alert_state(opened), dry_run, least.value, is_all=True,
+        except_ids=except_ids, responses=responses(opened), now_ms=time.time_ns() // 1_000_000, out=_print_message,
     )  # fmt: skip
     for failure in sent.failures:
         note(failure)
@@ -110,6 +109,13 @@ def send(
     else:
         note(f"{sent.delivered_count} incidents sent.", quiet=quiet)
     return not sent.failures
+
+
+def alert_state(opened: Any) -> Path:
+    """Where a warehouse remembers what was sent. Raises UsageError if it is no folder."""
+    if "://" in opened.location:
+        raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
+    return Path(opened.location) / "notes" / "alerts.json"
 
 
 def _print_message(text: str) -> None:

@@ -303,6 +303,35 @@ def test_incidents_of_one_group_alone_withdraw_nothing(receiver: Receiver, state
     assert send_alerts([], [_webhook(receiver)], state).delivered_count == 0
 
 
+def test_a_live_call_leaves_what_came_and_went_to_the_tables(receiver: Receiver, state: Path) -> None:
+    send_alerts([], [_webhook(receiver)], state)
+    over = an_incident(1, status="over")
+    assert send_alerts([over], [_webhook(receiver)], state, is_live=True).delivered_count == 0
+    assert send_alerts([over], [_webhook(receiver)], state, is_all=True).delivered_count == 1
+
+
+def test_what_was_sent_live_is_not_sent_again_by_the_tables(receiver: Receiver, state: Path) -> None:
+    send_alerts([], [_webhook(receiver)], state)
+    assert send_alerts([an_incident(1)], [_webhook(receiver)], state, is_live=True).delivered_count == 1
+    assert send_alerts([an_incident(1)], [_webhook(receiver)], state, is_all=True).delivered_count == 0
+
+
+def test_tables_that_are_behind_neither_withdraw_nor_repeat(receiver: Receiver, state: Path) -> None:
+    """Sent live while the stages ran over what was there before: they do not know it, or still think it open."""
+    send_alerts([], [_webhook(receiver)], state)
+    first, second = an_incident(1), an_incident(2)
+    send_alerts([first, second], [_webhook(receiver)], state, is_live=True)
+    send_alerts([replace(second, status="over")], [_webhook(receiver)], state, is_live=True)
+    count = len(receiver.received)
+    ids = {first.incident_id, second.incident_id}
+    sent = send_alerts([second], [_webhook(receiver)], state, is_all=True, except_ids=ids)
+    assert (sent.delivered_count, len(receiver.received)) == (0, count)
+    assert (
+        send_alerts([first, replace(second, status="over")], [_webhook(receiver)], state, is_all=True).delivered_count
+        == 0
+    )
+
+
 def test_below_the_least_severity_nothing_is_shown(receiver: Receiver, state: Path) -> None:
     incidents = [an_incident(1, severity="info"), an_incident(2), an_incident(3, severity="critical")]
     assert send_alerts(incidents, [_webhook(receiver)], state, min_severity="critical").delivered_count == 1

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from ingest.broker import LiveCluster, start_position
-from ingest.collector import CollectSettings, CollectSummary, collect, live_evidence
+from ingest.collector import CollectSettings, CollectSummary, Landed, collect, live_evidence
 from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
 
@@ -267,3 +267,71 @@ def test_logs_alone_need_a_cluster_id(tmp_path: Path) -> None:
         collect(CollectSettings(logs=logs, until_end=True), Landing(tmp_path / "w"))
     summary = collect(CollectSettings(logs=logs, cluster_id="c1", until_end=True), Landing(tmp_path / "w"))
     assert (summary.cluster_id, summary.line_count) == ("c1", 1)
+
+
+class Listener:
+    """A Follower that notes what was durable when it heard."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self.warehouse = warehouse
+        self.heard: list[tuple[list[bytes | None], list[str], bool]] = []
+        self.heard_at: list[float] = []
+        self.is_caught_up = threading.Event()
+
+    def landed(self, news: Landed) -> None:
+        keys = [key for run in news.runs for key in run.columns["key"].to_pylist()]
+        durable = [row["key"] for row in landed(self.warehouse, "record")]
+        assert all(key in durable for key in keys)
+        assert list((self.warehouse / "positions").iterdir())
+        self.heard.append((keys, [line.text for line in news.lines], news.is_history))
+        self.heard_at.append(time.monotonic())
+
+    def caught_up(self) -> None:
+        self.is_caught_up.set()
+
+
+def test_live_what_is_urgent_is_landed_on_arrival_and_the_rest_waits(
+    mock_broker: Producer, address: str, tmp_path: Path
+) -> None:
+    """The follower hears of nothing before it is durable; what was there before is history."""
+    produce(mock_broker, OFFSETS, 0, (b"old", b"v"))
+    log = tmp_path / "server.log"
+    line = "[2024-05-01 12:00:00,123] INFO one " + "." * 1_024 + " (x.Y)\n"
+    log.write_text(line)
+    listener, stop = Listener(tmp_path / "w"), threading.Event()
+    settings = CollectSettings(
+        client_config={"bootstrap.servers": address}, connect_topics={}, is_live=True, flush_ms=60_000,
+        is_urgent=lambda topic, key: key == b"urgent", logs=[("b1", str(log))],
+    )  # fmt: skip
+    thread = threading.Thread(
+        target=collect, args=(settings, Landing(tmp_path / "w")),
+        kwargs={"stop": stop.is_set, "follower": listener}, daemon=True,
+    )  # fmt: skip
+    thread.start()
+    try:
+        assert listener.is_caught_up.wait(30)
+        _until(lambda: any("one" in text for _, texts, _ in listener.heard for text in texts))  # it was the last line
+        produce(mock_broker, OFFSETS, 1, (b"patient", b"v"))
+        time.sleep(1.0)
+        assert not any(b"patient" in keys for keys, *_ in listener.heard)
+        produced_at = time.monotonic()
+        produce(mock_broker, OFFSETS, 1, (b"urgent", b"v"))
+        _until(lambda: any(b"urgent" in keys for keys, *_ in listener.heard))
+        with log.open("a") as file:
+            file.write(line.replace("one", "two"))
+        _until(lambda: any("two" in text for _, texts, _ in listener.heard for text in texts))
+    finally:
+        stop.set()
+        thread.join(30)
+    assert listener.heard[0][0] == [b"old"]
+    (news,) = [n for n, (keys, *_) in enumerate(listener.heard) if b"urgent" in keys]
+    assert listener.heard[news][0] == [b"patient", b"urgent"]
+    assert listener.heard_at[news] - produced_at < 5
+    assert not listener.heard[news][2]
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + 30
+    while not is_so() and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+    assert is_so()

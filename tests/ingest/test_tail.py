@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest.readings import SourceReading
-from ingest.tail import QUIET_MS, SETTLE_MS, LogTail
+from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
 
 
 def event(n: int) -> str:
@@ -256,3 +256,41 @@ def test_whatever_happens_in_whatever_order_every_event_comes_once(tmp_path: Pat
     watcher.settle()
     assert sorted(watcher.texts) == sorted(lines(*range(written)))
     assert watcher.problems == []
+
+
+def test_a_glance_sees_whatever_a_poll_would_act_on(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    tail = LogTail([("broker-1", str(tmp_path / "*.log*"))])
+    seen = [tail.glance()]
+    append(log, event(1))
+    seen.append(tail.glance())
+    append(log, event(2))
+    seen.append(tail.glance())
+    log.rename(tmp_path / "server.log.1")
+    seen.append(tail.glance())
+    assert len(set(seen)) == 4
+    assert tail.glance() == seen[-1]
+
+
+def test_a_glance_at_a_folder_that_is_not_there_is_one_that_may_come(tmp_path: Path) -> None:
+    tail = LogTail([("broker-1", str(tmp_path / "logs" / "*.log*"))])
+    before = tail.glance()
+    (tmp_path / "logs").mkdir()
+    append(tmp_path / "logs" / "server.log", event(1))
+    assert tail.glance() != before
+
+
+def test_a_tail_in_a_hurry_gives_the_last_event_after_a_moment(tmp_path: Path) -> None:
+    """An event of several pieces that follow each other at once is still one."""
+    log = tmp_path / "server.log"
+    append(log, "".join(map(event, range(20))))
+    tail = LogTail([("broker-1", str(log))], quiet_ms=LIVE_QUIET_MS)
+    list(tail.poll(1_000_000))
+    append(log, event(20))
+    list(tail.poll(1_001_000))
+    append(log, "\tat a.b.C\n")
+    assert [text for _, lines in tail.poll(1_001_050) for text in lines] == []
+    assert tail.is_behind
+    given = [line.text for _, lines in tail.poll(1_001_050 + LIVE_QUIET_MS) for line in lines]
+    assert given == [event(20) + "\tat a.b.C"]
+    assert not tail.is_behind

@@ -1,0 +1,182 @@
+"""What is landed is judged in the order of landing; a message goes out once, and again only when it is news."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ingest.batches import ROW_COLUMNS
+from ingest.readings import LogText, RecordRun
+from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.live.judge import OPEN_EVERY_S, RECENT_S, Judge
+from rebalance_audit.live.memory import ClusterMemory, NoPast, is_commit_key
+from tests.captures import GOLDEN
+from tests.live.arrivals import arrivals
+
+KILL = GOLDEN / "4.3.0" / "eager_join_leave_kill"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandedPieces:
+    cluster_id: str = "c"
+    runs: Sequence[Any] = ()
+    lines: Sequence[Any] = ()
+    until_ms: int | None = None
+
+
+@dataclass
+class Bench:
+    """A judge whose clock stands still unless it is moved, and what it sent."""
+
+    sent: list[Incident] = field(default_factory=list)
+    is_down: bool = False
+    now: float = 1_000.0
+
+    def __post_init__(self) -> None:
+        self.memory = ClusterMemory("c", NoPast())
+        self.judge = Judge(lambda: self.memory, self._send, clock=lambda: self.now)
+
+    def _send(self, incidents: Sequence[Incident]) -> bool:
+        if not self.is_down:
+            self.sent += incidents
+        return not self.is_down
+
+    def lands(self, landing: LandedPieces) -> None:
+        self.now += 0.3
+        self.judge.take(self.memory, [landing])
+        self.judge.judge(self.memory)
+
+    def warnings(self) -> list[str]:
+        return [i.incident_id for i in self.sent if i.severity == "warning" and i.status == "open"]
+
+
+def landing(records: Sequence[SourceRecord], lines: Sequence[SourceLine]) -> LandedPieces:
+    runs = []
+    for topic, partition in sorted({(r.topic, r.partition) for r in records}):
+        of_partition = [r for r in records if (r.topic, r.partition) == (topic, partition)]
+        rows = [
+            (r.offset, r.timestamp_ms, r.key, r.value, *[None] * (len(ROW_COLUMNS) - 4)) for r in of_partition
+        ]  # fmt: skip
+        runs.append(RecordRun(topic=topic, partition=partition, source="live", node=None, rows=rows))  # type: ignore[arg-type]
+    texts = [LogText(node=x.node, file_name=x.file_name, file_id=x.file_id, byte=x.byte, text=x.text) for x in lines]
+    return LandedPieces(runs=runs, lines=texts, until_ms=max((r.timestamp_ms for r in records), default=None))
+
+
+def test_one_vanished_member_is_one_message() -> None:
+    bench = Bench()
+    for records, lines in arrivals(KILL):
+        bench.lands(landing(records, lines))
+    assert len(set(bench.warnings())) == 1
+    assert len(bench.warnings()) == len({(i.incident_id, i.status, len(i.culprits)) for i in bench.sent
+                                         if i.severity == "warning" and i.status == "open"})  # fmt: skip
+
+
+def test_what_a_target_did_not_take_is_said_again() -> None:
+    bench = Bench(is_down=True)
+    pieces = list(arrivals(KILL))
+    for records, lines in pieces:
+        bench.lands(landing(records, lines))
+    assert bench.sent == []
+    bench.is_down = False
+    bench.judge._want("orders-app", bench.now)
+    bench.judge.judge(bench.memory)
+    assert len(bench.warnings()) == 1
+
+
+def test_nothing_is_judged_before_the_tables_hold_what_was_there() -> None:
+    sent: list[Incident] = []
+    done = threading.Event()
+
+    def send(incidents: Sequence[Incident]) -> bool:
+        sent.extend(incidents)
+        return True
+
+    judge = Judge(lambda: ClusterMemory("c", NoPast()), send, on_news=done.set)
+    judge.start()
+    for records, lines in arrivals(KILL):
+        judge.hear(landing(records, lines))
+    assert not done.wait(0.2)
+    assert judge.folds == 0
+    judge.begin()
+    assert done.wait(10)
+    judge.stop()
+    judge.join(10)
+    assert judge.failure is None
+    assert any(i.severity == "warning" for i in sent)
+
+
+def test_a_failure_is_kept_for_the_main_thread() -> None:
+    def refuse() -> ClusterMemory:
+        raise OSError("no space left")
+
+    judge = Judge(refuse, lambda incidents: True)
+    judge.hear(LandedPieces())
+    judge.begin()
+    judge.run()
+    assert isinstance(judge.failure, OSError)
+
+
+def test_the_commits_before_a_groups_first_record_are_found_again() -> None:
+    """Nobody knew the group when they came: its owner's last commit shows how long it worked."""
+    records = [r for of_piece, _ in arrivals(KILL) for r in of_piece if r.topic == OFFSETS_TOPIC]
+    first_commit = next(n for n, r in enumerate(records) if is_commit_key(r.key))
+    after = next(n for n, r in enumerate(records) if n > first_commit and not is_commit_key(r.key))
+    commits = [r for r in records[:after] if is_commit_key(r.key)]
+    for wait_s, is_found in ((1.0, True), (RECENT_S + 1, False)):
+        bench = Bench()
+        bench.lands(landing(commits, ()))
+        assert bench.memory.groups == {}
+        bench.now += wait_s
+        bench.lands(landing([records[after]], ()))
+        assert bool(bench.memory.groups["orders-app"].marks) is is_found
+
+
+def test_a_group_that_rebalances_is_looked_at_while_others_bring_news() -> None:
+    """Time alone may be news about it; but not more often than every second."""
+    bench = Bench()
+    for records, lines in arrivals(KILL):
+        bench.lands(landing(records, lines))
+        if any(group.has_open for group in bench.memory.groups.values()):
+            break
+    folds = bench.judge.folds
+    bench.lands(LandedPieces(until_ms=bench.memory.seen_until_ms + 100))
+    assert bench.judge.folds == folds
+    bench.now += OPEN_EVERY_S
+    bench.lands(LandedPieces(until_ms=bench.memory.seen_until_ms + 1_100))
+    assert bench.judge.folds == folds + 1
+
+
+def test_what_was_said_since_the_stages_began_is_left_alone() -> None:
+    bench = Bench()
+    for records, lines in arrivals(KILL):
+        bench.lands(landing(records, lines))
+    assert set(bench.warnings()) <= bench.judge.said_since(0.0)
+    assert bench.judge.said_since(bench.now + 1) == set()
+
+
+@pytest.mark.parametrize("name", [b"g", "groß".encode(), b"a" * 200])
+def test_commits_of_a_group_are_told_by_its_whole_name(name: bytes) -> None:
+    """`g` begins `group`, too."""
+    bench = Bench()
+    group_id = name.decode()
+
+    def key(group: bytes) -> bytes:
+        return b"\x00\x01" + len(group).to_bytes(2, "big") + group + b"\x00\x01t\x00\x00\x00\x00"
+
+    value = (3).to_bytes(2, "big") + (5).to_bytes(8, "big") + (-1).to_bytes(4, "big", signed=True) + b"\x00\x00"
+    value += (1_000).to_bytes(8, "big")
+    records = [
+        SourceRecord(
+            cluster_id="c", topic=OFFSETS_TOPIC, partition=0, offset=n, timestamp_ms=n, key=key(g), value=value
+        )
+        for n, g in enumerate([name, name + b"roup"])
+    ]
+    bench.lands(landing(records, ()))
+    found = list(bench.judge._commits_of("c", group_id))
+    assert [r.offset for r in found] == [0]

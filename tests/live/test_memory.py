@@ -1,0 +1,141 @@
+"""Evidence as it arrives gives the rows that all of it at once gives, and an incident is alerted under its last id."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import CommitMark, Rebalance
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.tables import SEVERITIES
+from rebalance_audit.live.memory import ClusterMemory, GroupPast, NoPast, group_of_commit_key, is_commit_key
+from tests.captures import CAPTURES, GOLDEN, gathered, name_of
+from tests.live.arrivals import arrivals
+
+WARNING = SEVERITIES.index("warning")
+ANOTHER_ID = {
+    # The storm turns out to have begun with the members' own joins, and takes the id of the first of them.
+    "4.3.0-storm": 1,
+    # The instance that seemed to vanish comes back: the warning becomes a note, under the same id.
+    "4.3.0-streams_standby": 1,
+}
+"""Alerts that what came later made part of another incident, or less grave."""
+
+
+@cache
+def _told(capture: Path) -> tuple[ClusterMemory, dict[str, Incident]]:
+    """What is in memory at the end, and the first alert under each id."""
+    memory: ClusterMemory | None = None
+    told: dict[str, Incident] = {}
+    for records, lines in arrivals(capture):
+        if memory is None:
+            memory = ClusterMemory((records or lines)[0].cluster_id, NoPast())
+        touched = memory.take(records, lines)
+        for group_id in touched:
+            memory.fold(group_id)
+        for incident in memory.incidents() if touched else ():
+            is_of_these = touched.intersection(incident.group_ids)
+            if incident.status == "open" and _rank(incident) >= WARNING and is_of_these:
+                told.setdefault(incident.incident_id, incident)
+    assert memory is not None
+    return memory, told
+
+
+def _rank(incident: Incident) -> int:
+    return SEVERITIES.index(incident.severity)
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
+def test_every_grave_incident_is_alerted_as_it_happens(capture: Path) -> None:
+    memory, told = _told(capture)
+    at_the_end = {i.incident_id for i in memory.incidents() if i.group_ids and _rank(i) >= WARNING}
+    assert at_the_end <= told.keys()
+    assert len(told.keys() - at_the_end) == ANOTHER_ID.get(name_of(capture), 0)
+
+
+def _without_commits(rebalance: Rebalance) -> object:
+    """Commits of a group are taken from its first record or line on; those before are the tables' part."""
+    return (rebalance.rebalance_id, rebalance.trigger, rebalance.outcome, rebalance.started_at_ms,
+            rebalance.joined_at_ms, rebalance.assigned_at_ms, rebalance.members, rebalance.evidence)  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
+def test_pieces_give_the_rebalances_of_the_whole(capture: Path) -> None:
+    memory, _ = _told(capture)
+    for group_id in memory.groups:
+        memory.fold(group_id)
+    for evidence in gathered(capture).groups:
+        expected = [_without_commits(measure(r)) for r in reconstruct(evidence).rebalances]
+        if not expected:
+            continue
+        found = [_without_commits(r) for r in memory.groups[evidence.group_id].rebalances]
+        assert found == expected, evidence.group_id
+
+
+def test_a_group_comes_with_its_past_and_what_came_twice_is_there_once() -> None:
+    """The tables hold the first half already, and the collector brings some of it again."""
+    capture = GOLDEN / "4.3.0" / "eager_join_leave_kill"
+    (evidence,) = (g for g in gathered(capture).groups if g.group_id == "orders-app")
+    half = len(evidence.records) // 2
+
+    class Tables(NoPast):
+        def of_group(self, group_id: str, routes: object) -> GroupPast:
+            assert group_id == "orders-app"
+            return GroupPast(events=[*evidence.records[:half], *evidence.lines], marks=evidence.marks)
+
+    memory = ClusterMemory("c", Tables())
+    pieces = list(arrivals(capture))
+    known = {record.ref for record in evidence.records[: half - 2]}
+    for records, _ in pieces:
+        of_group = [r for r in records if not is_commit_key(r.key) or memory.is_wanted_commit(r.key or b"")]
+        memory.take([record for record in of_group if record.ref not in known], ())
+    memory.fold("orders-app")
+    expected = [measure(r) for r in reconstruct(evidence).rebalances]
+    found = memory.groups["orders-app"].rebalances
+    assert [(r.trigger, r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms) for r in found] == [
+        (r.trigger, r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms) for r in expected
+    ]
+
+
+def test_marks_that_overlap_become_one_whichever_came_first() -> None:
+    """The group's commits at 10, 20 and 30 with no record of the group among them: the tables' mark ends at 20."""
+    stored = CommitMark(
+        topic="t", partition=0, offsets_topic="__consumer_offsets", offsets_partition=3, first_offset=10,
+        first_at_ms=1_000, last_offset=20, last_at_ms=2_000, commit_count=2, topic_id=None,
+    )  # fmt: skip
+    arrived = CommitMark(
+        topic="t", partition=0, offsets_topic="__consumer_offsets", offsets_partition=3, first_offset=20,
+        first_at_ms=2_000, last_offset=30, last_at_ms=3_000, commit_count=2, topic_id="id",
+    )  # fmt: skip
+    for order in ([stored, arrived], [arrived, stored]):
+        memory = ClusterMemory("c", NoPast())
+        group = memory._group("g")
+        group.stored_marks = order[:1]
+        group.add_mark(order[1])
+        (mark,) = group.all_marks()
+        assert (mark.first_offset, mark.first_at_ms, mark.last_offset, mark.last_at_ms) == (10, 1_000, 30, 3_000)
+        assert mark.topic_id == "id"
+
+
+@pytest.mark.parametrize(
+    ("key", "group"),
+    [
+        (b"\x00\x01\x00\x02ab\x00\x01t\x00\x00\x00\x00", b"ab"),
+        (b"\x00\x00\x00\x00", b""),
+        (b"\x00\x01\xff\xffab", b""),  # a length below 0
+        (b"\x00\x01\x7f", b""),  # cut
+    ],
+)
+def test_the_group_of_a_commit_is_read_from_its_key(key: bytes, group: bytes) -> None:
+    assert is_commit_key(key)
+    assert group_of_commit_key(key) == group
+
+
+def test_other_keys_are_no_commits() -> None:
+    assert not is_commit_key(None)
+    assert not is_commit_key(b"\x00\x02\x00\x01g")
+    assert not is_commit_key(b"")
