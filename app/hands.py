@@ -9,11 +9,11 @@ import streamlit as st
 from app import clock, page, words
 from app.queries import Questions, WarehouseError
 from app.words import fill
-from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.incidents.responses import (
     Response,
     ResponseRefused,
     Standing,
+    Subject,
     acknowledgement,
     silence,
     standing_words,
@@ -30,7 +30,7 @@ def badge(stands: Standing) -> str:
     return ", ".join(each for each in (first, "" if stands.silenced is None else "silenced") if each)
 
 
-def answers(reader: Questions, incident: Incident) -> None:
+def answers(reader: Questions, incident: Subject) -> None:
     """What was answered, and two small forms. To be called once per incident of a page."""
     stands = reader.standing(incident, clock.now_ms())
     for said in standing_words(stands):
@@ -54,7 +54,7 @@ def answers(reader: Questions, incident: Incident) -> None:
             )
 
 
-def _acknowledge(reader: Questions, incident: Incident) -> None:
+def _acknowledge(reader: Questions, incident: Subject) -> None:
     with st.form(f"hands-ack-{incident.incident_id}", border=False):
         by = st.text_input("Your name", value=st.session_state.get(_NAME, ""))
         reason = st.text_input("What is being done (may be empty)")
@@ -62,7 +62,7 @@ def _acknowledge(reader: Questions, incident: Incident) -> None:
             _keep(reader, incident, by, lambda now: acknowledgement(incident, by, now, reason.strip() or None))
 
 
-def _silence(reader: Questions, incident: Incident) -> None:
+def _silence(reader: Questions, incident: Subject) -> None:
     with st.form(f"hands-silence-{incident.incident_id}", border=False):
         by = st.text_input("Your name", value=st.session_state.get(_NAME, ""))
         ends = st.selectbox("For", list(ENDS))
@@ -76,7 +76,7 @@ def _silence(reader: Questions, incident: Incident) -> None:
             )
 
 
-def _lift(reader: Questions, incident: Incident, silenced: Response) -> None:
+def _lift(reader: Questions, incident: Subject, silenced: Response) -> None:
     now = clock.now_ms()
     by = st.session_state.get(_NAME) or "a reader of the app"
     lifted = silence(silenced.pattern or "", by, now, now, "lifted in the app", silenced.cluster_id)
@@ -86,7 +86,7 @@ def _lift(reader: Questions, incident: Incident, silenced: Response) -> None:
         st.session_state[f"hands-refused-{incident.incident_id}"] = str(error)
 
 
-def _keep(reader: Questions, incident: Incident, by: str, made: Callable[[int], Response]) -> None:
+def _keep(reader: Questions, incident: Subject, by: str, made: Callable[[int], Response]) -> None:
     try:
         reader.respond(made(clock.now_ms()))
         st.session_state[_NAME] = by.strip()

@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from rebalance_audit import __version__
-from rebalance_audit.domain.kinds import RebalanceKind
+from rebalance_audit.domain.numbers import IS_COUNTED
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
@@ -163,10 +163,11 @@ def _rebalance_metrics(warehouse: Warehouse, named: _GroupLabels) -> Iterator[Me
     pauses: dict[tuple[str, ...], list[float]] = {}
     for row in _rows(
         warehouse,
-        "SELECT cluster_id, group_id, trigger, kind, pause_estimate_ms, resource_seconds_estimate FROM gold.rebalance",
+        "SELECT cluster_id, group_id, trigger, "
+        f"{IS_COUNTED} AS is_counted, pause_estimate_ms, resource_seconds_estimate FROM gold.rebalance",
     ):
         labels = named.labels(row)
-        if row["kind"] == RebalanceKind.REBALANCE:
+        if row["is_counted"]:
             totals[*labels, row["trigger"]] = totals.get((*labels, row["trigger"]), 0) + 1
         lost[labels] = lost.get(labels, 0) + (row["resource_seconds_estimate"] or 0)
         if row["pause_estimate_ms"] is not None:

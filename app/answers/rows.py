@@ -234,10 +234,11 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """One stretch in which one task did not run, whatever its states were called meanwhile."""
+    """One stretch in which a task or a connector did not run, whatever its states were called meanwhile."""
 
     connector: str
-    task: int
+    task: int | None
+    """None: the connector itself."""
     from_ms: int
     to_ms: int
     is_over: bool
@@ -264,11 +265,11 @@ def is_by_design(task: ConnectTask) -> bool:
 def outages(tasks: Sequence[ConnectTask], span: Span) -> list[Outage]:
     """Stretches without running, cut to the span, the longest first.
 
-    Connectors, paused and stopped tasks do not count.
+    A connector counts as its tasks do: it moves and waits with them. What is paused or stopped does not.
     """
-    by_task: dict[tuple[str, int], list[ConnectTask]] = {}
+    by_task: dict[tuple[str, int | None], list[ConnectTask]] = {}
     for t in tasks:
-        if t.task is not None and t.state in NOT_RUNNING:
+        if t.state in NOT_RUNNING:
             by_task.setdefault((t.connector, t.task), []).append(t)
     found = []
     for (connector, task), down in by_task.items():
@@ -281,10 +282,13 @@ def outages(tasks: Sequence[ConnectTask], span: Span) -> list[Outage]:
             stretch.append(t)
             end = max(end if len(stretch) > 1 else 0, span.to_ms if t.to_ms is None else t.to_ms)
         found.append(_outage(connector, task, stretch, span))
-    return sorted((o for o in found if o.length_ms > 0), key=lambda o: (-o.length_ms, o.connector, o.task))
+    return sorted(
+        (o for o in found if o.length_ms > 0),
+        key=lambda o: (-o.length_ms, o.connector, -1 if o.task is None else o.task),
+    )
 
 
-def _outage(connector: str, task: int, stretch: list[ConnectTask], span: Span) -> Outage:
+def _outage(connector: str, task: int | None, stretch: list[ConnectTask], span: Span) -> Outage:
     parts: list[tuple[str, int, bool]] = []
     at = max(span.from_ms, stretch[0].from_ms)
     first = at

@@ -85,6 +85,6 @@ def _not_running_steps(tasks: Sequence[Any], from_ms: int, to_ms: int, by_design
     ends = [
         (max(t.from_ms, from_ms), min(to_ms if t.to_ms is None else t.to_ms, to_ms))
         for t in tasks
-        if t.task is not None and t.state in NOT_RUNNING and is_by_design(t) is by_design
+        if t.state in NOT_RUNNING and is_by_design(t) is by_design
     ]
     return overlap_steps([low for low, _ in ends], [high for _, high in ends])

@@ -6,6 +6,7 @@ import pandas as pd
 
 from app.answers.rows import CauseShare, ClusterRow, Contents, Fleet, Headline, Span
 from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
+from rebalance_audit.domain import numbers
 
 
 class FleetQuestions(Tables):
@@ -108,20 +109,19 @@ class FleetQuestions(Tables):
     def fleet(self, span: Span) -> Fleet:
         row = self.rows(
             f"""
-            SELECT count(*) AS rebalance_count, count(*) FILTER (r.expected) AS expected_count,
+            SELECT {numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count,
                    count(DISTINCT (r.cluster_id, r.group_id)) AS group_count,
-                   count(*) FILTER (r.resource_seconds_estimate IS NULL AND r.resource_count > 0
-                                    AND r.moved_count + r.returned_count > 0) AS unknown_cost_count,
-                   sum(r.resource_seconds_estimate) FILTER (NOT {HANDS_OUT_TASKS}) AS partition_seconds,
-                   sum(r.resource_seconds_estimate) FILTER ({HANDS_OUT_TASKS}) AS task_seconds
-            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+                   {numbers.UNKNOWN_COST_COUNT} AS unknown_cost_count,
+                   {numbers.COST} FILTER (NOT {HANDS_OUT_TASKS}) AS partition_seconds,
+                   {numbers.COST} FILTER ({HANDS_OUT_TASKS}) AS task_seconds
+            FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?
             """,
             (span.from_ms, span.to_ms),
         )[0]
         causes = self.rows(
             f"""
-            SELECT r.trigger, count(*) AS rebalance_count, sum(r.resource_seconds_estimate) AS resource_seconds
-            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+            SELECT r.trigger, {numbers.COUNT} AS rebalance_count, {numbers.COST} AS resource_seconds
+            FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?
             GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,
             (span.from_ms, span.to_ms),

@@ -6,6 +6,7 @@ import pandas as pd
 
 from app.answers.rows import CauseShare, Group, Span
 from app.queries.tables import AT, COUNTED, Tables
+from rebalance_audit.domain import numbers
 
 SPARK_BUCKETS = 24
 
@@ -21,15 +22,16 @@ class GroupQuestions(Tables):
             f"""
             WITH hits AS (
                 SELECT r.cluster_id, r.group_id, r.pause_estimate_ms, r.resource_seconds_estimate, r.expected,
-                       least({SPARK_BUCKETS - 1}, ({AT} - ?) // ?)::INT AS bucket
-                FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?),
-            per_bucket AS (SELECT cluster_id, group_id, bucket, count(*) AS n FROM hits GROUP BY ALL),
+                       least({SPARK_BUCKETS - 1}, ({AT} - ?) // ?)::INT AS bucket, {COUNTED} AS is_counted
+                FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?),
+            per_bucket AS (SELECT cluster_id, group_id, bucket, count(*) AS n FROM hits WHERE is_counted GROUP BY ALL),
             lines AS (
                 SELECT cluster_id, group_id, map_from_entries(list((bucket, n))) AS by_bucket
                   FROM per_bucket GROUP BY ALL),
             sums AS (
-                SELECT cluster_id, group_id, count(*) AS rebalances, count(*) FILTER (NOT expected) AS unexpected,
-                       quantile_cont(pause_estimate_ms, 0.95) AS pause_p95_ms, sum(resource_seconds_estimate) AS cost
+                SELECT cluster_id, group_id, count(*) FILTER (is_counted) AS rebalances,
+                       count(*) FILTER (is_counted AND NOT expected) AS unexpected,
+                       quantile_cont(pause_estimate_ms, 0.95) AS pause_p95_ms, {numbers.COST} AS cost
                 FROM hits GROUP BY ALL)
             SELECT g.cluster_id, g.group_id, g.team, g.group_type, g.protocol_type, g.state, g.mode, g.assignor,
                    g.member_count, g.resource_count, coalesce(s.rebalances, 0) AS rebalances,
@@ -95,16 +97,16 @@ class GroupQuestions(Tables):
             f"""
             WITH hits AS (
                 SELECT r.cluster_id, r.rebalance_id, r.trigger, r.resource_seconds_estimate,
-                  r.triggers[1].members AS members
+                  r.triggers[1].members AS members, {COUNTED} AS is_counted
                 FROM gold.rebalance r
-                WHERE {COUNTED} AND r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?),
+                WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?),
             who AS (
                 SELECT h.trigger, coalesce(m.group_instance_id, m.client_id, m.worker_url) AS client,
                        count(DISTINCT h.rebalance_id) AS n
                 FROM hits h JOIN gold.rebalance_member m USING (cluster_id, rebalance_id)
-                WHERE list_contains(h.members, m.member_id) GROUP BY ALL),
+                WHERE h.is_counted AND list_contains(h.members, m.member_id) GROUP BY ALL),
             top AS (SELECT trigger, arg_max(client, n) AS client, max(n) AS client_count FROM who GROUP BY 1)
-            SELECT h.trigger, count(*) AS rebalance_count, sum(h.resource_seconds_estimate) AS resource_seconds,
+            SELECT h.trigger, count(*) FILTER (h.is_counted) AS rebalance_count, {numbers.COST} AS resource_seconds,
                    any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count
             FROM hits h LEFT JOIN top t USING (trigger) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,

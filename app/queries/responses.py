@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.queries.tables import Tables
-from rebalance_audit.domain.incidents import Incident
-from rebalance_audit.domain.incidents.responses import Response, Standing, standing
+from rebalance_audit.domain.incidents.responses import Response, Standing, Subject, standing
 from rebalance_audit.warehouse import responses
 
 
@@ -20,7 +19,7 @@ class ResponseQuestions(Tables):
         key = ("responses", version)
         return self.built(key, lambda: responses.responses(self._warehouse))
 
-    def standing(self, incident: Incident, now_ms: int) -> Standing:
+    def standing(self, incident: Subject, now_ms: int) -> Standing:
         return standing(incident, self.responses(), now_ms)
 
     def respond(self, response: Response) -> list[Response]:

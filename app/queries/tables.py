@@ -14,17 +14,16 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from app.answers.rows import FindingRow
+from rebalance_audit.domain import numbers
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
 _KEPT_ANSWERS = 512
 _KEPT_BUILT = 16
 
-AT = "coalesce(r.assigned_at_ms, r.ended_at_ms, r.joined_at_ms, r.started_at_ms, r.started_lower_ms)"
-"""When a rebalance was, for ordering and ranges: the best known of its times."""
-COUNTED = "r.kind = 'rebalance'"
-HANDS_OUT_TASKS = "coalesce(protocol_type IN ('connect', 'streams'), FALSE)"
-"""As `words.resource`; KIP-1071's groups hand out stream tasks."""
+AT = numbers.HAPPENED_AT
+COUNTED = numbers.IS_COUNTED
+HANDS_OUT_TASKS = numbers.HANDS_OUT_TASKS
 GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
 
 

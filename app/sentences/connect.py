@@ -11,36 +11,39 @@ from rebalance_audit.domain.explain.connect_changes import ConnectorChange
 
 
 def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
-    """How many tasks did not run, how much of that was by design, and the longest."""
-    all_count = len({(t.connector, t.task) for t in tasks if t.task is not None})
+    """How many tasks and connectors did not run, how much of that was by design, and the longest.
+
+    Connectors count as everywhere else: rebalances, stories and incidents move and price them like tasks.
+    """
+    all_count = len({(t.connector, t.task) for t in tasks})
     down = outages(tasks, span)
     if not all_count:
         return Html("No task was seen in that time.")
     if not down:
-        return fill("<b>All {n} ran</b>, as far as was seen.", n=words.count(all_count, "task"))
+        return fill("<b>All {n} ran</b>, as far as was seen.", n=words.things("connect", all_count))
     design, fault = (sum(o.waited_ms(by_design) for o in down) / 1000 for by_design in (True, False))
     longest = down[0]
     states = [(words.duration(length), words.STATE_WORDS.get(state, state)) for state, length, _ in longest.parts]
     states_said = states[0][1] if len(states) == 1 else ", then ".join(f"{length} {state}" for length, state in states)
-    still = [t for t in tasks if t.task is not None and t.to_ms is None and t.state in NOT_RUNNING]
+    still = [t for t in tasks if t.to_ms is None and t.state in NOT_RUNNING]
     parts = [
         fill(
-            "<b>{n} of {all} did not run at some time</b>: {waiting} by design, {fault}.",
+            "<b>{n} of {all} did not run at some time</b>: {lost} in all, {waiting}.",
             n=f"{len({(o.connector, o.task) for o in down}):,}",
-            all=words.count(all_count, "task"),
-            waiting=words.seconds(design, "task"),
-            fault=f"{words.seconds(fault, 'task')} not by design" if fault else "nothing else",
+            all=words.things("connect", all_count),
+            lost=words.seconds(design + fault, "task"),
+            waiting=_by_design(design, fault),
         ),
         fill(
             "The longest: {task} did not run for {length}: {states_said}.",
-            task=words.code(f"{longest.connector}-{longest.task}", 40),
+            task=_named(longest.connector, longest.task),
             length=words.duration(longest.length_ms),
             states_said=states_said,
         ),
     ]
     if still:
-        now = words.count(len(still), "task is", "tasks are")
-        parts.append(fill("{now} still not running when the evidence ends{which}.", now=now, which=_which(still)))
+        now = f"{words.things('connect', len(still))} {'is' if len(still) == 1 else 'are'}"
+        parts.append(fill("{now} still not running at the end of the evidence{which}.", now=now, which=_which(still)))
     return words.join(parts, " ")
 
 
@@ -51,10 +54,22 @@ def _which(still: Sequence[ConnectTask]) -> Html:
     return fill(
         "{lead}{task}, {state}{detail}",
         lead=": " if len(still) == 1 else ", such as ",
-        task=words.code(f"{first.connector}-{first.task}", 40),
+        task=_named(first.connector, first.task),
         state=words.STATE_WORDS.get(first.state, first.state),
         detail=detail,
     )
+
+
+def _by_design(design: float, fault: float) -> str:
+    if not design or not fault:
+        return "none of it by design" if fault else "all of it by design"
+    return f"{words.seconds(design, 'task').partition(' ')[0]} of them by design"
+
+
+def _named(connector: str, task: int | None) -> Html:
+    if task is None:
+        return fill("connector {c}", c=words.code(connector, 40))
+    return words.code(f"{connector}-{task}", 40)
 
 
 def connector_changes(changes: Sequence[ConnectorChange]) -> Html:

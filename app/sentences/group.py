@@ -27,13 +27,13 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
     length = words.duration(span.length_ms)
     if not len(rebalances):
         return fill("No rebalance was seen in these {t}.", t=length)
-    real = rebalances[rebalances["kind"] == RebalanceKind.REBALANCE]
+    real = rebalances[(rebalances["kind"] == RebalanceKind.REBALANCE) & (rebalances["outcome"] != Outcome.MISSING)]
     parts = [fill("<b>{n} in {t}</b>{why}.", n=words.count(len(real), "rebalance"), t=length, why=_why(causes))]
-    parts.append(_cost(real, unit))
+    parts.append(_cost(rebalances, unit))
     expected = int(real["expected"].sum())
     if expected:
         parts.append(fill("{n}.", n=normal_work(expected)))
-    rewrites = len(rebalances) - len(real)
+    rewrites = int((rebalances["kind"] != RebalanceKind.REBALANCE).sum())
     if rewrites:
         again = words.count(rewrites, "time a static member", "times a static member")
         parts.append(fill("Besides, {n} came back without a rebalance.", n=again))
@@ -52,14 +52,14 @@ def _why(causes: Sequence[CauseShare]) -> Html:
     return fill("{colon}{said}", colon=": " if len(causes) > 1 else ", ", said=words.join(said, "; "))
 
 
-def _cost(real: pd.DataFrame, unit: str) -> Html:
-    known = real[real["resource_seconds_estimate"].notna()]
+def _cost(found: pd.DataFrame, unit: str) -> Html:
+    known = found[found["resource_seconds_estimate"].notna()]
     if known.empty:
-        if len(real) and ((real["moved_count"] == 0) & (real["returned_count"] == 0)).all():
+        if len(found) and ((found["moved_count"] == 0) & (found["returned_count"] == 0)).all():
             return Html("Nothing stood still.")
         return Html("What they cost is not known: no pause of any resource is.")
     upper = known["resource_seconds_upper"]
-    if len(known) == len(real) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
+    if len(known) == len(found) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
         return Html("Nothing stood still.")
     said = words.seconds_bounds(
         float(known["resource_seconds_lower"].sum()) if known["resource_seconds_lower"].notna().all() else None,

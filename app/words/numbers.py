@@ -55,11 +55,15 @@ def bounds(lower: float | None, estimate: float | None, upper: float | None, why
 
 
 def pause(lower: float | None, estimate: float | None, upper: float | None, why_not: str = "") -> str:
-    """A pause with its bounds; less than none is an overlap, and said so."""
-    if estimate is None or estimate >= 0:
+    """A pause with its bounds. Less than none is an overlap, and said so: no duration is shown below zero."""
+    if estimate is None or (estimate >= 0 and (lower is None or lower >= 0)):
         return bounds(lower, estimate, upper, why_not)
-    turned = (None if upper is None else -upper, -estimate, None if lower is None else -lower)
-    return f"none, but two owners for {bounds(*turned)}"
+    if estimate >= 0:
+        ends = "not bounded" if upper is None else duration(upper)
+        return f"{duration(estimate)} (from two owners for {duration(-(lower or 0))} \u2026 {ends})"
+    most = f" (at most {duration(-lower)})" if lower is not None and lower < estimate else ""
+    other = "" if upper is None or upper <= 0 else f", or a pause of {duration(upper)} at most"
+    return f"none, but two owners for {duration(-estimate)}{most}{other}"
 
 
 def _seconds_number(value: float) -> str:

@@ -46,7 +46,7 @@ def whatif(
 
     Without --set it tries what could help, the best first.
     """
-    from rebalance_audit.domain.publish.groups import happened_at_ms
+    from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.requests import RequestError
     from rebalance_audit.domain.replay.situation import TooLittle, situation_of
     from rebalance_audit.domain.replay.whatif import fit_of, option_of, ranked, request_of

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from rebalance_audit.domain import numbers
 from rebalance_audit.domain.incidents.responses import response_of, standing, standing_words
 from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
+from rebalance_audit.domain.numbers import HAPPENED_AT
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 
@@ -21,14 +23,7 @@ GAPS_SHOWN = 50
 INCIDENTS_SHOWN = 50
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
-_AT = "coalesce(assigned_at_ms, joined_at_ms, started_at_ms, ended_at_ms, started_lower_ms)"
-
-
-_COST = (
-    "sum(resource_seconds_lower) AS lower, sum(resource_seconds_estimate) AS estimate, "
-    "CASE WHEN count(*) FILTER (resource_seconds_estimate IS NOT NULL AND resource_seconds_upper IS NULL) = 0 "
-    "THEN sum(resource_seconds_upper) END AS upper"
-)
+_COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
 
 
 class Queries(Protocol):
@@ -165,9 +160,9 @@ def read_report(
     clock that silences end by."""
     asked = _Asked(warehouse, group_id, from_ms, to_ms)
     total = asked.rows(
-        f"SELECT min({_AT}) AS from_ms, max({_AT}) AS to_ms, count(DISTINCT (cluster_id, group_id)) AS group_count, "
-        "count(*) FILTER (kind = 'rebalance' AND outcome <> 'missing') AS rebalance_count, "
-        "count(*) FILTER (kind = 'rebalance' AND outcome <> 'missing' AND expected) AS expected_count, "
+        f"SELECT min({HAPPENED_AT}) AS from_ms, max({HAPPENED_AT}) AS to_ms, "
+        "count(DISTINCT (cluster_id, group_id)) AS group_count, "
+        f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (trigger = 'unknown' AND outcome NOT IN ('missing', 'emptied')) AS unknown_cause_count, "
         f"count(*) FILTER (NOT is_complete_evidence) AS incomplete_count, {_COST} FROM gold.rebalance WHERE "
         f"{{rebalances}}"
@@ -238,7 +233,7 @@ class _Asked:
         """`{rebalances}`, `{incidents}`, `{findings}` and `{reassignments}` in the SQL stand for the conditions that
         pick what was asked for. A reassignment is of no group."""
         conditions = {
-            "{rebalances}": (("group_id = ?", "group"), (f"{_AT} >= ?", "from"), (f"{_AT} < ?", "to")),
+            "{rebalances}": (("group_id = ?", "group"), (f"{HAPPENED_AT} >= ?", "from"), (f"{HAPPENED_AT} < ?", "to")),
             "{incidents}": (
                 ("list_contains(group_ids, ?)", "group"), ("(status = 'open' OR last_at_ms >= ?)", "from"),
                 ("first_at_ms < ?", "to"),
@@ -292,11 +287,10 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
     rows = asked.rows(
         "WITH r AS (SELECT * FROM gold.rebalance WHERE {rebalances}), "
         "counted AS (SELECT cluster_id, group_id, max(group_type) AS group_type, max(protocol_type) AS protocol_type, "
-        "count(*) FILTER (kind = 'rebalance' AND outcome <> 'missing') AS rebalance_count, "
-        "count(*) FILTER (kind = 'rebalance' AND outcome <> 'missing' AND expected) AS expected_count, "
+        f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
         "max(broker_window_ms) AS longest_window_ms, "
-        "mode(trigger) FILTER (kind = 'rebalance' AND outcome <> 'missing') AS top_trigger, "
+        f"mode(trigger) FILTER (WHERE {numbers.IS_COUNTED}) AS top_trigger, "
         f"{_COST} FROM r GROUP BY cluster_id, group_id), "
         "opened AS (SELECT cluster_id, subject, count(*) AS open_finding_count FROM gold.finding "
         "WHERE status = 'open' AND subject_type = 'group' GROUP BY ALL) "
@@ -329,7 +323,8 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
 def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow, ...]:
     """The newest of each group that is shown."""
     rows = asked.rows(
-        f"SELECT *, {_AT} AS at_ms, resource_seconds_lower AS lower, resource_seconds_estimate AS estimate, "
+        f"SELECT *, {HAPPENED_AT} AS at_ms, resource_seconds_lower AS lower, "
+        "resource_seconds_estimate AS estimate, "
         "resource_seconds_upper AS upper FROM gold.rebalance WHERE {rebalances} AND outcome <> 'missing' "
         f"QUALIFY row_number() OVER (PARTITION BY cluster_id, group_id ORDER BY at_ms DESC NULLS LAST, "
         f"coalesce(generation_id, group_epoch) DESC, rewrite_seq DESC) <= {REBALANCES_SHOWN} "
@@ -360,8 +355,8 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
 def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
     rows = asked.rows(
         # A static member's return is no rebalance and has a cost all the same: the causes add up to the headline.
-        "SELECT trigger, count(*) FILTER (kind = 'rebalance') AS rebalance_count, "
-        f"count(*) FILTER (kind = 'rebalance' AND expected) AS expected_count, {_COST} FROM gold.rebalance "
+        f"SELECT trigger, {numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, {_COST} "
+        "FROM gold.rebalance "
         "WHERE {rebalances} AND outcome <> 'missing' GROUP BY trigger ORDER BY rebalance_count DESC, trigger"
     )
     return tuple(
@@ -395,9 +390,9 @@ def _buckets(asked: _Asked, from_ms: int | None, to_ms: int | None) -> tuple[int
         return _BUCKET_SIZES_MS[0], ()
     size = next((s for s in _BUCKET_SIZES_MS if (to_ms - from_ms) // s < _BUCKETS), _BUCKET_SIZES_MS[-1])
     rows = asked.rows(
-        f"SELECT ({_AT} // {size}) * {size} AS from_ms, count(*) AS rebalance_count, "
-        "count(*) FILTER (expected) AS expected_count FROM gold.rebalance WHERE {rebalances} AND kind = 'rebalance' "
-        f"AND outcome <> 'missing' AND {_AT} IS NOT NULL GROUP BY 1 ORDER BY 1"
+        f"SELECT ({HAPPENED_AT} // {size}) * {size} AS from_ms, count(*) AS rebalance_count, "
+        f"count(*) FILTER (expected) AS expected_count FROM gold.rebalance WHERE {{rebalances}} "
+        f"AND {numbers.IS_COUNTED} AND {HAPPENED_AT} IS NOT NULL GROUP BY 1 ORDER BY 1"
     )
     return size, tuple(Bucket(**row) for row in rows)
 

@@ -194,10 +194,15 @@ def test_overlapping_states_are_not_counted_twice() -> None:
 
 @pytest.mark.parametrize(
     "quiet",
-    [task("RUNNING", 0, None), task("PAUSED", 0, None), task("STOPPED", 0, None), task("FAILED", 0, None, number=None)],
+    [task("RUNNING", 0, None), task("PAUSED", 0, None), task("STOPPED", 0, None)],
 )
-def test_running_paused_stopped_and_connectors_are_no_outage(quiet: ConnectTask) -> None:
+def test_running_paused_and_stopped_are_no_outage(quiet: ConnectTask) -> None:
     assert outages([quiet], HUNDRED) == []
+
+
+def test_a_connector_that_does_not_run_counts_as_its_tasks_do() -> None:
+    (found,) = outages([task("FAILED", 0, None, number=None)], HUNDRED)
+    assert (found.task, found.length_ms) == (None, 100_000)
 
 
 def test_opening_reads_and_writes_nothing(empty_warehouse: Path) -> None:

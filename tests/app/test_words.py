@@ -49,8 +49,8 @@ def test_bounds_stand_beside_the_estimate_and_share_its_unit(
 
 
 def test_a_negative_pause_is_two_owners_and_no_pause() -> None:
-    assert words.pause(-2_000, -1_500, -900) == "none, but two owners for 1.5 s (900 ms … 2.0 s)"
-    assert words.pause(-20, 30, 90) == "30 ms (\u221220 … 90)"
+    assert words.pause(-2_000, -1_500, -900) == "none, but two owners for 1.5 s (at most 2.0 s)"
+    assert words.pause(-20, 30, 90) == "30 ms (from two owners for 20 ms … 90 ms)"
 
 
 def test_small_damage_is_not_said_to_be_none() -> None:

@@ -136,7 +136,7 @@ def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Lim
     from rebalance_audit.domain.gather.groups import gather
     from rebalance_audit.domain.incidents import ClusterRows, incidents_of
     from rebalance_audit.domain.measure.pauses import measure
-    from rebalance_audit.domain.publish.groups import happened_at_ms
+    from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.reconstruct import reconstruct
 
     gathered = gather(reading.records(), reading.lines(), reading.zones, reading.group_id)

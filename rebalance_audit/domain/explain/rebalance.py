@@ -91,7 +91,7 @@ def story_of(
     gone_ids = {m for t in r.triggers for m in t.members}
     who = listed([label(m) for m in r.members if m.member_id in gone_ids])
     at_ms = next((t for t in (r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, r.ended_at_ms) if t is not None), None)
-    cost = "" if r.pause_estimate_ms is None else f"worst {noun} {exact(r.pause_estimate_ms)}"
+    cost = "" if r.pause_estimate_ms is None else f"worst {noun} {exact(max(r.pause_estimate_ms, 0))}"
     return RebalanceStory(
         rebalance_id=r.rebalance_id,
         at=_between(before, skipped_until) if at_ms is None else clock(at_ms),
@@ -123,9 +123,11 @@ def exact(ms: float) -> str:
 
 
 def exact_bounds(lower_ms: float | None, upper_ms: float | None) -> str:
-    """`[10.02 … 13.40]`, empty if nothing bounds it."""
+    """`[10.02 … 13.40]`, empty if nothing bounds it. A lower bound below zero is `two_owners`' to say."""
     if lower_ms is None and upper_ms is None:
         return ""
+    lower_ms = None if lower_ms is None else max(lower_ms, 0)
+    upper_ms = None if upper_ms is None else max(upper_ms, 0)
     are_short = all(v is None or abs(v) < 60_000 for v in (lower_ms, upper_ms))
 
     def one(value: float) -> str:
@@ -134,6 +136,11 @@ def exact_bounds(lower_ms: float | None, upper_ms: float | None) -> str:
     lower = "not known" if lower_ms is None else one(lower_ms)
     upper = "no upper bound" if upper_ms is None else one(upper_ms)
     return f"[{lower} … {upper}]"
+
+
+def two_owners(lower_ms: float | None) -> str:
+    """`, or two owners for 1.10 s at most` where the new owner may have begun before the old one let go."""
+    return f", or two owners for {exact(-lower_ms)} at most" if lower_ms is not None and lower_ms < 0 else ""
 
 
 def _numbers(r: Rebalance, before: Rebalance | None, skipped_until: Rebalance | None) -> str:
@@ -284,13 +291,15 @@ def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
     if worst.pause_estimate_ms is None:
         return "without an owner then" if kind == MovementKind.REVOKED else "pause not known"
     overlaps = [m.overlap_ms for m in movements if m.overlap_ms]
+    if worst.pause_estimate_ms < 0 and not overlaps:
+        overlaps = [-worst.pause_estimate_ms]
     if overlaps and worst.pause_estimate_ms <= 0:
         return f"two owners at once for {exact(max(overlaps))}"
     least = min(m.pause_estimate_ms for m in movements if m.pause_estimate_ms is not None)
     up_to = "up to " if worst.pause_estimate_ms > 1.25 * max(least, 1) and worst.pause_estimate_ms - least > 50 else ""
     text = f"stood still {up_to}{exact(worst.pause_estimate_ms)}"
     bounds = exact_bounds(worst.pause_lower_ms, worst.pause_upper_ms)
-    return f"{text}  {bounds}" if bounds else text
+    return (f"{text}  {bounds}" if bounds else text) + two_owners(worst.pause_lower_ms)
 
 
 class _MemberNames:

@@ -21,7 +21,7 @@ from rebalance_audit.domain.model import (
     Rebalance,
     changed,
 )
-from rebalance_audit.domain.publish.groups import happened_at_ms
+from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.reconstruct import Reconstruction, is_connect_group, rebalance_id, reconstruct
 
 WINDOW = 20_000

@@ -3,7 +3,7 @@
 rows of a cluster ─ episodes (per group) ─ troubles (across groups, reassignments) ─ symptoms ─ incidents and marks
 """
 
-from rebalance_audit.domain.incidents.building import cost_of, has_cost, incidents_of
+from rebalance_audit.domain.incidents.building import has_cost, incidents_of
 from rebalance_audit.domain.incidents.model import (
     ChangeMark,
     ClusterRows,
@@ -19,7 +19,6 @@ __all__ = [
     "ClusterRows",
     "Incident",
     "Link",
-    "cost_of",
     "has_cost",
     "incident_of",
     "incident_row",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect import client_advice
@@ -16,8 +15,8 @@ from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, ep
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
-from rebalance_audit.domain.incidents.words import CostBounds
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.tables import SEVERITIES
 
 EXPECTED_KINDS = frozenset({"deploy", "scaling", "configuration", "subscription", "protocol", "removal"})
@@ -63,19 +62,6 @@ def has_cost(rebalance: Rebalance) -> bool:
     return estimate is not None and (estimate > 0 or upper is None or upper > 0)
 
 
-def cost_of(rebalances: Iterable[Rebalance]) -> CostBounds:
-    """The sums over those whose cost is known; no upper one if one of them has none."""
-    known = [r for r in rebalances if r.resource_seconds_estimate is not None]
-    if not known:
-        return CostBounds(None, None, None)
-    uppers = [r.resource_seconds_upper for r in known]
-    return CostBounds(
-        math.fsum(r.resource_seconds_estimate or 0 for r in known),
-        math.fsum(r.resource_seconds_lower or 0 for r in known),
-        None if None in uppers else math.fsum(u or 0 for u in uppers),
-    )
-
-
 def incident_id(cluster_id: str, subject: str, first: str) -> str:
     """The same for the same cluster, group or partition, and first rebalance or attempt; its kind may yet change, as
     when a member that vanishes turns out to be the begin of a storm."""
@@ -117,7 +103,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         status="over" if stands == "over" else "open",
         expected=expected,
         severity=findings[0].severity if findings else "info",
-        cost_seconds=cost.seconds,
+        cost_seconds=cost.estimate,
         cost_lower_seconds=cost.lower,
         cost_upper_seconds=cost.upper,
         title=words.title(trouble, people),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from rebalance_audit.domain.causes import MEMBER_FAILED, Cause, phrase_of
 from rebalance_audit.domain.detect.finding import capped
@@ -22,6 +21,7 @@ from rebalance_audit.domain.detect.wording import (
 from rebalance_audit.domain.incidents.episodes import Episode
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
+from rebalance_audit.domain.numbers import CostBounds
 from rebalance_audit.domain.reassign.advice import blocked
 from rebalance_audit.domain.reassign.model import Reassignment
 
@@ -35,12 +35,6 @@ _DID: dict[str, str] = {
     Cause.MEMBER_SYNC_TIMEOUT: "did not fetch its assignment in time",
     Cause.CONNECT_ASSIGNMENT_FAILED: "could not be given work",
 }
-
-
-class CostBounds(NamedTuple):
-    seconds: float | None
-    lower: float | None
-    upper: float | None
 
 
 def culprit(who: Identity) -> str:
@@ -123,7 +117,7 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     where = f" of {groups:,} groups" if groups > 1 else ""
     if not rebalances:
         return "No rebalance of a group followed from it."
-    if cost.seconds is None:
+    if cost.estimate is None:
         return f"It took {count}{where}; what it cost is not known."
     longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
     until = f", {duration(longest)} the longest" if longest is not None and longest > 0 else ""
@@ -144,11 +138,11 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
 
 def seconds(cost: CostBounds) -> str:
     """`91.6 (66.1 … 100.7)`, in resource-seconds."""
-    if cost.seconds is None:
+    if cost.estimate is None:
         return "an unknown number of"
     lower = "not known" if cost.lower is None else f"{cost.lower:,.1f}"
     upper = "no upper bound" if cost.upper is None else f"{cost.upper:,.1f}"
-    return f"{cost.seconds:,.1f} ({lower} … {upper})"
+    return f"{cost.estimate:,.1f} ({lower} … {upper})"
 
 
 def fault_of(trouble: Trouble) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.kinds import FindingStatus, GroupType, Outcome, RebalanceKind
+from rebalance_audit.domain.kinds import FindingStatus, GroupType, Outcome
 from rebalance_audit.domain.model import Finding, Rebalance
+from rebalance_audit.domain.numbers import cost_of, happened_at_ms, is_counted
 from rebalance_audit.domain.tables import SEVERITIES
 
 HOUR_MS = 3_600_000
@@ -21,11 +22,10 @@ def group_row(
 ) -> dict[str, Any]:
     """`rebalances` of one group in order, at least one. Rates count back from the evidence's end, not from now."""
     last = rebalances[-1]
-    counted = [r for r in rebalances if r.kind == RebalanceKind.REBALANCE]
+    counted = [r for r in rebalances if is_counted(r)]
     settled = next((r for r in reversed(rebalances) if r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)), last)
     times = [at_ms for r in counted if (at_ms := happened_at_ms(r)) is not None]
     pauses = sorted(r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None)
-    losses = [r.resource_seconds_estimate for r in rebalances if r.resource_seconds_estimate is not None]
     still_open = [f for f in findings if f.status == FindingStatus.OPEN]
     triggers = Counter(r.trigger for r in counted if r.trigger != Cause.UNKNOWN)
     return {
@@ -49,19 +49,11 @@ def group_row(
         "rebalance_count_24h": sum(at_ms > seen_until_ms - DAY_MS for at_ms in times),
         "pause_p50_ms": percentile(pauses, 0.50),
         "pause_p95_ms": percentile(pauses, 0.95),
-        "resource_seconds_estimate": math.fsum(losses) if losses else None,
+        "resource_seconds_estimate": cost_of(rebalances).estimate,
         "top_trigger": min(triggers, key=lambda t: (-triggers[t], t)) if triggers else None,
         "open_finding_count": len(still_open),
         "worst_severity": max((f.severity for f in still_open), key=SEVERITIES.index, default=None),
     }
-
-
-def happened_at_ms(rebalance: Rebalance) -> int | None:
-    """When it took effect, else the last time known of it."""
-    for at_ms in (rebalance.assigned_at_ms, rebalance.ended_at_ms, rebalance.joined_at_ms, rebalance.started_at_ms):
-        if at_ms is not None:
-            return at_ms
-    return None
 
 
 def percentile(ascending: Sequence[int], share: float) -> float | None:

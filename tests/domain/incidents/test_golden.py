@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from rebalance_audit.domain.detect import detect_group, detect_reassignments
-from rebalance_audit.domain.incidents import ClusterRows, Incident, cost_of, has_cost, incidents_of
+from rebalance_audit.domain.incidents import ClusterRows, Incident, has_cost, incidents_of
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, gathered, name_of
