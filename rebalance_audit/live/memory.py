@@ -36,7 +36,7 @@ from rebalance_audit.domain.model import (
     SourceRecord,
     changed,
 )
-from rebalance_audit.domain.publish.groups import happened_at_ms
+from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
 from rebalance_audit.domain.wire import DecodeError
 
