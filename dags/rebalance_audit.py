@@ -93,6 +93,8 @@ echo "$file"
 
 MAINTAIN = CALL + 'exec "${command[@]}" maintain -q -w "$warehouse" --keep "${KEEP:-7d}"\n'
 
+WEIGH = CALL + 'exec "${command[@]}" whatif -q -w "$warehouse" --seconds "${SECONDS_PER_CORE:-240}"\n'
+
 SKIPPED = 99
 ALERT = (
     CALL
@@ -223,5 +225,29 @@ with DAG(
         task_id="maintain",
         bash_command=MAINTAIN,
         env={"WAREHOUSE": "{{ params.warehouse or '' }}", "KEEP": "{{ params.keep }}"},
+        append_env=True,
+    )
+
+with DAG(
+    dag_id="rebalance_audit_whatif",
+    description="Which changes of settings would have saved the fleet the most",
+    doc_md="Replays the groups that stood still the longest, and replaces gold.whatif. It waits for its turn to write.",
+    schedule="15 4 * * *",
+    **COMMON,
+    default_args={
+        "owner": "rebalance-audit",
+        "retries": 6,
+        "retry_delay": timedelta(minutes=10),
+        "execution_timeout": timedelta(hours=1),
+    },
+    params={
+        "warehouse": WAREHOUSE,
+        "seconds": Param(240, type="integer", minimum=1, description="About so long, on each core."),
+    },
+):
+    BashOperator(
+        task_id="weigh",
+        bash_command=WEIGH,
+        env={"WAREHOUSE": "{{ params.warehouse or '' }}", "SECONDS_PER_CORE": "{{ params.seconds }}"},
         append_env=True,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -62,36 +63,60 @@ def run(
     opened = warehouse if isinstance(warehouse, Warehouse) else Warehouse.open(warehouse)
     report = progress or (lambda stage, what: None)
     outcome = RunOutcome()
-    with opened.lease("run"):
-        opened.clear_staging()
+    with writing_run(
+        opened,
+        spark=spark,
+        settings=settings,
+        with_quality=with_quality,
+        reached=reached,
+        engine=engine,
+        spark_from_bytes=spark_from_bytes,
+    ) as context:
+        outcome.rows_written = context.rows_written
+        for stage in STAGES:
+            if stage.name not in wanted:
+                continue
+            module = importlib.import_module(stage.module)
+            started = time.monotonic()
+            report(stage.name, "started")
+            did = bool(module.run(context))
+            report(stage.name, "ended" if did else "nothing new")
+            if did:
+                outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+    return outcome
+
+
+@contextmanager
+def writing_run(
+    warehouse: Warehouse,
+    *,
+    spark: SparkSession | None = None,
+    settings: Mapping[str, Any] | None = None,
+    with_quality: bool = True,
+    reached: Callable[[str], None] | None = None,
+    engine: str = "auto",
+    spark_from_bytes: int = SPARK_FROM_BYTES,
+) -> Iterator[Run]:
+    """Be the warehouse's one writer; what is committed is checked, and the verdicts are kept."""
+    with warehouse.lease("run"):
+        warehouse.clear_staging()
         from spark_jobs.checks import Books
         from spark_jobs.stages.stage import Run, open_gate
 
         context = Run(
-            warehouse=opened,
+            warehouse=warehouse,
             open_spark=_spark_opener(spark),
             settings=settings or {},
             reached=reached or (lambda point: None),
-            rows_written=outcome.rows_written,
             engine=engine,
             spark_from_bytes=spark_from_bytes,
         )
-        books = Books(opened)
+        books = Books(warehouse)
         context.gate = _quality_gate(context, books) if with_quality else open_gate
         try:
-            for stage in STAGES:
-                if stage.name not in wanted:
-                    continue
-                module = importlib.import_module(stage.module)
-                started = time.monotonic()
-                report(stage.name, "started")
-                did = bool(module.run(context))
-                report(stage.name, "ended" if did else "nothing new")
-                if did:
-                    outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+            yield context
         finally:
             books.write()
-    return outcome
 
 
 def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:

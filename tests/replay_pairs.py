@@ -1,9 +1,10 @@
 """`whatif` against real clusters: the same timetable under two settings, predicted from one and measured in the other.
 
-python -m tests.replay_pairs DIR      folders STORY-SETTING-RUN, made by `python -m infra.lab.pairs`
+python -m tests.replay_pairs DIR      every capture below DIR that `python -m infra.lab.pairs` made
 
-The prediction is made from the evidence of the runs under the story's first setting alone. What the others cost is
-taken from their clients' own clocks. First waits are left out: when a process that starts is first heard of differs.
+A pair is one story under its first setting (A) and under another (B), with one library on one version of the brokers,
+each run several times. The prediction is made from the evidence of A's runs alone. What the runs cost is taken from
+their clients' own clocks. First waits are left out: when a process that starts is first heard of differs.
 """
 
 from __future__ import annotations
@@ -11,78 +12,178 @@ from __future__ import annotations
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from infra.lab.pairs import GROUP, SETTINGS
+from infra.lab.pairs import FIRST, SETTINGS, pair_group
 from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import GroupEvidence
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.situation import Situation, situation_of
-from rebalance_audit.domain.replay.whatif import fit_of, option_of
+from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of
 from tests.captures import gathered
 from tests.standstill_truth import true_standstill
+from tests.truth import scenario
 
-FIRST = "range"
 AFTER_THE_END_MS = 1_000
+CLOSE_SHARE = 0.2
+CLOSE_SECONDS = 0.2
+"""A median is right if it is within a fifth of what was measured, or within so much."""
 
 
-def situation(capture: Path) -> Situation:
-    (evidence,) = [g for g in gathered(capture).groups if g.group_id == GROUP]
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One run of one side of a pair."""
+
+    truth_seconds: float
+    evidence: GroupEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """All seconds without first waits; `lower` and `upper` are the predicted bounds of B's cost."""
+
+    story: str
+    setting: str
+    library: str
+    version: str
+    before: Sequence[float]
+    after: Sequence[float]
+    predicted: float
+    lower: float
+    upper: float
+    saved_lower: float
+    saved_upper: float
+    refused: str | None
+
+    @property
+    def measured(self) -> float:
+        return statistics.mean(self.after)
+
+    @property
+    def is_inside(self) -> bool:
+        return self.lower <= self.measured <= self.upper
+
+    @property
+    def is_close(self) -> bool:
+        return abs(self.predicted - self.measured) <= max(CLOSE_SECONDS, CLOSE_SHARE * self.measured)
+
+    @property
+    def spread(self) -> float:
+        return max(*self.before, *self.after) - min(*self.before, *self.after)
+
+    @property
+    def confuses(self) -> bool:
+        """It says that B saves where B's every run cost more than A's every run, or the other way round."""
+        is_dearer, is_cheaper = min(self.after) > max(self.before), max(self.after) < min(self.before)
+        return (is_dearer and self.saved_lower > 0) or (is_cheaper and self.saved_upper < 0)
+
+
+def sides_below(folder: Path) -> dict[tuple[str, str, str, str], list[Side]]:
+    """Runs by (story, setting, library, version), in the order of their names."""
+    found: dict[tuple[str, str, str, str], list[Side]] = defaultdict(list)
+    for origin in sorted(folder.rglob("origin.json")):
+        capture = origin.parent
+        version = scenario(capture)["kafka_version"]
+        for evidence in sorted(gathered(capture).groups, key=lambda g: g.group_id):
+            group = pair_group(evidence.group_id)
+            if group is None:
+                continue
+            truth = true_standstill(capture, evidence.group_id, counts_outages=True)
+            seconds = truth.between_owners_seconds + truth.owner_idle_seconds
+            found[group.story, group.setting, group.library, version].append(Side(seconds, evidence))
+    return found
+
+
+def situation(evidence: GroupEvidence) -> Situation:
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
     return situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + AFTER_THE_END_MS)
 
 
-def clients_seconds(capture: Path) -> float:
-    truth = true_standstill(capture, GROUP)
-    return truth.between_owners_seconds + truth.owner_idle_seconds
-
-
-def runs_below(folder: Path) -> dict[tuple[str, str], list[Path]]:
-    found: dict[tuple[str, str], list[Path]] = defaultdict(list)
-    for capture in sorted(folder.iterdir()):
-        story, _, rest = capture.name.partition("-")
-        setting = rest.rpartition("-")[0]
-        if (capture / "origin.json").exists() and setting in SETTINGS:
-            found[story, setting].append(capture)
-    return found
-
-
-def table(folder: Path) -> Iterator[str]:
-    """One row per pair; a prediction is a median and a range over the runs under the first setting."""
-    yield "| story, setting | fit | under A, clients s | predicted under B s | under B, clients s | better or worse |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    runs = runs_below(folder)
-    for (story, setting), measured in sorted(runs.items()):
-        if setting == FIRST or (story, FIRST) not in runs:
+def pairs_of(sides: Mapping[tuple[str, str, str, str], Sequence[Side]]) -> Iterator[Pair]:
+    situations: dict[int, Situation] = {}
+    for (story, setting, library, version), after in sorted(sides.items()):
+        first = sides.get((story, FIRST, library, version), ())
+        if setting == FIRST or not first:
             continue
-        before = [clients_seconds(capture) for capture in runs[story, FIRST]]
-        after = [clients_seconds(capture) for capture in measured]
-        medians, lowers, uppers, fits = [], [], [], []
-        for capture in runs[story, FIRST]:
-            told = situation(capture)
-            fit = fit_of(told)
-            fits.append("refused" if fit.refused else f"{fit.causes:.0%}")
-            option = option_of(told, list(SETTINGS[setting].asked))
-            if option.cost is None or option.cost_seconds is None:
+        options: list[Option] = []
+        refused: str | None = None
+        for side in first:
+            from_a = situations.setdefault(id(side), situation(side.evidence))
+            fit = fit_of(from_a)
+            if fit.refused is not None:
+                refused = fit.refused
                 continue
-            first_s = option.cost.first_wait_seconds
-            medians.append(option.cost_seconds - first_s)
-            lowers.append((option.cost_lower_seconds or 0.0) - first_s)
-            uppers.append((option.cost_upper_seconds or 0.0) - first_s)
-        if not medians:
-            continue
-        predicted, really = statistics.mean(medians), statistics.mean(after)
-        told_better, is_better = predicted < statistics.mean(before), really < statistics.mean(before)
+            option = option_of(from_a, list(SETTINGS[setting].asked))
+            if option.refused is None:
+                options.append(option)
+            refused = option.refused or refused
+        yield _pair((story, setting, library, version), first, after, options, refused)
+
+
+def _pair(
+    key: tuple[str, str, str, str],
+    first: Sequence[Side],
+    after: Sequence[Side],
+    options: Sequence[Option],
+    refused: str | None,
+) -> Pair:
+    def mean(name: str) -> float:
+        values = [
+            getattr(o, name) - (o.cost.first_wait_seconds if o.cost and name.startswith("cost") else 0.0)
+            for o in options
+        ]
+        return statistics.mean(values) if values else 0.0
+
+    return Pair(
+        *key,
+        before=[s.truth_seconds for s in first],
+        after=[s.truth_seconds for s in after],
+        predicted=mean("cost_seconds"),
+        lower=mean("cost_lower_seconds"),
+        upper=mean("cost_upper_seconds"),
+        saved_lower=mean("saved_lower_seconds"),
+        saved_upper=mean("saved_upper_seconds"),
+        refused=refused if not options else None,
+    )
+
+
+def table(pairs: Sequence[Pair]) -> Iterator[str]:
+    """One row per pair, the misses first."""
+    yield "| story | setting | clients, brokers | under A s | predicted for B s | under B s | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for pair in sorted(pairs, key=lambda p: (_verdict(p) == "", p.story, p.setting, p.library, p.version)):
+        predicted = f"{pair.predicted:.1f} ({pair.lower:.1f} … {pair.upper:.1f})"
         yield (
-            f"| {story}, {setting} | {', '.join(fits)} | {_listed(before)} | {predicted:.1f} ({min(lowers):.1f} … "
-            f"{max(uppers):.1f}) | {_listed(after)} | {'right' if told_better == is_better else 'WRONG'} |"
+            f"| {pair.story} | {', '.join(SETTINGS[pair.setting].asked)} | {pair.library}, {pair.version} | "
+            f"{_listed(pair.before)} | {'nothing' if pair.refused else predicted} | {_listed(pair.after)} | "
+            f"{_verdict(pair)} |"
         )
+    said = [pair for pair in pairs if pair.refused is None]
+    yield ""
+    width = statistics.median((p.upper - p.lower) / max(p.measured, 1) for p in said)
+    yield (
+        f"{len(pairs)} pairs, {sum(len(p.after) for p in pairs)} runs under B: {len(pairs) - len(said)} refused; "
+        f"inside the predicted range {sum(p.is_inside for p in said)} of {len(said)}, median within 20 % or 0.2 s "
+        f"{sum(p.is_close for p in said)}, better and worse confused {sum(p.confuses for p in said)}; the range is "
+        f"{width:.0%} of the cost wide in the median."
+    )
 
 
-def _listed(values: list[float]) -> str:
+def _verdict(pair: Pair) -> str:
+    if pair.refused is not None:
+        return f"refused: {pair.refused}"
+    faults = [] if pair.is_inside else ["outside the range"]
+    faults += [] if pair.is_close else [f"off by {pair.predicted / max(pair.measured, 0.001) - 1:+.0%}"]
+    faults += ["better and worse confused"] if pair.confuses else []
+    return ", ".join(faults)
+
+
+def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.1f}" for value in values)
 
 
 if __name__ == "__main__":
-    for line in table(Path(sys.argv[1])):
+    for line in table(list(pairs_of(sides_below(Path(sys.argv[1]))))):
         print(line)

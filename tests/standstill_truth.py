@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rebalance_audit.domain.replay.standstill import Ledger, Standstill, Why
-from tests.truth import client_events, group_of_clients
+from tests.truth import scenario
+
+DEFAULT_POLL_INTERVAL_MS = 300_000
+Event = dict[str, Any]
 
 
-def true_standstill(capture: Path, group_id: str) -> Standstill:
+def true_standstill(capture: Path, group_id: str, *, counts_outages: bool = False) -> Standstill:
     """Of one group of Java consumers or others that tell their callbacks.
 
     A process runs from its first assignment or its start, whichever a replay would know of: a client that starts is not
-    seen by the group before it joins, so a group's first wait is not compared.
+    seen by the group before it joins, so a group's first wait is not compared. A member that is busy for longer than
+    its poll interval stands still from the interval's end on. `counts_outages`: a group that is stopped and soon back
+    stood still, as where settings are compared.
     """
-    group_of = group_of_clients(capture)
-    events = [e for e in client_events(capture) if (e.get("group") or group_of.get(e["client"])) == group_id]
-    ledger = Ledger({p for e in events for p in e.get("partitions", ())})
+    events = sorted(_events(capture, group_id), key=lambda e: e["at_ms"])
+    resources = {p for e in events for p in e.get("partitions", ())}
+    ledger = Ledger(resources, counts_outages=counts_outages)
     running: set[str] = set()
-    for event in events:
+    held: dict[str, set[str]] = {}
+    for number, event in enumerate(events):
         client, at_ms, partitions = event["client"], event["at_ms"], event.get("partitions", ())
+        owned = held.setdefault(client, set())
         match event["event"]:
             case "assigned_end":
                 if client not in running:
                     running.add(client)
                     ledger.process_starts(client, at_ms)
+                owned.update(partitions)
                 for partition in partitions:
                     ledger.works(partition, client, at_ms)
             case "revoked_start" | "lost_start":
+                owned.difference_update(partitions)
                 for partition in partitions:
                     ledger.stops(partition, client, at_ms, Why.BETWEEN_OWNERS)
+            case "busy_beyond":
+                for partition in owned:
+                    ledger.stops(partition, client, at_ms, Why.OWNER_IDLE)
+            case "stall_end" if not _loses_next(events[number + 1 :], client):
+                for partition in owned:
+                    ledger.works(partition, client, at_ms)
             case "killed" | "frozen" | "closed":
                 running.discard(client)
+                owned.clear()
                 ledger.process_ends(client, at_ms)
     return ledger.finish(max((e["at_ms"] for e in events), default=0))
+
+
+def _events(capture: Path, group_id: str) -> Iterator[Event]:
+    """Under the clients' names: client ids may be the same in two groups of one capture."""
+    of_group = {c["client"]: c for c in scenario(capture)["clients"] if c["group"] == group_id}
+    for line in (capture / "truth" / "clients.jsonl").read_text().splitlines():
+        event: Event = json.loads(line)
+        client = of_group.get(event["client"])
+        if client is None or event.get("group", group_id) != group_id:
+            continue
+        yield event
+        if event["event"] == "stall_start":
+            interval_ms = int(client["settings"].get("max.poll.interval.ms", DEFAULT_POLL_INTERVAL_MS))
+            if event["stall_ms"] > interval_ms:
+                yield event | {"event": "busy_beyond", "at_ms": event["at_ms"] + interval_ms}
+
+
+def _loses_next(later: Iterable[Event], client: str) -> bool:
+    """Whether the client hears next that its partitions are gone."""
+    return next((e["event"] for e in later if e["client"] == client), "") in ("lost_start", "revoked_start")

@@ -14,6 +14,8 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
 from rebalance_audit.commands.output import json_text, visible
+from rebalance_audit.commands.pipeline import Carried
+from rebalance_audit.commands.whatif_fleet import weigh_fleet
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.model import Rebalance
@@ -23,7 +25,9 @@ SHOWN_OPTIONS = 10
 
 
 def whatif(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group id.")],
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="The group id; without one all groups of a warehouse.")
+    ] = None,
     evidence: options.Evidence = None,
     warehouse: Annotated[
         str | None, typer.Option("-w", "--warehouse", metavar="W", help="A warehouse that `run` has filled.")
@@ -40,12 +44,27 @@ def whatif(
     from_: options.From = None,
     to: options.To = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="table or json.")] = Output.TABLE,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: about so long, on every core.")
+    ] = 240.0,
+    days: Annotated[
+        int, typer.Option("--days", metavar="N", min=1, help="Without GROUP: what cost the most in these.")
+    ] = 30,
+    engine: options.EngineChoice = options.EngineName.AUTO,
     quiet: options.Quiet = False,
 ) -> None:
     """What other settings would have saved this group, and what they would have cost instead (docs/whatif.md).
 
-    Without --set it tries what could help, the best first.
+    Without --set it tries what could help, the best first. Without GROUP it weighs the groups of a warehouse that
+    stood still the longest, keeps the answers in gold.whatif, and prints the ten changes worth most.
     """
+    if output not in (Output.TABLE, Output.JSON):
+        raise UsageError(f"whatif prints a table or json; -o {output.value} is for lists of rows.")
+    if group is None:
+        if warehouse is None or settings:
+            raise UsageError("Name a GROUP; only with -w W, and without --set, all groups of a warehouse are weighed.")
+        weigh_fleet(warehouse, seconds=seconds, days=days, carried=Carried(engine.value), output=output)
+        return
     from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.requests import RequestError
     from rebalance_audit.domain.replay.situation import TooLittle, situation_of
@@ -53,8 +72,6 @@ def whatif(
 
     if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
         raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")
-    if output not in (Output.TABLE, Output.JSON):
-        raise UsageError(f"whatif prints a table or json; -o {output.value} is for lists of rows.")
     now_ms = time.time_ns() // 1_000_000
     from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
     to_ms = None if to is None else options.instant_ms(to, now_ms)

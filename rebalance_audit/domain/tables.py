@@ -853,6 +853,36 @@ GOLD_RESPONSE = Table(
     (Law("a silence has an end", "kind <> 'silenced' or (until_ms is not null and until_ms >= at_ms)"),),
 )
 
+GOLD_WHATIF = Table(
+    "gold.whatif",
+    "What one change of settings would have saved one group, by replay of its latest rebalances (docs/whatif.md).",
+    ("cluster_id", "group_id", "place"),
+    (
+        _CLUSTER,
+        _GROUP,
+        _c("place", "int", "1 is the largest saving of the group.", required=True),
+        _c("settings", "array<string>", "`name=value`; empty where nothing is predicted.", required=True),
+        _c("saved_seconds", "double", "Partition- or task-seconds, median of the runs; below 0 it costs more."),
+        _c("saved_lower_seconds", "double", ""),
+        _c("saved_upper_seconds", "double", ""),
+        _c("cost_seconds", "double", "What the replay under these settings costs, median of the runs."),
+        _c("cost_lower_seconds", "double", ""),
+        _c("cost_upper_seconds", "double", ""),
+        _c("measured_seconds", "double", "Standing still in the replayed rebalances, as measured."),
+        _c("rebalances", "int", "Of the replay under these settings."),
+        _c("rebalances_replayed", "int", "The group's latest, at most 200.", required=True),
+        _c("from_ms", "bigint", "Start of the first rebalance replayed."),
+        _c("until_ms", "bigint", "End of the evidence."),
+        _c("fit_rebalances", "double", "Share of the rebalances that come out again under the settings in force."),
+        _c("fit_causes", "double", "Share of their causes."),
+        _c("why", "string", "The answer in words, or why there is none.", required=True),
+    ),
+    (
+        Law("saved bounds in order", "saved_lower_seconds <= saved_seconds and saved_seconds <= saved_upper_seconds"),
+        Law("cost bounds in order", "cost_lower_seconds <= cost_seconds and cost_seconds <= cost_upper_seconds"),
+    ),
+)
+
 SILVER_PARTITION = Table(
     "silver.partition",
     "A partition as the metadata log has it at the end of the evidence.",
@@ -882,6 +912,7 @@ TABLES = (
     GOLD_INCIDENT,
     GOLD_MARK,
     GOLD_RESPONSE,
+    GOLD_WHATIF,
 )
 BY_NAME = {t.name: t for t in TABLES}
 UNPUBLISHED = ("gold.check", "gold.response")

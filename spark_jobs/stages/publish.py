@@ -83,7 +83,9 @@ def run(context: Run) -> bool:
         for table, want in _wanted(context, batch, folder).items():
             if want.scope is None or want.scope.num_rows:
                 _publish(context, table, want, batch_id)
-    versions = {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
+    # What others published beside this stage, such as gold.whatif, stays.
+    versions = warehouse.published()
+    versions |= {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
     # After the publication: if it is lost, some groups are only published once more.
     warehouse.remember(NAME, {"seen_until_ms": seen_until_ms(warehouse)})

@@ -74,7 +74,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_dag_imports_cleanly(found: dict[str, Any]) -> None:
     assert found["errors"] == {}
-    assert sorted(found["dags"]) == ["rebalance_audit", "rebalance_audit_maintenance", "rebalance_audit_report"]
+    expected = ["rebalance_audit", "rebalance_audit_maintenance", "rebalance_audit_report", "rebalance_audit_whatif"]
+    assert sorted(found["dags"]) == expected
 
 
 def test_reading_the_dags_starts_nothing_heavy(found: dict[str, Any]) -> None:

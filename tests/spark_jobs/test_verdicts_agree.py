@@ -52,6 +52,8 @@ BREAKS: dict[str, list[dict[str, Any]]] = {
 OF_TABLE: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("gold.incident", "ends after it begins"): [{"last_at_ms": 0}],
     ("gold.incident", "cost bounds in order"): [{"cost_lower_seconds": 2.0}, {"cost_upper_seconds": 0.5}],
+    ("gold.whatif", "saved bounds in order"): [{"saved_lower_seconds": 2.0}, {"saved_upper_seconds": 0.5}],
+    ("gold.whatif", "cost bounds in order"): [{"cost_lower_seconds": 2.0}, {"cost_upper_seconds": 0.5}],
     ("gold.response", "a silence has an end"): [
         {"kind": "silenced", "until_ms": None},
         {"kind": "silenced", "until_ms": 0},

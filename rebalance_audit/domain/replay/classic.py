@@ -141,7 +141,7 @@ class ClassicGroup(PlayedGroup):
             self.rewrite_count += 1
             delay_ms = draw(self.rng, self.timing.sync_ms) + draw(self.rng, self.timing.deliver_ms)
             generation = self.generation
-            process.beats_begin(self.loop.now_ms, self.settings.heartbeat_ms, self.timing, self.rng)
+            process.beats_begin(self.loop.now_ms, self.beat_ms)
             self.loop.after(delay_ms, lambda: self.is_given(seat, process, generation))
         elif self.state is State.PREPARING:
             seat.has_joined = True
@@ -252,8 +252,9 @@ class ClassicGroup(PlayedGroup):
         self.state = State.COMPLETING
         number = self.round
         for seat in self.seats.values():
-            if seat.has_joined and seat.process.is_alive:
-                seat.process.beats_begin(self.loop.now_ms, self.settings.heartbeat_ms, self.timing, self.rng)
+            process = seat.process
+            if seat.has_joined and process.is_alive and not (self.keeps_beats and process.has_beaten):
+                process.beats_begin(self.loop.now_ms, self.beat_ms)
         self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
 
     def assigns(self, number: int) -> None:

@@ -93,10 +93,7 @@ def _timetable(deploy: Sequence[Redeployment], settings: GroupSettings) -> list[
 
 
 def _shifted(moment: Moment | None, at_ms: int) -> Moment | None:
-    if moment is None:
-        return None
-    by_ms = at_ms - moment.at_ms
-    return Moment(at_ms=at_ms, lower_ms=moment.lower_ms + by_ms, upper_ms=moment.upper_ms + by_ms)
+    return None if moment is None else moment.moved(at_ms - moment.at_ms)
 
 
 def _possible(life: Life) -> Life:

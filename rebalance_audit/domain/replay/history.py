@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.log_lines.reasons import JAVA_REASONS
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
 from .life import End, Grown, Life, Moment, Script, Stall
 
-CLOSE_BEFORE_LEAVE_MS = (20, 60)
-"""A closing member stops to work so long before its LeaveGroup is seen (observed on 4.3.0 and 3.9.1)."""
+CLOSE_BEFORE_LEAVE_MS = (5, 60)
+"""A closing member stops to work so long before its LeaveGroup is seen: librdkafka 5 ms, Java 20 to 60 (on 4.3.0 and
+3.9.1)."""
+BEAT_SLACK_MS = 60
+"""Heartbeats come so much later than their interval says, after some of them."""
 MARK_MS = 30
 """A commit or a log line marks a stop so closely."""
 EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
@@ -30,43 +34,18 @@ HEARTBEATS_UNKNOWN_MS = 3_000
 
 
 @dataclass(slots=True)
-class _Slots:
-    """The process that takes over from each: by instance id, else by client id and host, else by client id."""
-
-    free: list[Life] = field(default_factory=list)
-    taken: set[str] = field(default_factory=set)
-
-    def for_member(self, member: Member) -> str:
-        for same in (
-            lambda life: member.group_instance_id is not None and life.instance_id == member.group_instance_id,
-            lambda life: (life.client_id, life.client_host) == (member.client_id, member.client_host),
-            lambda life: life.client_id == member.client_id,
-        ):
-            for life in self.free:
-                if same(life):
-                    self.free.remove(life)
-                    return life.slot
-        wanted = member.group_instance_id or member.client_id or member.member_id
-        name, number = wanted, 1
-        while name in self.taken:
-            number += 1
-            name = f"{wanted}-{number}"
-        self.taken.add(name)
-        return name
-
-
-@dataclass(slots=True)
 class ScriptReader:
     from_ms: int
     lives: list[Life] = field(default_factory=list)
     open: dict[str, Life] = field(default_factory=dict)
     stalled: dict[tuple[str | None, str | None], Life] = field(default_factory=dict)
-    slots: _Slots = field(default_factory=_Slots)
     partitions: dict[str, int] = field(default_factory=dict)
     grown: list[Grown] = field(default_factory=list)
     requested: list[int] = field(default_factory=list)
     unexplained: list[str] = field(default_factory=list)
     previous_ms: int = 0
+    joined_ms: int | None = None
+    """End of the latest join phase, from which the members' heartbeats are counted."""
     session_ms: int | None = None
     heartbeat_ms: int = HEARTBEATS_UNKNOWN_MS
     is_there_from_the_beginning: bool = True
@@ -89,6 +68,7 @@ class ScriptReader:
             self.weighs_cause(row, start)
         ended_ms = row.ended_at_ms or row.assigned_at_ms or row.joined_at_ms or start.at_ms
         self.previous_ms = max(self.previous_ms, ended_ms)
+        self.joined_ms = row.joined_at_ms or self.joined_ms
 
     def weighs_cause(self, row: Rebalance, start: Moment) -> None:
         members = {m.change for m in row.members} & {"joined", "left"}
@@ -124,7 +104,7 @@ class ScriptReader:
 
     def life_of(self, member: Member, started: Moment | None) -> Life:
         return Life(
-            slot=self.slots.for_member(member),
+            slot="",  # in_slots names it, when all lives are known
             member_id=member.member_id,
             client_id=member.client_id,
             client_host=member.client_host,
@@ -159,7 +139,8 @@ class ScriptReader:
             self.open.pop(member.member_id)
             self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))
         elif trigger in SILENT_ENDS:
-            self.ends(member.member_id, self.died_at(life, trigger, start, stopped), End.CRASHED)
+            expired = start if trigger == row.trigger else _while_prepared(row, start)
+            self.ends(member.member_id, self.died_at(life, trigger, expired, stopped), End.CRASHED)
         elif trigger == Cause.MEMBER_REMOVED_BY_ADMIN:
             self.ends(member.member_id, start, End.REMOVED)
         elif row.triggers and trigger == row.trigger:
@@ -167,28 +148,37 @@ class ScriptReader:
             closed = Moment.between(start.lower_ms - latest, start.upper_ms - earliest)
             self.ends(member.member_id, closed, End.CLOSED)
         else:
-            joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
-            self.ends(member.member_id, stopped or Moment.between(start.lower_ms, joined_ms), End.CLOSED)
+            self.ends(member.member_id, stopped or _while_prepared(row, start), End.CLOSED)
 
     def ends(self, member_id: str, at: Moment, how: End) -> None:
         life = replace(self.open.pop(member_id), ended=at, end=how)
         if life.started is not None and at.at_ms < life.started.at_ms:
             life = replace(life, ended=life.started)
         self.lives.append(life)
-        self.slots.free.append(life)
 
-    def died_at(self, life: Life, trigger: str, start: Moment, stopped: Moment | None) -> Moment:
+    def died_at(self, life: Life, trigger: str, expired: Moment, stopped: Moment | None) -> Moment:
         """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""
         session_ms = life.session_timeout_ms or self.session_ms
         if trigger not in EXPIRIES or session_ms is None:
-            return stopped or start
-        lower_ms = start.lower_ms - session_ms
-        upper_ms = min(start.upper_ms - session_ms + self.heartbeat_ms, start.upper_ms)
+            return stopped or expired
+        lower_ms, last_ms = self.last_beat(expired.lower_ms - session_ms, expired.upper_ms - session_ms)
+        upper_ms = min(last_ms + self.heartbeat_ms, expired.upper_ms)
         # A commit marks a close, and is some seconds old when a member is killed.
         is_close = trigger == Cause.STATIC_MEMBER_EXPIRED or life.session_timeout_ms is not None
         if is_close and stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
             lower_ms, upper_ms = max(lower_ms, stopped.lower_ms), max(lower_ms, min(upper_ms, stopped.upper_ms))
         return Moment.between(lower_ms, upper_ms)
+
+    def last_beat(self, lower_ms: int, upper_ms: int) -> tuple[int, int]:
+        """The bounds, closer where few heartbeats fall between them."""
+        if self.joined_ms is None or upper_ms - lower_ms <= BEAT_SLACK_MS or self.joined_ms > lower_ms:
+            return lower_ms, upper_ms
+        first = -(-(lower_ms - BEAT_SLACK_MS - self.joined_ms) // self.heartbeat_ms)
+        last = (upper_ms - self.joined_ms) // self.heartbeat_ms
+        if last < first:
+            return lower_ms, upper_ms
+        beats = [self.joined_ms + number * self.heartbeat_ms for number in (first, last)]
+        return max(lower_ms, beats[0]), min(upper_ms, beats[1] + BEAT_SLACK_MS)
 
     def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
         counts = dict(self.partitions)
@@ -220,8 +210,12 @@ def _start_of(row: Rebalance, previous_ms: int) -> Moment:
 def _joined_at(row: Rebalance, member: Member, start: Moment) -> Moment:
     first = row.triggers[0] if row.triggers else None
     is_cause = first is not None and first.trigger in ARRIVALS and member.member_id in first.members
-    joined_ms = row.joined_at_ms or row.assigned_at_ms or start.upper_ms
-    return start if is_cause else Moment.between(start.lower_ms, joined_ms)
+    return start if is_cause else _while_prepared(row, start)
+
+
+def _while_prepared(row: Rebalance, start: Moment) -> Moment:
+    """Something that happened in the join phase, and did not begin it."""
+    return Moment.between(start.lower_ms, max(start.lower_ms, row.joined_at_ms or row.assigned_at_ms or start.upper_ms))
 
 
 def _trigger_of(row: Rebalance, member: Member) -> str:
@@ -284,12 +278,54 @@ def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[...,
         is_cooperative=latest.mode == "cooperative",
         from_ms=from_ms,
         until_ms=max(until_ms, reader.previous_ms + 1),
-        lives=tuple(sorted([*reader.lives, *reader.open.values(), *reader.stalled.values()], key=_beginning)),
+        lives=tuple(in_slots([*reader.lives, *reader.open.values(), *reader.stalled.values()])),
         partitions=initial,
+        is_java=latest.protocol_type == "connect"
+        or any(trigger.detail.startswith(JAVA_REASONS) for row in succeeded for trigger in row.triggers),
         grown=tuple(reader.grown),
         requested_ms=tuple(reader.requested),
         unexplained=tuple(reader.unexplained),
     )
+
+
+def in_slots(lives: Sequence[Life]) -> list[Life]:
+    """The lives in the order of their starts, each with the place in the group that it fills: that of a process that
+    ended before and has no successor yet, by instance id, else by client id and host, else by client id."""
+    found: list[Life] = []
+    free: list[Life] = []
+    taken: set[str] = set()
+    for life in sorted(lives, key=_beginning):
+        before = _place_before(life, free)
+        if before is not None:
+            free.remove(before)
+            slot = before.slot
+        else:
+            wanted = slot = life.instance_id or life.client_id or life.member_id
+            number = 1
+            while slot in taken:
+                number += 1
+                slot = f"{wanted}-{number}"
+            taken.add(slot)
+        found.append(replace(life, slot=slot))
+        if life.ended is not None:
+            free.append(found[-1])
+    return found
+
+
+def _place_before(life: Life, free: Sequence[Life]) -> Life | None:
+    if life.started is None:
+        return None
+    ended = [other for other in free if other.ended is not None and other.ended.at_ms <= life.started.at_ms]
+    alike: tuple[Callable[[Life], object], ...] = (
+        lambda other: other.instance_id,
+        lambda other: (other.client_id, other.client_host),
+        lambda other: other.client_id,
+    )
+    for trait in alike:
+        for other in ended:
+            if trait(other) is not None and trait(other) == trait(life):
+                return other
+    return None
 
 
 def _beginning(life: Life) -> tuple[int, str]:

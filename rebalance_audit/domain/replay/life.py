@@ -43,6 +43,9 @@ class Moment:
     def draw(self, rng: Random) -> float:
         return rng.uniform(self.lower_ms, self.upper_ms)
 
+    def moved(self, by_ms: int) -> Moment:
+        return Moment(at_ms=self.at_ms + by_ms, lower_ms=self.lower_ms + by_ms, upper_ms=self.upper_ms + by_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
@@ -101,6 +104,8 @@ class Script:
     """Partitions of each topic at the beginning."""
     settled_ms: int | None = None
     """End of the join phase before the history begins, from which its first heartbeats are counted; if known."""
+    is_java: bool = False
+    """The members gave reasons that Java's clients alone give, or are Connect's workers."""
     grown: tuple[Grown, ...] = ()
     requested_ms: tuple[int, ...] = ()
     """A member asked for a rebalance by itself (enforceRebalance)."""

@@ -31,11 +31,19 @@ class PlayedGroup(ABC):
     counts_outages: bool = False
     rebalances: list[Replayed] = field(default_factory=list)
     rewrite_count: int = 0
+    drift_ms: float = field(init=False)
+    """By how much every heartbeat comes later than its interval says. The same for all members: else a session of two
+    intervals would end after somebody's second heartbeat in half of the cases, which it does not."""
+    keeps_beats: bool = field(init=False)
+    """librdkafka's heartbeats keep their rhythm over a join, Java's begin anew. Where the rows do not say which library
+    the members have, each run takes one."""
     loop: Loop = field(init=False)
     ledger: Ledger = field(init=False)
     topics: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.keeps_beats = self.rng.random() < 0.5 and not self.script.is_java
+        self.drift_ms = draw(self.rng, self.timing.drift_ms)
         self.loop = Loop(self.script.from_ms)
         self.topics = dict(self.script.partitions)
         resources = [(t, n) for t, count in self.topics.items() for n in range(count)]
@@ -123,7 +131,7 @@ class PlayedGroup(ABC):
 
     def is_there(self, process: PlayedProcess, since_ms: float) -> None:
         """It ran before the history begins. All heartbeat from one join phase on; if not known, from some."""
-        now_ms, interval_ms = self.loop.now_ms, self.heartbeat_ms
+        now_ms = self.loop.now_ms
         settled_ms = now_ms - since_ms if self.script.settled_ms is None else self.script.settled_ms
         self.ledger.process_starts(process, now_ms)
         process.is_alive = process.is_in = True
@@ -131,13 +139,17 @@ class PlayedGroup(ABC):
         process.remembered = process.life.owned_at_first
         process.generation = process.remembered_generation = 0
         process.lives_on = 1
-        process.beats_begin(settled_ms, interval_ms, self.timing, self.rng)
+        process.beats_begin(settled_ms, self.beat_ms)
         for partition in process.owned:
             self.ledger.works(partition, process, now_ms)
 
     @property
     def heartbeat_ms(self) -> int:
         return self.settings.heartbeat_interval_ms
+
+    @property
+    def beat_ms(self) -> float:
+        return self.heartbeat_ms + self.drift_ms
 
     def starts(self, process: PlayedProcess) -> None:
         self.ledger.process_starts(process, self.loop.now_ms)
@@ -200,7 +212,7 @@ class PlayedGroup(ABC):
             return
         for partition in process.owned:
             self.ledger.works(partition, process, self.loop.now_ms)
-        process.beats_begin(self.loop.now_ms, self.heartbeat_ms, self.timing, self.rng)
+        process.beats_begin(self.loop.now_ms, self.beat_ms)
         self.catches_up(process)
 
     def grows(self, partitions: Mapping[str, int]) -> None:

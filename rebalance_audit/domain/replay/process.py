@@ -8,7 +8,6 @@ from random import Random
 
 from .assignors import Partition
 from .life import Life
-from .timing import Timing, draw
 
 FIRST_SESSION_MS = 45_000
 """session.timeout.ms of the Java consumer since 3.0 (KIP-735), where the history does not show it."""
@@ -32,6 +31,7 @@ class PlayedProcess:
     """Partitions it had, by the sticky assignor's user data; they survive a revocation, not a restart."""
     remembered_generation: int = -1
     beats_from_ms: float = 0.0
+    has_beaten: bool = False
     beat_ms: float = 3_000.0
     is_in: bool = False
     """It believes that it is a member."""
@@ -49,9 +49,9 @@ class PlayedProcess:
         beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms)
         return self.beats_from_ms + max(beats, 0) * self.beat_ms
 
-    def beats_begin(self, at_ms: float, heartbeat_ms: float, timing: Timing, rng: Random) -> None:
-        self.beats_from_ms = at_ms
-        self.beat_ms = heartbeat_ms + draw(rng, timing.drift_ms)
+    def beats_begin(self, at_ms: float, beat_ms: float) -> None:
+        self.beats_from_ms, self.has_beaten = at_ms, True
+        self.beat_ms = beat_ms
 
     def renamed(self, rng: Random) -> None:
         """A member that comes back without its place gets a new id."""

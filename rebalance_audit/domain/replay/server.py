@@ -77,7 +77,7 @@ class ServerGroup(PlayedGroup):
 
     def asks_to_join(self, process: PlayedProcess) -> None:
         process.is_in = True
-        process.beats_begin(self.loop.now_ms, self.heartbeat_ms, self.timing, self.rng)
+        process.beats_begin(self.loop.now_ms, self.beat_ms)
         before = self.seats.get(self.key(process))
         if before is not None:
             # A static member came back: its target stays, what it had is free for it at once.

@@ -12,7 +12,7 @@ from rebalance_audit.domain.model import Rebalance
 from .connect_history import connect_delay_of, connect_script_of
 from .deploys import redeployed
 from .history import REACTIONS, script_of
-from .life import Script
+from .life import Moment, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .outcome import ReplayRun
 from .replay import replay
@@ -24,6 +24,9 @@ RUNS = 21
 FEWEST_REBALANCES = 3
 LAST_STEP_MS = 1_000
 """A history often ends with a member's last word; its replay may say it some milliseconds later. A choice."""
+OTHERWISE_MS = 200
+"""Done once more, each start, close or death would come so much earlier or later; a choice: that of scripted lab runs.
+Whether somebody's heartbeat just passed then decides over seconds."""
 SETTLED_MS = 150_000
 """Replays that are compared go on so long after the history ends, at least; a choice."""
 SETTLED_AFTER_SESSION_MS = 30_000
@@ -43,6 +46,7 @@ class Situation:
     measured: Measured
     causes: tuple[str, ...]
     in_force: GroupSettings
+    run_count: int = RUNS
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
 
@@ -51,13 +55,16 @@ class Situation:
         return list(dict.fromkeys(life.slot for life in self.script.lives))
 
 
-def situation_of(rows: Sequence[Rebalance], until_ms: int, before: Rebalance | None = None) -> Situation:
+def situation_of(
+    rows: Sequence[Rebalance], until_ms: int, before: Rebalance | None = None, *, run_count: int = RUNS
+) -> Situation:
     """`rows` of one group, measured, in the order they happened; `before` is the one before them, if there is one.
 
     TooLittle where they cannot be replayed.
     """
     rows = list(dropwhile(lambda row: row.trigger in REACTIONS, rows))
     situation = _situation_of(rows, until_ms)
+    situation.run_count = run_count
     if before is not None and before.joined_at_ms is not None:
         situation.script = replace(situation.script, settled_ms=before.joined_at_ms)
     return situation
@@ -120,8 +127,28 @@ def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> lis
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
     return [
-        replay(script, settings, situation.timing, Random(seed), counts_outages=are_compared) for seed in range(RUNS)
+        replay(
+            _once_more(script, Random(f"script {seed}")) if are_compared else script,
+            settings,
+            situation.timing,
+            Random(seed),
+            counts_outages=are_compared,
+        )
+        for seed in range(situation.run_count)
     ]
+
+
+def _once_more(script: Script, rng: Random) -> Script:
+    """The same happenings, as they would be if they were done again. Draws the same for every set of settings."""
+
+    def moved(moment: Moment | None) -> Moment | None:
+        by_ms = rng.randint(-OTHERWISE_MS, OTHERWISE_MS)
+        return None if moment is None else moment.moved(by_ms)
+
+    return replace(
+        script,
+        lives=tuple(replace(life, started=moved(life.started), ended=moved(life.ended)) for life in script.lives),
+    )
 
 
 def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:

@@ -16,7 +16,7 @@ from .libraries import properties, refusing
 from .outcome import ReplayRun
 from .requests import OF_DEPLOYS, RequestError, requested
 from .settings import GroupSettings
-from .situation import LAST_STEP_MS, RUNS, Situation, base_of, runs_of, settled_after_ms
+from .situation import LAST_STEP_MS, Situation, base_of, runs_of, settled_after_ms
 from .standstill import Standstill
 
 LEAST_FIT = 0.9
@@ -149,7 +149,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _why(runs: Sequence[ReplayRun], option: Option) -> str:
-    base = sorted(runs, key=lambda run: run.cost.standstill_seconds)[RUNS // 2]
+    base = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
     before, after = base.cost, option.cost or Standstill()
     saved = option.saved_seconds or 0.0
     lower, upper = option.saved_lower_seconds or 0.0, option.saved_upper_seconds or 0.0

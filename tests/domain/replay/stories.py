@@ -25,6 +25,7 @@ def a_life(name: str, started_ms: int | None, ended_ms: int | None = None, end: 
 
 def a_script(*lives: Life, until_ms: int = 60_000, partitions: int = 4, assignor: str = "range") -> Script:
     return Script(
+        is_java=True,
         group_id="g", group_type="classic", protocol_type="consumer", assignor=assignor,
         is_cooperative=assignor == "cooperative-sticky", from_ms=-1, until_ms=until_ms, lives=lives,
         partitions={"t": partitions},

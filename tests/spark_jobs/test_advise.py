@@ -1,0 +1,90 @@
+"""gold.whatif: the dearest groups of a warehouse, replayed under other settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import Rebalance, to_row
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.advise import FleetWeighed, advise
+from spark_jobs.pipeline import writing_run
+from tests.captures import GOLDEN as CAPTURES
+from tests.captures import gathered
+
+GOLDEN = CAPTURES / "4.3.0"
+
+
+def histories(*captures: str) -> list[list[Rebalance]]:
+    found = [
+        [measure(r) for r in reconstruct(evidence).rebalances]
+        for capture in captures
+        for evidence in gathered(GOLDEN / capture).groups
+    ]
+    return [rows for rows in found if rows]
+
+
+def filled(place: Path, groups: list[list[Rebalance]]) -> Warehouse:
+    """A warehouse with the measured rebalances of these groups, as the pipeline stores and publishes them."""
+    warehouse = Warehouse.open(place, create=True)
+    rows = [to_row(r) | {"place": n} for group in groups for n, r in enumerate(group)]
+    for name in ("silver.measured_rebalance", "gold.rebalance"):
+        columns = set(warehouse.schema(name).names)
+        warehouse.append(name, rows_to_table(name, [{k: v for k, v in r.items() if k in columns} for r in rows]))
+    warehouse.publish({"gold.rebalance": warehouse.version("gold.rebalance") or 0})
+    return warehouse
+
+
+def weighed(warehouse: Warehouse, **how: float) -> FleetWeighed:
+    with writing_run(warehouse, engine="local") as context:
+        return advise(context, **how)  # type: ignore[arg-type]
+
+
+def test_each_group_that_stood_still_gets_its_options_the_best_first(tmp_path: Path) -> None:
+    warehouse = filled(tmp_path / "w", histories("rolling_deploy", "storm"))
+    what = weighed(warehouse)
+    assert (what.groups, what.groups_with_cost) == (2, 2)
+    assert what.cost_seconds == what.cost_of_all_seconds
+    rows = warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist()
+    assert {row["group_id"] for row in rows} == {"deploy-app", "stormy-app"}
+    for group in ("deploy-app", "stormy-app"):
+        saved = [row["saved_seconds"] for row in rows if row["group_id"] == group]
+        assert saved == sorted(saved, reverse=True)
+    # Members that are busy beyond their interval: a longer one ends the storm.
+    best = next(row for row in rows if row["group_id"] == "stormy-app")
+    assert best["settings"][0].startswith("max.poll.interval.ms=")
+    assert best["saved_lower_seconds"] > 0
+
+
+def test_a_group_that_cannot_be_replayed_says_why_and_has_no_numbers(tmp_path: Path) -> None:
+    warehouse = filled(tmp_path / "w", histories("superseded_generation"))
+    weighed(warehouse)
+    (row,) = warehouse.query("SELECT * FROM gold.whatif").to_pylist()
+    assert row["settings"] == []
+    assert row["saved_seconds"] is None
+    assert row["why"].startswith("Nothing is predicted: replayed under its own settings")
+
+
+def test_what_the_time_does_not_allow_is_counted_and_the_dearest_come_first(tmp_path: Path) -> None:
+    groups = histories("rolling_deploy", "storm")
+    cost = {rows[0].group_id: sum(r.resource_seconds_estimate or 0.0 for r in rows) for rows in groups}
+    warehouse = filled(tmp_path / "w", groups)
+    what = weighed(warehouse, seconds=0.001)
+    assert (what.groups, what.groups_with_cost) == (1, 2)
+    assert what.cost_seconds == pytest.approx(max(cost.values()))
+    (group,) = {row["group_id"] for row in warehouse.query("SELECT group_id FROM gold.whatif").to_pylist()}
+    assert cost[group] == max(cost.values())
+
+
+def test_weighing_again_gives_the_same_rows_and_forgets_what_is_gone(tmp_path: Path) -> None:
+    warehouse = filled(tmp_path / "w", histories("rolling_deploy", "storm"))
+    weighed(warehouse)
+    first = warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist()
+    weighed(warehouse)
+    assert warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist() == first
+    weighed(warehouse, seconds=0.001)
+    assert len({row["group_id"] for row in warehouse.query("SELECT group_id FROM gold.whatif").to_pylist()}) == 1
