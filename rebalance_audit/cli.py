@@ -16,6 +16,7 @@ import typer
 
 from rebalance_audit import __version__
 from rebalance_audit.commands import (
+    audit,
     collect,
     config,
     demo,
@@ -63,6 +64,7 @@ app.command("alert")(report.alert)
 app.command("serve")(serve.serve)
 app.command("ui")(serve.ui)
 app.add_typer(config.config)
+app.add_typer(audit.audit)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor_verb.doctor)
 app.command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_WAREHOUSE = "REBALANCE_AUDIT_WAREHOUSE"
 ENVIRONMENT_CONFIG = "REBALANCE_AUDIT_CONFIG"
+ENVIRONMENT_KEY = "REBALANCE_AUDIT_KEY"
+"""The file with the private key that signs the log of evidence, PEM."""
+ENVIRONMENT_HEADS = "REBALANCE_AUDIT_HEADS"
+"""The second place of the signed heads: a folder or an object-store URL that the warehouse's writer does not share."""
 
 Warehouse = Annotated[
     str,
@@ -170,7 +175,11 @@ def _defaults_from(context: typer.Context, option: str, value: str | None) -> st
     from rebalance_audit.settings.choices import option_defaults
 
     verb = context.info_name or ""
-    context.default_map = option_defaults(settings(context.meta["config"]), verb, context.meta.get("cluster"))
+    given = settings(context.meta["config"])
+    context.default_map = option_defaults(given, verb, context.meta.get("cluster"))
+    for name, stated in ((ENVIRONMENT_KEY, given.evidence_log.key_file), (ENVIRONMENT_HEADS, given.evidence_log.heads)):
+        if stated is not None:
+            os.environ.setdefault(name, stated)  # whoever ends a lease adds to the log, in whatever verb
     return value
 
 

@@ -91,6 +91,15 @@ class Team(_Part):
     groups: Annotated[list[Pattern], Field(min_length=1)]
 
 
+class EvidenceLog(_Part):
+    """The log of evidence, and who signs its heads."""
+
+    key_file: str | None = None
+    """The private key, PEM; `rebalance-audit audit key` makes one."""
+    heads: str | None = None
+    """The second place of the signed heads: a folder or an object-store URL."""
+
+
 class Settings(_Part):
     """The whole file. Everything is optional."""
 
@@ -99,6 +108,7 @@ class Settings(_Part):
     clusters: list[Cluster] = []
     teams: list[Team] = []
     alerts: list[AlertTarget] = []
+    evidence_log: EvidenceLog = EvidenceLog()
     limits: list[dict[str, Any]] = []
     """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster` and `group`; later
     entries win."""

@@ -4,6 +4,7 @@
     <location>/landing/…              what collectors landed; see ingest.landing
     <location>/<layer>/<noun>/        one Delta table
     <location>/published.json         the table versions readers see, replaced atomically at the end of publish
+    <location>/audit/                 the log of evidence; see evidence_log
     <location>/lease.json             who writes; removed afterwards
 
 A location is a folder, or an object-store URL that deltalake and Arrow both know (`s3://…`, `gs://…`).
@@ -31,6 +32,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
+from rebalance_audit.warehouse.evidence_log import Act, add_news
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.replacing import differing
@@ -61,6 +63,7 @@ class Warehouse:
         self.location = self._files.uri
         self._file_lists: dict[tuple[str, int], list[str]] = {}
         self._newest: dict[str, DeltaTable] = {}
+        self._acts: list[Act] = []
 
     @classmethod
     def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
@@ -144,10 +147,9 @@ class Warehouse:
         last = newest if until is None else min(until, newest)
         found = []
         for version in range(0 if since is None or since < 0 else since + 1, last + 1):
-            text = self._files.read(f"{_folder(name)}/_delta_log/{version:020d}.json")
-            if text is None:
+            actions = self.actions(name, version)
+            if actions is None:
                 return None
-            actions = [json.loads(line) for line in text.splitlines() if line.strip()]
             added = tuple(
                 self._file_uri(name, a["add"]["path"]) for a in actions if "add" in a and a["add"]["dataChange"]
             )
@@ -158,6 +160,15 @@ class Warehouse:
             if added or keys_file:
                 found.append(TableChange(version, added, keys_file))
         return found
+
+    def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:
+        """What the commit of this version says, in Delta's own words; None if it was cleaned up."""
+        text = self._files.read(f"{_folder(name)}/_delta_log/{version:020d}.json")
+        return None if text is None else [json.loads(line) for line in text.splitlines() if line.strip()]
+
+    def has_file(self, uri: str) -> bool:
+        """Whether a Parquet file, named as `files` names it, is still there."""
+        return self._files.is_there(uri.removeprefix(self.location).strip("/"))
 
     def changed_keys(
         self,
@@ -379,9 +390,25 @@ class Warehouse:
         """A small fact a stage needs next time and that is in no table. Losing it must only cost work."""
         self._files.write(f"notes/{note}.json", json.dumps(content, indent=1, sort_keys=True).encode())
 
-    def lease(self, what: str = "run") -> contextlib.AbstractContextManager[None]:
-        """Be the one writer. WarehouseError names the other one; a dead one's lease is taken over."""
-        return lease(self._files, what)
+    @contextlib.contextmanager
+    def lease(self, what: str = "run") -> Iterator[None]:
+        """Be the one writer. WarehouseError names the other one; a dead one's lease is taken over.
+
+        What was written meanwhile goes into the log of evidence before the lease is given back.
+        """
+        with lease(self._files, what):
+            self._acts.clear()
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(WarehouseError, OSError):  # the first fault is the one to show
+                    add_news(self, self._files, self._acts)
+                raise
+            add_news(self, self._files, self._acts)
+
+    def state_act(self, verb: str, **detail: Any) -> None:
+        """Rows of bronze go on purpose: `verb` and `detail` stand in the log of evidence for ever. Inside a lease."""
+        self._acts.append(Act(verb, detail))
 
     # ---- the rest is how ---------------------------------------------------------------------------------------
 
