@@ -17,6 +17,8 @@ CLOSE_BEFORE_LEAVE_MS = (5, 60)
 3.9.1)."""
 BEAT_SLACK_MS = 60
 """Heartbeats come so much later than their interval says, after some of them."""
+LATEST_JOIN_MS = 300
+"""A member that heard of a rebalance has joined by then."""
 MARK_MS = 30
 """A commit or a log line marks a stop so closely."""
 EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
@@ -139,7 +141,9 @@ class ScriptReader:
             self.open.pop(member.member_id)
             self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))
         elif trigger in SILENT_ENDS:
-            expired = start if trigger == row.trigger else _while_prepared(row, start)
+            expired = start if trigger == row.trigger else self.expired_while_prepared(row, start)
+            if trigger != Cause.STATIC_MEMBER_EXPIRED:
+                stopped = _stop_of(row, member.member_id, by_marks=False)
             self.ends(member.member_id, self.died_at(life, trigger, expired, stopped), End.CRASHED)
         elif trigger == Cause.MEMBER_REMOVED_BY_ADMIN:
             self.ends(member.member_id, start, End.REMOVED)
@@ -163,11 +167,19 @@ class ScriptReader:
             return stopped or expired
         lower_ms, last_ms = self.last_beat(expired.lower_ms - session_ms, expired.upper_ms - session_ms)
         upper_ms = min(last_ms + self.heartbeat_ms, expired.upper_ms)
-        # A commit marks a close, and is some seconds old when a member is killed.
-        is_close = trigger == Cause.STATIC_MEMBER_EXPIRED or life.session_timeout_ms is not None
-        if is_close and stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
+        if stopped is not None and lower_ms - 100 <= stopped.upper_ms and stopped.lower_ms <= upper_ms:
             lower_ms, upper_ms = max(lower_ms, stopped.lower_ms), max(lower_ms, min(upper_ms, stopped.upper_ms))
         return Moment.between(lower_ms, upper_ms)
+
+    def expired_while_prepared(self, row: Rebalance, start: Moment) -> Moment:
+        """An expiry that did not begin the join phase. It ended it, where the phase went on after the others had heard
+        of it at their next heartbeat."""
+        found = _while_prepared(row, start)
+        if self.joined_ms is None or self.joined_ms > start.at_ms:
+            return found
+        beats = (start.at_ms - self.joined_ms) // self.heartbeat_ms + 1
+        heard_ms = self.joined_ms + beats * self.heartbeat_ms
+        return Moment.known(found.upper_ms) if found.upper_ms > heard_ms + LATEST_JOIN_MS else found
 
     def last_beat(self, lower_ms: int, upper_ms: int) -> tuple[int, int]:
         """The bounds, closer where few heartbeats fall between them."""
@@ -225,8 +237,9 @@ def _trigger_of(row: Rebalance, member: Member) -> str:
     return Cause.MEMBER_LEFT
 
 
-def _stop_of(row: Rebalance, member_id: str) -> Moment | None:
-    """When the member let go, by the pauses of what it had: closely where a commit or a log line marks it."""
+def _stop_of(row: Rebalance, member_id: str, *, by_marks: bool = True) -> Moment | None:
+    """When the member let go, by the pauses of what it had: closely where a commit or a log line marks it. Of one that
+    was killed the last commit is some seconds old, and marks nothing: `by_marks` is False."""
     lower, upper = [], []
     for movement in row.movements:
         if movement.from_member_id != member_id:
@@ -235,7 +248,7 @@ def _stop_of(row: Rebalance, member_id: str) -> Moment | None:
             lower.append(movement.stopped_at_lower_ms)
             upper.append(movement.stopped_at_upper_ms)
         is_marked = movement.pause_estimate_ms is not None and "half a heartbeat" not in (movement.pause_detail or "")
-        if is_marked and movement.stopped_at_lower_ms is not None:
+        if by_marks and is_marked and movement.stopped_at_lower_ms is not None:
             return Moment.between(movement.stopped_at_lower_ms + MARK_MS, movement.stopped_at_lower_ms + 2 * MARK_MS)
     return Moment.between(max(lower), min(upper)) if lower else None
 

@@ -21,6 +21,8 @@ SESSION_STEP_MS = 5_000
 """Sessions are taken for multiples of this; a choice."""
 SILENCE_SLACK_MS = 200
 """A closing member stops so much before it says so, at most; a choice."""
+LEAST_DRIFT_MS = 1.0
+"""Some: without any, a session of two intervals would end at the very moment of everybody's second heartbeat."""
 FEWEST_MEASURED = 3
 """From so many values on, a group's own timing replaces the lab's."""
 
@@ -106,16 +108,20 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
     sync = [ms for ms in sync if ms >= 0]
     if len(sync) >= FEWEST_MEASURED:
         timing, measured = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
-    heartbeat_ms, late = _heartbeat(rows)
+    heartbeat_ms, windows = _heartbeat(rows)
     if heartbeat_ms is not None:
         timing, measured = replace(timing, heartbeat_ms=heartbeat_ms), [*measured, "heartbeat_ms"]
-        if len(late) >= FEWEST_MEASURED:
-            # The heartbeats' drift is in it, and what comes before and after the revoked callback.
-            late.sort()
+        if len(windows) >= FEWEST_MEASURED:
+            drift_ms = _drift(windows)
+            # What is left comes before and after the revoked callback.
+            late = sorted(ms - beats * drift_ms for beats, ms in windows)
             timing = replace(
-                timing, drift_ms=(0,), react_ms=tuple(ms * 0.3 for ms in late), revoke_ms=tuple(ms * 0.7 for ms in late)
+                timing,
+                drift_ms=(drift_ms,),
+                react_ms=tuple(ms * 0.3 for ms in late),
+                revoke_ms=tuple(ms * 0.7 for ms in late),
             )
-            measured += ["react_ms", "revoke_ms"]
+            measured += ["drift_ms", "react_ms", "revoke_ms"]
     delay_ms = _initial_delay(rows)
     return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(measured))
 
@@ -165,17 +171,22 @@ def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:
         joined_ms = row.joined_at_ms if row.kind == "rebalance" else joined_ms
 
 
-def _heartbeat(rows: Sequence[Rebalance]) -> tuple[int | None, list[float]]:
-    """The interval that join phases fall on, counted from the join phase before, and by how much each was late."""
+def _heartbeat(rows: Sequence[Rebalance]) -> tuple[int | None, list[tuple[int, float]]]:
+    """The interval that join phases fall on, counted from the join phase before; (heartbeats since then, how late)."""
     windows = [(since, window) for since, window in _windows(rows) if window > 100]
     if len(windows) < 2:
         return None, []
     for heartbeat_ms in HEARTBEATS_MS:
-        late = [float(since % heartbeat_ms) for since, _ in windows]
+        late = [(since // heartbeat_ms, float(since % heartbeat_ms)) for since, _ in windows]
         fits = max(window for _, window in windows) <= heartbeat_ms + 500
-        if fits and statistics.median(late) < heartbeat_ms * 0.1:
-            return heartbeat_ms, [ms for ms in late if ms < 500]
+        if fits and statistics.median(ms for _, ms in late) < heartbeat_ms * 0.1:
+            return heartbeat_ms, [(beats, ms) for beats, ms in late if ms < 500]
     return None, []
+
+
+def _drift(windows: Sequence[tuple[int, float]]) -> float:
+    """By how much each heartbeat comes later than its interval says, at most: then nobody reacted before it heard."""
+    return max(LEAST_DRIFT_MS, min((ms / beats for beats, ms in windows if beats > 0), default=LEAST_DRIFT_MS))
 
 
 def _initial_delay(rows: Sequence[Rebalance]) -> int:

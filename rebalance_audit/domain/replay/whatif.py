@@ -22,6 +22,9 @@ from .standstill import Standstill
 LEAST_FIT = 0.9
 COST_SLACK = 1.5
 """A replay that costs so many times more than measured, or less, is no replay of this history."""
+MODEL_ERROR = 0.05
+"""A replay is off by so much of its cost in the median, where clients' own clocks say what it was (docs/whatif.md):
+ranges reach so much further than the runs do."""
 SMALL_SECONDS = 2.0
 """Costs that differ by less are not held against a replay: short pauses, measured to some tens of milliseconds."""
 
@@ -128,15 +131,16 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
     ]
     saved = sorted(before - after for before, after in pairs_of_cost)
     costs = sorted(after for _, after in pairs_of_cost)
+    error = MODEL_ERROR * statistics.median(costs)
     middle = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
     option = Option(
         settings=asked,
         saved_seconds=round(statistics.median(saved), 3),
-        saved_lower_seconds=round(_quantile(saved, 0.05), 3),
-        saved_upper_seconds=round(_quantile(saved, 0.95), 3),
+        saved_lower_seconds=round(_quantile(saved, 0.05) - error, 3),
+        saved_upper_seconds=round(_quantile(saved, 0.95) + error, 3),
         cost_seconds=round(statistics.median(costs), 3),
-        cost_lower_seconds=round(_quantile(costs, 0.05), 3),
-        cost_upper_seconds=round(_quantile(costs, 0.95), 3),
+        cost_lower_seconds=round(max(0.0, _quantile(costs, 0.05) - error), 3),
+        cost_upper_seconds=round(_quantile(costs, 0.95) + error, 3),
         rebalances=round(statistics.median(len(run.rebalances) for run in runs)),
         cost=middle.cost,
         properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
