@@ -14,15 +14,19 @@ page = import_module("app.page")
 
 st.set_page_config(page_title="Rebalance audit", page_icon=None, layout="wide", initial_sidebar_state="collapsed")
 page.style()
+VIEWS = [
+    st.Page("views/home.py", title="Fleet", default=True),
+    st.Page("views/groups.py", title="Groups"),
+    st.Page("views/connect.py", title="Connect"),
+    st.Page("views/reassignments.py", title="Reassignments"),
+    st.Page("views/findings.py", title="Findings"),
+    st.Page("views/compare.py", title="Compare"),
+    st.Page("views/trust.py", title="Trust"),
+]
 chosen = st.navigation(
     [
-        st.Page("views/home.py", title="Now", default=True),
-        st.Page("views/groups.py", title="Groups"),
-        st.Page("views/connect.py", title="Connect"),
-        st.Page("views/reassignments.py", title="Reassignments"),
-        st.Page("views/findings.py", title="Findings"),
-        st.Page("views/compare.py", title="Compare"),
-        st.Page("views/trust.py", title="Trust"),
+        *VIEWS,
+        st.Page("views/incident.py", title="Incident", visibility="hidden"),
         st.Page("views/group.py", title="Group", visibility="hidden"),
         st.Page("views/rebalance.py", title="Rebalance", visibility="hidden"),
         st.Page("views/reassignment.py", title="Reassignment", visibility="hidden"),
@@ -30,5 +34,6 @@ chosen = st.navigation(
     ],
     position="top",
 )
+page.phone_navigation(VIEWS)
 page.follow()
 page.run(chosen)

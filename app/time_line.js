@@ -1,7 +1,8 @@
 // Lanes over time on a canvas. Data comes as Arrow tables (see charts.TimeLine.data); all text is drawn or set as text, never as HTML.
 // Drag: zoom. Double click: everything. Click on a mark: open it.
 
-const FAMILY_SIGNS = ["\u2715", "\u25bc", "\u25b2", "\u25a0", "\u00b7", "?", "\u25c6", "\u25c7"];
+const FAMILY_SIGNS = ["\u2715", "\u25bc", "\u25b2", "\u25a0", "\u00b7", "?", "\u25c6", "\u25c7", "\u2691", "\u25cf"];
+const CHANGE = 8, CHAIN = 9;
 const LIGHT = {
   bad: "#b8400e", waiting: "#0b62a8", working: "#8a929c", faint: "#c9ced6", text: "#2b303a", quiet: "#5b6370",
   grid: "rgba(60,66,80,0.12)", lane: "rgba(60,66,80,0.05)", window: "#a6adb8", tip: "#20242c", tipText: "#ffffff", strip: "#5b6370",
@@ -70,18 +71,21 @@ export default function (component) {
   const below = { at: column(data.below, "at"), value: column(data.below, "value") };
   const hasSigns = marks.at.length > 0;
   const zone = view.zone || "UTC";
-  const format = (options) => { try { return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone }); }
-    catch (e) { return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }); } };
+  const format = (options, locale = "en-GB") => { try { return new Intl.DateTimeFormat(locale, { ...options, timeZone: zone }); }
+    catch (e) { return new Intl.DateTimeFormat(locale, { ...options, timeZone: "UTC" }); } };
   const toDay = format({ day: "numeric", month: "short" }), toMinute = format({ hour: "2-digit", minute: "2-digit" });
   const toSecond = format({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  const toAll = format({ year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+  const toAll = format({ year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" }, "sv-SE");
   const isRelative = view.zero !== null && view.zero !== undefined;
   let low = view.from, high = view.to, drag = null, hover = null;
 
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", view.alt);
 
-  const laneHeight = Math.max(3, Math.min(24, 720 / Math.max(1, lanes.length)));
+  const laneHeight = view.laneHeight || Math.max(3, Math.min(24, 720 / Math.max(1, lanes.length)));
+  const heads = new Set(view.heads || []);
+  const scrub = root.querySelector(".scrub"), scrubs = view.scrub !== null && view.scrub !== undefined;
+  let held = scrubs ? view.scrub : null;
   const labelEvery = Math.ceil(13 / laneHeight);  // thin lanes: every so many have their name drawn, the others on hover
   const aboveHeight = above.at.length ? STRIP + GAP : 0, belowHeight = below.at.length ? STRIP + GAP : 0;
   const lanesTop = aboveHeight + (hasSigns ? SIGNS : 2);
@@ -165,7 +169,7 @@ export default function (component) {
       const top = lanesTop + i * laneHeight;
       if (i % 2 === 0) { context.fillStyle = c.lane; context.fillRect(g.gutter, top, g.width - g.gutter - 4, laneHeight); }
       if (i % labelEvery === 0) {
-        context.fillStyle = c.text;
+        context.fillStyle = heads.has(i) ? c.quiet : c.text;
         const label = fitted(context, lanes[i], g.gutter - 8);
         context.fillText(label, 2, top + Math.max(laneHeight, labelEvery > 1 ? 6 : 0) / 2);
       }
@@ -180,6 +184,7 @@ export default function (component) {
       const room = laneHeight - 2 * pad, style = bars.style[i];
       let h = Math.max(1, room * bars.level[i]), y = lanesTop + bars.lane[i] * laneHeight + laneHeight - pad - h;
       if (style === 0) { context.fillStyle = c.working; if (w > 0.15) context.fillRect(x, y, w, h); continue; }
+      if (style === 7 || style === 8) { context.fillStyle = style === 7 ? c.bad : c.faint; w = Math.max(w, 2); context.fillRect(x, y, w > 3 ? w - 1 : w, h); continue; }
       w = Math.max(w, 1.5);
       if (style === 1) { context.fillStyle = c.bad; y = lanesTop + bars.lane[i] * laneHeight + (laneHeight - h) / 2; context.fillRect(x, y, w, h); }
       else if (style === 2) { y = lanesTop + bars.lane[i] * laneHeight + (laneHeight - h) / 2; context.clearRect(x, y, w, h); context.fillStyle = patterns.waiting; context.fillRect(x, y, w, h); context.strokeStyle = c.waiting; context.lineWidth = 1; context.strokeRect(x + 0.5, y + 0.5, Math.max(0.5, w - 1), h - 1); }
@@ -195,13 +200,14 @@ export default function (component) {
 
     // marks: a line through the lanes with its family's sign on top; signs that would touch are thinned out, failures kept
     context.textAlign = "center"; context.textBaseline = "middle";
-    const colourOf = (family) => family === 0 ? c.bad : family === 4 ? c.faint : c.quiet;
+    const colourOf = (family) => family === 0 ? c.bad : family === 4 ? c.faint : family === CHANGE ? c.waiting : family === CHAIN ? c.text : c.quiet;
+    const isKept = (family) => family === 0 || family === CHANGE;
     const taken = new Map();
     let inView = 0;
     for (let i = 0; i < marks.at.length; i++) if (marks.at[i] >= low && marks.at[i] <= high) inView++;
     const crowd = Math.min(1, 0.16 * (g.width - g.gutter) / Math.max(1, inView));  // where marks crowd, they must not hide the lanes
     for (const isFailure of [false, true]) for (let i = 0; i < marks.at.length; i++) {
-      if ((marks.family[i] === 0) !== isFailure || marks.at[i] < low || marks.at[i] > high) continue;
+      if (isKept(marks.family[i]) !== isFailure || marks.at[i] < low || marks.at[i] > high) continue;
       const x = g.gutter + (marks.at[i] - low) * g.scale;
       context.fillStyle = colourOf(marks.family[i]);
       context.globalAlpha = Math.max(0.06, (marks.family[i] === 4 ? 0.7 : 0.85) * crowd);
@@ -213,7 +219,7 @@ export default function (component) {
     let lastX = -99;
     for (const [, i] of [...taken.entries()].sort((a, b) => a[0] - b[0])) {
       const x = g.gutter + (marks.at[i] - low) * g.scale;
-      if (x - lastX < 8 && marks.family[i] !== 0) continue;
+      if (x - lastX < 8 && !isKept(marks.family[i])) continue;
       context.clearRect(x - 4, lanesTop - SIGNS, 8, SIGNS - 1);
       context.fillStyle = colourOf(marks.family[i]);
       context.fillText(FAMILY_SIGNS[marks.family[i]] || "\u25c6", x, lanesTop - SIGNS / 2);
@@ -224,6 +230,7 @@ export default function (component) {
       context.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), height - AXIS);
       context.globalAlpha = 1;
     }
+    if (held !== null && held >= low && held <= high) { context.fillStyle = c.text; context.fillRect(g.gutter + (held - low) * g.scale - 0.75, 0, 1.5, height - AXIS); }
     if (hover !== null) { context.fillStyle = c.text; context.globalAlpha = 0.4; context.fillRect(hover, 0, 1, height - AXIS); context.globalAlpha = 1; }
     context.restore();
     if (above.at.length) strip(context, g, above, 0, view.above, view.aboveTone === "waiting" ? c.waiting : c.strip, c.quiet);
@@ -240,11 +247,40 @@ export default function (component) {
     }
     return best;
   };
+  const barAt = (lane, at, slackPx, g) => {
+    let found = -1, smallest = Infinity;
+    for (let i = 0; i < bars.lane.length; i++) if (bars.lane[i] === lane) {
+      const slack = bars.style[i] === 0 ? 0 : slackPx / g.scale, size = bars.to[i] - bars.from[i];
+      if (bars.from[i] - slack <= at && at <= bars.to[i] + slack && (size < smallest || (size === smallest && bars.style[i] >= 7))) { found = i; smallest = size; }
+    }
+    return found;
+  };
+  // What each lane says at a moment, as words: who held what.
+  function say(at) {
+    if (!scrubs || !scrub) return;
+    const g = geometry(), rows = [];
+    const head = document.createElement("p");
+    head.className = "at"; head.textContent = "At " + sayTime(at) + (view.scrubHint ? " \u00b7 " + view.scrubHint : "");
+    for (let lane = 0; lane < lanes.length; lane++) {
+      if (heads.has(lane)) continue;
+      const found = barAt(lane, at, 0, g);
+      if (found < 0 || bars.tip[found] < 0) continue;
+      const row = document.createElement("div"), name = document.createElement("b"), what = document.createElement("span");
+      name.textContent = lanes[lane]; what.textContent = texts[bars.tip[found]];
+      if (bars.style[found] === 1) what.className = "bad";
+      if (bars.style[found] === 2) what.className = "waiting";
+      row.append(name, what); rows.push(row);
+    }
+    if (!rows.length) { const none = document.createElement("div"); none.textContent = "Nobody is known to have held anything."; rows.push(none); }
+    scrub.replaceChildren(head, ...rows);
+    scrub.hidden = false;
+  }
   function show(event) {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top, g = geometry();
     hover = x > g.gutter && x < g.width - 4 ? x : null;
     const lines = [];
     let mark = -1;
+    if (held !== null && held >= low && held <= high) { context.fillStyle = c.text; context.fillRect(g.gutter + (held - low) * g.scale - 0.75, 0, 1.5, height - AXIS); }
     if (hover !== null) {
       const at = low + (x - g.gutter) / g.scale;
       mark = nearestMark(x, g);
@@ -253,15 +289,12 @@ export default function (component) {
         const lane = Math.floor((y - lanesTop) / laneHeight);
         if (lane >= 0 && lane < lanes.length) {
           lines.push(lanes[lane]);
-          let found = -1, smallest = Infinity;
-          for (let i = 0; i < bars.lane.length; i++) if (bars.lane[i] === lane) {
-            const slack = bars.style[i] === 0 ? 0 : 2 / g.scale;
-            if (bars.from[i] - slack <= at && at <= bars.to[i] + slack && bars.to[i] - bars.from[i] < smallest) { found = i; smallest = bars.to[i] - bars.from[i]; }
-          }
+          const found = barAt(lane, at, 2, g);
           if (found >= 0 && bars.tip[found] >= 0) lines.push(texts[bars.tip[found]], saySpan(bars.to[found] - bars.from[found]) + " from " + sayTime(bars.from[found]));
         }
         lines.push(sayTime(at));
       }
+      if (!drag) say(at);
     }
     canvas.style.cursor = mark >= 0 && marks.target[mark] >= 0 ? "pointer" : "crosshair";
     tip.replaceChildren(...lines.map((text) => { const d = document.createElement("div"); d.textContent = text; return d; }));
@@ -272,9 +305,9 @@ export default function (component) {
     }
   }
 
-  canvas.onpointerdown = (e) => { if (e.button === 0) { const x = e.clientX - canvas.getBoundingClientRect().left; drag = { from: x, to: x }; canvas.setPointerCapture(e.pointerId); } };
+  canvas.onpointerdown = (e) => { if (e.button === 0) { if (scrubs) canvas.focus({ preventScroll: true }); const x = e.clientX - canvas.getBoundingClientRect().left; drag = { from: x, to: x }; canvas.setPointerCapture(e.pointerId); } };
   canvas.onpointermove = (e) => { if (drag) drag.to = e.clientX - canvas.getBoundingClientRect().left; show(e); requestAnimationFrame(draw); };
-  canvas.onpointerleave = () => { hover = null; tip.hidden = true; requestAnimationFrame(draw); };
+  canvas.onpointerleave = () => { hover = null; tip.hidden = true; if (held !== null) say(held); requestAnimationFrame(draw); };
   canvas.onpointercancel = () => { drag = null; hover = null; tip.hidden = true; requestAnimationFrame(draw); };
   canvas.onpointerup = (e) => {
     if (!drag) return;
@@ -282,14 +315,27 @@ export default function (component) {
     drag = null;
     if (b - a > 6) {
       const from = low + (Math.max(a, g.gutter) - g.gutter) / g.scale, to = low + (Math.max(b, g.gutter) - g.gutter) / g.scale;
-      if (to - from >= 1) { low = from; high = to; if (!isRelative) setTriggerValue("range", [Math.floor(from), Math.ceil(to)]); }
+      if (to - from >= 1) { low = from; high = to; if (!isRelative && !scrubs) setTriggerValue("range", [Math.floor(from), Math.ceil(to)]); }
     } else {
       const mark = nearestMark(x, g);
       if (mark >= 0 && marks.target[mark] >= 0) setTriggerValue("mark", marks.target[mark]);
+      else if (scrubs) { held = low + (x - g.gutter) / g.scale; say(held); }
     }
     draw();
   };
-  canvas.ondblclick = () => { low = view.from; high = view.to; if (!isRelative) setTriggerValue("range", "all"); draw(); };
+  canvas.ondblclick = () => { low = view.from; high = view.to; if (!isRelative && !scrubs) setTriggerValue("range", "all"); draw(); };
+
+  if (scrubs) {
+    canvas.tabIndex = 0;
+    canvas.onkeydown = (e) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+      if (!by || held === null) return;
+      e.preventDefault();
+      held = Math.min(high, Math.max(low, held + by * (high - low) / (e.shiftKey ? 20 : 200)));
+      say(held); draw();
+    };
+    say(held);
+  } else if (scrub) scrub.hidden = true;
 
   const watcher = new ResizeObserver(() => draw());
   watcher.observe(root);

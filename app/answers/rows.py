@@ -12,6 +12,7 @@ from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep
 
 __all__ = [
     "CauseShare",
+    "ChainLink",
     "CheckRow",
     "ClusterRow",
     "ConnectTask",
@@ -22,7 +23,11 @@ __all__ = [
     "FindingRow",
     "Fleet",
     "Group",
+    "GroupCost",
     "Headline",
+    "IncidentCount",
+    "IncidentRow",
+    "MarkRow",
     "Member",
     "Movement",
     "Neighbours",
@@ -150,6 +155,87 @@ class CostedFinding:
     resource_seconds: float | None
     unit: str
     rebalance_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainLink:
+    at_ms: int
+    what: str
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentRow:
+    """A row of gold.incident. Lists of one have no story, chain or ids of what belongs to it: ask for it alone."""
+
+    cluster_id: str
+    incident_id: str
+    kind: str
+    root_cause: str
+    root_cause_tier: str
+    culprits: tuple[str, ...] = ()
+    group_ids: tuple[str, ...] = ()
+    rebalance_ids: tuple[str, ...] = ()
+    reassignment_ids: tuple[str, ...] = ()
+    finding_ids: tuple[str, ...] = ()
+    first_at_ms: int
+    last_at_ms: int
+    status: str
+    expected: bool
+    severity: str
+    cost_seconds: float | None = None
+    cost_lower_seconds: float | None = None
+    cost_upper_seconds: float | None = None
+    title: str
+    story: str
+    advice: str | None = None
+    chain: tuple[ChainLink, ...] = ()
+    evidence: tuple[str, ...] = ()
+    unit: str = "partition"
+    """`partition`, `task`, or `resource` where its groups hand out both."""
+    overlap_ms: int | None = None
+    """Two owners at once for so long at the longest, in a list; not asked for of one alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentCount:
+    """All incidents that touch a span, whatever a list of them shows."""
+
+    open_count: int
+    critical_count: int
+    """Of the open ones."""
+    over_count: int
+    expected_count: int
+    """Changes on purpose, open or over; not among the others."""
+    expected_partition_seconds: float | None
+    expected_task_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCost:
+    """What one incident cost one group."""
+
+    group_id: str
+    team: str | None
+    rebalance_count: int
+    unit: str
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkRow:
+    """A row of gold.mark: a deploy, a change of configuration, a move of replicas."""
+
+    cluster_id: str
+    mark_id: str
+    at_ms: int
+    source: str
+    text: str
+    scope: str
+    """A group, or a pattern of groups."""
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

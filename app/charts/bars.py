@@ -128,7 +128,7 @@ def pairs_html(
     return fill('<div class="ra-pairs">{top}{rows}</div>', top=top, rows=words.join(drawn))
 
 
-def family_legend_html(families: Sequence[str]) -> Html:
+def family_legend_html(families: Sequence[str], with_changes: bool = False) -> Html:
     items = [
         fill(
             '<span class="ra-key"><span class="ra-sign ra-family-{family}">{sign}</span> {said}</span>',
@@ -139,8 +139,19 @@ def family_legend_html(families: Sequence[str]) -> Html:
         for f in words.FAMILIES
         if f in families
     ]
+    if with_changes:
+        items.append(Html('<span class="ra-key"><span class="ra-sign ra-change">\u2691</span> deploy or change</span>'))
     return fill('<div class="ra-legend">rebalances by cause: {items}</div>', items=words.join(items, " "))
 
+
+FLEET_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> by failures</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> members or configurations '
+    "changed</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-resting"></span> the protocol\'s own work</span> '
+    '<span class="ra-key"><span class="ra-sign ra-change">\u2691</span> deploy or change: click for what came '
+    "since</span></div>"
+)
 
 CONNECT_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> running</span> '
@@ -149,6 +160,17 @@ CONNECT_LEGEND = Html(
     '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> lost or failed</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-resting"></span> paused, stopped, restarting</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> unassigned</span></div>'
+)
+
+INCIDENT_LEGEND = Html(
+    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> working, as high as '
+    "what is held</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood still</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> at most</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> two owners at once</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window</span> '
+    '<span class="ra-key"><span class="ra-sign">\u25cf</span> a link of the chain</span></div>'
 )
 
 WAITING_LEGEND = Html(

@@ -126,7 +126,24 @@ def stops_and_resumes(movements: pd.DataFrame) -> pd.DataFrame:
     stop = (
         (resume - pause).fillna(middle(movements["stopped_at_lower_ms"], movements["stopped_at_upper_ms"])).fillna(at)
     )
-    return movements.assign(stop_ms=stop.astype(float), resume_ms=resume.astype(float))
+    return _told_later(movements.assign(stop_ms=stop.astype(float), resume_ms=resume.astype(float)))
+
+
+def _told_later(movements: pd.DataFrame) -> pd.DataFrame:
+    """What a round took away stopped when the round that hands it on says: a killed worker did not work until its
+    session ended."""
+    later = movements[movements["revoked_in_rebalance_id"].notna() & movements["pause_estimate_ms"].notna()]
+    if later.empty:
+        return movements
+    known = {
+        (revoked_in, resource): stop
+        for revoked_in, resource, stop in zip(
+            later["revoked_in_rebalance_id"], later["resource"], later["stop_ms"], strict=True
+        )
+    }
+    keys = zip(movements["rebalance_id"], movements["resource"], strict=True)
+    stops = [known.get(key, stop) for key, stop in zip(keys, movements["stop_ms"], strict=True)]
+    return movements.assign(stop_ms=stops)
 
 
 def _held_steps(

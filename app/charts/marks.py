@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from app import words
+from app.answers.rows import ChainLink, MarkRow
 from app.charts.time_line import MARKS, Target, empty
 
 LEADER_MARK = len(words.FAMILIES)
 """After the families of causes; time_line.js has a sign for each number."""
 MOVE_MARK = LEADER_MARK + 1
+CHANGE_MARK = LEADER_MARK + 2
+CHAIN_MARK = LEADER_MARK + 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,22 @@ def move_marks(reassignments: pd.DataFrame) -> Marks:
                 texts.append(f"{name}: {what}")
                 targets.append(("reassignment", str(r.reassignment_id)))
     return _marks(pd.Series(at, dtype=float), [MOVE_MARK] * len(at), texts, targets)
+
+
+def change_marks(marks: Sequence[MarkRow]) -> Marks:
+    """Deploys and changes; a click shows what came since."""
+    if not marks:
+        return Marks(frame=empty(MARKS))
+    texts = [f"{words.name(m.text, 120)}; click: what it cost since" for m in marks]
+    at = pd.Series([float(m.at_ms) for m in marks])
+    return _marks(at, [CHANGE_MARK] * len(texts), texts, [("since", m.mark_id) for m in marks])
+
+
+def chain_marks(chain: Sequence[ChainLink]) -> Marks:
+    if not chain:
+        return Marks(frame=empty(MARKS))
+    at = pd.Series([float(link.at_ms) for link in chain])
+    return _marks(at, [CHAIN_MARK] * len(chain), [words.name(link.what, 200) for link in chain], None)
 
 
 def _marks(at: pd.Series, families: list[int], texts: list[str], targets: list[Target] | None) -> Marks:

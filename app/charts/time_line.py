@@ -24,6 +24,10 @@ class Style(IntEnum):
     BOUND = 4
     RESTING = 5
     UNKNOWN = 6
+    FAILURE = 7
+    """From the lane's floor, as WORKING is."""
+    RESTING_LOW = 8
+    """From the lane's floor, faint."""
 
 
 Target = tuple[str, str]
@@ -62,6 +66,12 @@ class TimeLine:
     """Where given, times are said relative to it."""
     left_out: int = 0
     """Lanes not shown."""
+    lane_height: int | None = None
+    """Pixels; as their number allows where not given."""
+    heads: tuple[int, ...] = ()
+    """Lanes that head those below them."""
+    scrub_ms: float | None = None
+    """Where given, what every lane says at a moment is listed below, first of this moment."""
 
     def data(self, zone_name: str, alt: str) -> dict[str, Any]:
         """As the component takes it."""
@@ -75,6 +85,9 @@ class TimeLine:
                 "aboveTone": self.above_tone,
                 "below": self.below_name,
                 "alt": alt,
+                "laneHeight": self.lane_height,
+                "heads": list(self.heads),
+                "scrub": self.scrub_ms,
             },
             "lanes": list(self.lanes),
             "texts": list(self.texts),

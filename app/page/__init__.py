@@ -1,28 +1,29 @@
 """The frame around every view: which warehouse, which part of it (the address), how it is said, what opens what."""
 
 from app.page.address import (
+    address,
     choice_in_address,
-    default_span,
     flag_in_address,
     go,
     group_in_address,
     link,
-    number_param,
     open_target,
     param,
-    span_of,
-    span_words,
     switch_in_address,
     text_in_address,
-    zone,
 )
-from app.page.frame import follow, not_known, reader, reader_with_groups, run, style
+from app.page.frame import follow, not_known, phone_navigation, reader, reader_with_groups, run, style
+from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
 from app.page.picture import time_line
 from app.page.saying import clickable_table, facts, heading, long_table, note, panel, say, table, title
+from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
 
 __all__ = [
+    "address",
+    "cause_of",
     "choice_in_address",
     "clickable_table",
+    "cost_words",
     "default_span",
     "facts",
     "flag_in_address",
@@ -30,6 +31,7 @@ __all__ = [
     "go",
     "group_in_address",
     "heading",
+    "incident_list",
     "link",
     "long_table",
     "not_known",
@@ -38,17 +40,22 @@ __all__ = [
     "open_target",
     "panel",
     "param",
+    "phone_navigation",
     "reader",
     "reader_with_groups",
     "run",
     "say",
+    "set_span",
+    "show_all",
     "span_of",
     "span_words",
     "style",
+    "subject_of",
     "switch_in_address",
     "table",
     "text_in_address",
     "time_line",
     "title",
     "zone",
+    "zone_name",
 ]

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import tzinfo
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from app import words
-from app.answers.rows import Span
+from app.answers.rows import MarkRow
 from app.charts import Target
-from app.queries import HOUR_MS
-
-PRESETS_MS = {"1 h": HOUR_MS, "6 h": 6 * HOUR_MS, "24 h": 24 * HOUR_MS, "7 d": 168 * HOUR_MS, "all": None}
-
-
-def zone() -> tzinfo:
-    return words.zone(zone_name())
-
-
-def zone_name() -> str:
-    return st.context.timezone or "UTC"
+from app.page.time_range import carried, set_since
 
 
 def param(name: str) -> str | None:
     return st.query_params.get(name) or None
-
-
-def number_param(name: str) -> int | None:
-    text = param(name)
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 15
-    return int(text) if text is not None and is_number else None
 
 
 def _into_address(name: str) -> None:
@@ -112,7 +95,12 @@ def switch_in_address(label: str, name: str, options: list[str]) -> str:
 
 
 def address(**params: str | int | None) -> dict[str, str]:
-    return {k: str(v) for k, v in params.items() if v is not None}
+    """With the time and zone of this page, unless `params` say others."""
+    named = {k: str(v) for k, v in params.items() if v is not None}
+    kept = carried()
+    if named.keys() & {"from", "last"}:
+        kept = {k: v for k, v in kept.items() if k == "zone"}
+    return named | {k: v for k, v in kept.items() if k not in named}
 
 
 def link(label: str, view: str, **params: str | int | None) -> None:
@@ -138,55 +126,13 @@ def go(view: str, **params: str | int | None) -> None:
     st.switch_page(f"views/{view}.py", query_params=address(**params))
 
 
-def open_target(target: Target | None, cluster_id: str) -> None:
-    """The page of a mark that was clicked."""
-    if target is not None:
-        view, found = target
+def open_target(target: Target | None, cluster_id: str, marks: Sequence[MarkRow] = ()) -> None:
+    """The page of a mark that was clicked; of a deploy or change, this page since then."""
+    if target is None:
+        return
+    view, found = target
+    if view != "since":
         go(view, cluster=cluster_id, **{view: found})
-
-
-def span_of(whole: Span, default: str) -> Span:
-    """The span of the address, else the default one before the evidence ends; with buttons to change it."""
-    chosen = _span_in_address(whole, default)
-    options = [name for name, length in PRESETS_MS.items() if length is None or length < whole.length_ms]
-    now = next((n for n in options if _preset(n, whole) == chosen), None)
-    if len(options) > 1 or now is None:
-        st.session_state["span"] = now
-
-        def change() -> None:
-            wanted = st.session_state["span"]
-            if wanted is not None:
-                span = _preset(wanted, whole)
-                st.query_params.update({"from": str(span.from_ms), "to": str(span.to_ms)})
-
-        st.segmented_control("Time", options, key="span", on_change=change, label_visibility="collapsed")
-    return chosen
-
-
-def default_span(whole: Span, last_at_ms: int | None) -> str:
-    """The shortest preset of a day or more that still shows the last thing that happened."""
-    if whole.length_ms <= 48 * HOUR_MS:
-        return "all"
-    return next(
-        (n for n in ("24 h", "7 d") if last_at_ms is not None and last_at_ms >= _preset(n, whole).from_ms), "all"
-    )
-
-
-def _preset(name: str, whole: Span) -> Span:
-    length = PRESETS_MS[name]
-    return whole if length is None else Span(from_ms=max(whole.from_ms, whole.to_ms - length), to_ms=whole.to_ms)
-
-
-def _span_in_address(whole: Span, default: str) -> Span:
-    from_ms, to_ms = number_param("from"), number_param("to")
-    if from_ms is None or to_ms is None or to_ms <= from_ms:
-        return _preset(default, whole)
-    return Span(from_ms=from_ms, to_ms=to_ms)
-
-
-def span_words(span: Span, tz: tzinfo) -> str:
-    if span.length_ms < HOUR_MS:
-        ends = f"{words.instant(span.from_ms, tz)} to {words.clock(span.to_ms, tz)}"
-    else:
-        ends = f"{words.minute(span.from_ms, tz)} to {words.minute(span.to_ms, tz)}"
-    return f"{words.duration(span.length_ms)} from {ends}"
+    elif (mark := next((m for m in marks if m.mark_id == found), None)) is not None:
+        set_since(mark)
+        st.rerun()

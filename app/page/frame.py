@@ -13,6 +13,7 @@ import streamlit as st
 from app import words
 from app.page.address import link
 from app.page.saying import panel, title
+from app.page.time_range import carried, keep_zone
 from app.queries import Questions, WarehouseError, opened
 from app.words import Html, fill
 
@@ -51,6 +52,7 @@ def follow() -> None:
 def run(chosen: Any) -> None:
     """The chosen view. What goes wrong in it is said in our words; its details go to the server's log, nowhere else."""
     st.session_state.update(view=chosen.url_path, links=0)  # which links lead to this page itself
+    keep_zone()
     try:
         chosen.run()
     except WarehouseError as error:
@@ -62,6 +64,13 @@ def run(chosen: Any) -> None:
             f"It met something it does not know ({type(error).__name__}). The server's log has the details; the "
             "other pages work.",
         )
+
+
+def phone_navigation(views: list[Any]) -> None:
+    """The same pages as above, for a screen on which Streamlit folds them away; elsewhere the style sheet hides it."""
+    with st.container(horizontal=True, key="phone-nav"):
+        for view in views:
+            st.page_link(view, label=view.title, query_params=carried())
 
 
 def reader() -> Questions:

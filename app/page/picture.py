@@ -7,14 +7,14 @@ from pathlib import Path
 import streamlit as st
 
 from app import charts, words
-from app.page.address import zone_name
 from app.page.saying import note
+from app.page.time_range import set_span, show_all, zone_name
 
 _HERE = Path(__file__).parents[1]
 
 _draw = st.components.v2.component(
     "rebalance_audit_time_line",
-    html='<div class="time-line"><canvas></canvas><div class="tip" hidden></div></div>',
+    html='<div class="time-line"><canvas></canvas><div class="tip" hidden></div><div class="scrub" hidden></div></div>',
     css=(_HERE / "time_line.css").read_text(encoding="utf-8"),
     js=(_HERE / "time_line.js").read_text(encoding="utf-8"),
 )
@@ -31,11 +31,10 @@ def time_line(picture: charts.TimeLine, alt: str, key: str) -> charts.Target | N
             n=words.count(picture.left_out, "more lane is", "more lanes are"),
         )
     if result.range == "all":
-        for end in ("from", "to"):
-            st.query_params.pop(end, None)
+        show_all()
         st.rerun()
     if isinstance(result.range, list | tuple) and len(result.range) == 2:
-        st.query_params.update({"from": str(int(result.range[0])), "to": str(int(result.range[1]))})
+        set_span(int(result.range[0]), int(result.range[1]))
         st.rerun()
     if result.mark is not None and 0 <= int(result.mark) < len(picture.targets):
         return picture.targets[int(result.mark)]

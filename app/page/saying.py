@@ -12,9 +12,12 @@ from app import words
 from app.words import Html, fill
 
 
-def title(text: str | Html, over: str | Html = "") -> None:
+def title(text: str | Html, over: str | Html = "", under: str | Html = "") -> None:
+    """The subject, on the page and in the browser's tab; `under` is the question that the page answers."""
     above = fill('<p class="ra-over">{over}</p>', over=over) if over else Html("")
-    st.html(fill('{above}<h1 class="ra-title">{text}</h1>', above=above, text=text))
+    below = fill('<p class="ra-under">{under}</p>', under=under) if under else Html("")
+    st.html(fill('{above}<h1 class="ra-title">{text}</h1>{below}', above=above, text=text, below=below))
+    st.set_page_config(page_title=words.cut(words.plain(text), 80))
 
 
 def heading(text: str | Html) -> None:

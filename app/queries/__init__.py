@@ -7,6 +7,7 @@ from functools import lru_cache
 from app.queries.connect import ConnectQuestions
 from app.queries.findings import FindingQuestions
 from app.queries.groups import GroupQuestions
+from app.queries.incidents import IncidentQuestions
 from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
 from app.queries.responses import ResponseQuestions
@@ -22,6 +23,7 @@ class Questions(
     ConnectQuestions,
     FindingQuestions,
     GroupQuestions,
+    IncidentQuestions,
     ReassignmentQuestions,
     RebalanceQuestions,
     ResponseQuestions,

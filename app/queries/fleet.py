@@ -106,6 +106,19 @@ class FleetQuestions(Tables):
             (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id),
         )
 
+    def fleet_over_time(self, span: Span, buckets: int) -> pd.DataFrame:
+        """Rebalances and cost per cluster, trigger and stretch of time; `bucket` counts from 0. Unknown costs are 0."""
+        length_ms = max(1.0, span.length_ms / buckets)
+        return self.frame(
+            f"""
+            SELECT r.cluster_id, r.trigger, least({buckets:d} - 1, ({AT} - ?) // ?)::INT AS bucket,
+                   count(*) AS rebalances, coalesce(sum(r.resource_seconds_estimate), 0) AS cost
+            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+            GROUP BY ALL ORDER BY 1, 3, 2
+            """,
+            (span.from_ms, length_ms, span.from_ms, span.to_ms),
+        )
+
     def fleet(self, span: Span) -> Fleet:
         row = self.rows(
             f"""

@@ -2,8 +2,10 @@
 
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs
+from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import fleet, headline, trust
 from app.sentences.group import doubts, group, mostly
+from app.sentences.incidents import going_on, since
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
     advice,
@@ -27,15 +29,19 @@ __all__ = [
     "costs",
     "doubts",
     "fleet",
+    "for_chat",
+    "going_on",
     "group",
     "headline",
     "known_as",
     "mostly",
     "owner",
+    "postmortem",
     "progress",
     "reassignment",
     "reassignments",
     "rebalance",
+    "since",
     "stood_still",
     "trust",
 ]

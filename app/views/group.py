@@ -5,13 +5,16 @@ import json
 import pandas as pd
 import streamlit as st
 
-from app import charts, page, panels, sentences, words
+from app import charts, clock, page, panels, sentences, words
 from app.answers import coincidence
 from app.answers.rows import CauseShare, Group, Span
 from app.charts import bars
 from app.charts.bars import Row
+from app.queries import HOUR_MS
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus, MemberChange, Outcome
+
+MOST_INCIDENTS = 20
 
 
 def state_line(g: Group) -> Html:
@@ -87,6 +90,49 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
         page.go("rebalance", cluster=cluster_id, rebalance=newest.loc[row, "rebalance_id"])
 
 
+def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
+    pauses = rebalances["pause_estimate_ms"].dropna().tolist()
+    windows = rebalances.loc[rebalances["pause_estimate_ms"].notna(), "broker_window_ms"].dropna().tolist()
+    if not pauses:
+        return
+    page.heading("How long it stood still, beside the broker's own window")
+    st.html(bars.pause_distribution_html(pauses, windows))
+    panels.headline(reader.headline(span, cluster_id, group_id))
+    page.note("The window runs from preparing to the group record; members work on until their next heartbeat.")
+
+
+def time_line(span: Span) -> None:
+    room = max(50, span.length_ms // 200)
+    also = (charts.election_marks(elections), charts.move_marks(moves), charts.change_marks(marks))
+    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit, also)
+    clicked = page.time_line(
+        picture,
+        f"Time line of {words.name(group_id)}: {len(picture.lanes)} members, "
+        f"{words.count(len(rebalances), 'rebalance')}; the table below has the same.",
+        key="group-time-line",
+    )
+    st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]}), bool(marks)))
+    if len(elections) or len(moves):
+        st.html(bars.REPLICAS_LEGEND)
+    page.note(
+        "A lane is filled where its member worked, as high as what it held; empty where it stood still. "
+        "Drag to look closer, double-click for all, click a mark to open its rebalance."
+    )
+    page.open_target(clicked, cluster_id, marks)
+
+
+def nothing_here(last_at_ms: int | None) -> None:
+    """The chosen time has no rebalance of this group: when its last was, and a way there."""
+    page.say(
+        "No rebalance in this time; the last was {when}.", when=words.when(last_at_ms, clock.now_ms(), page.zone())
+    )
+    if last_at_ms is not None:
+        page.link(
+            "Show the day around it", "group", cluster=cluster_id, group=group_id,
+            **{"from": last_at_ms - 12 * HOUR_MS, "to": last_at_ms + 12 * HOUR_MS},
+        )  # fmt: skip
+
+
 reader = page.reader_with_groups()
 cluster_id, group_id = page.param("cluster"), page.param("group")
 group = reader.group(cluster_id, group_id) if cluster_id and group_id else None
@@ -94,18 +140,13 @@ if group is None or cluster_id is None or group_id is None:
     page.not_known("group", group_id, cluster_id, "groups")
 
 unit = words.resource(group.protocol_type)
-page.title(fill("What has {g} been through?", g=words.code(group_id, 80)))
-st.html(fill('<p class="ra-note">{s}</p>', s=state_line(group)))
-with st.container(horizontal=True):
-    page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
-    if group.protocol_type == "connect":
-        page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
-place_of_answer = st.container()
+page.title(words.name(group_id, 80), over=state_line(group), under="What has this group been through?")
 whole = reader.span(cluster_id, group_id)
 if whole is None:
     page.say("The group is known, but none of its rebalances was seen.")
     st.stop()
-span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms))
+marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
+span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms), marks)
 rebalances = reader.group_rebalances(cluster_id, group_id, span)
 members = reader.group_members(cluster_id, group_id, span)
 movements = reader.group_movements(cluster_id, group_id, span)
@@ -115,37 +156,36 @@ around = Span(from_ms=span.from_ms - coincidence.WITHIN_MS, to_ms=span.to_ms)
 elections = reader.elections(cluster_id, around, [*hangs_on.offsets_partitions, *hangs_on.partitions])
 moves = reader.moves_of(cluster_id, around, [*hangs_on.offsets_partitions, *hangs_on.partitions])
 in_time = coincidence.coincidences(rebalances, elections, hangs_on.offsets_partitions)
-with place_of_answer:
+if len(members):
+    time_line(span)
+elif len(rebalances):
+    page.note("No member is known in that time: not drawn.")
+if len(rebalances):
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
     if (doubt := sentences.doubts(rebalances)) is not None:
         st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
     if in_time:
         st.html(fill('<p class="ra-say">{s}</p>', s=sentences.coincidences(in_time)))
-    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
-
-page.heading("Who worked when")
-if len(members):
-    room = max(50, span.length_ms // 200)
-    also = (charts.election_marks(elections), charts.move_marks(moves))
-    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit, also)
-    clicked = page.time_line(
-        picture,
-        f"Time line of {words.name(group_id)}: {len(picture.lanes)} members, "
-        f"{words.count(len(rebalances), 'rebalance')}; the table below has the same.",
-        key="group-time-line",
-    )
-    st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]})))
-    if len(elections) or len(moves):
-        st.html(bars.REPLICAS_LEGEND)
-    page.note(
-        "A lane is filled where its member worked, as high as what it held; empty where it stood still. "
-        "{span}. Drag to look closer, "
-        "double-click for all, click a mark to open its rebalance.",
-        span=page.span_words(span, page.zone()),
-    )
-    page.open_target(clicked, cluster_id)
 else:
-    page.note("No member is known in that time: not drawn.")
+    nothing_here(group.last_rebalance_at_ms)
+with st.container(horizontal=True):
+    page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
+    if group.protocol_type == "connect":
+        page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
+
+incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
+if incidents:
+    page.heading("Its incidents")
+    page.incident_list(incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False)
+told = {f for i in incidents for f in i.finding_ids}
+apart = [
+    f
+    for f in reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    if f.finding_id not in told
+]
+if apart:
+    page.heading("Also found")
+    panels.findings_of_group(apart)
 
 if in_time:
     page.heading("In time with the cluster's own moves")
@@ -153,19 +193,11 @@ if in_time:
 if causes:
     page.heading("Why")
     st.html(bars.rows_html(cause_rows(causes, unit)))
-pauses = rebalances["pause_estimate_ms"].dropna().tolist()
-windows = rebalances.loc[rebalances["pause_estimate_ms"].notna(), "broker_window_ms"].dropna().tolist()
-if pauses:
-    page.heading("How long it stood still")
-    st.html(bars.pause_distribution_html(pauses, windows))
-    if (said := sentences.headline(reader.headline(span, cluster_id, group_id))) is not None:
-        page.note("{said}", said=said)
-    page.note("The window runs from preparing to the group record; members work on until their next heartbeat.")
-page.heading("Rebalances, newest first")
-page.note("Click a row to open it.")
-rebalance_table(rebalances)
-
+pause_bars(rebalances, span)
 if len(rebalances):
+    page.heading("Rebalances, newest first")
+    page.note("Click a row to open it.")
+    rebalance_table(rebalances)
     last = reader.rebalance(cluster_id, str(rebalances.iloc[-1]["rebalance_id"]))
     staying = [m for m in last.members if m.change != MemberChange.LEFT] if last is not None else []
     if staying:

@@ -99,5 +99,4 @@ else:
             "group",
             cluster=found.loc[row, "cluster_id"],
             group=found.loc[row, "group_id"],
-            **{"from": page.param("from"), "to": page.param("to")},
         )

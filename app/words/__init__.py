@@ -4,7 +4,7 @@ What is not known is said ("not known: …"), never 0 and never blank. Text from
 characters drawn), cut in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
 """
 
-from app.words.foreign import Html, assignor, code, cut, fill, join, markdown, name, natural, resources, visible
+from app.words.foreign import Html, assignor, code, cut, fill, join, markdown, name, natural, plain, resources, visible
 from app.words.kafka import (
     FAMILIES,
     FAMILY_SIGN,
@@ -24,7 +24,7 @@ from app.words.kafka import (
 )
 from app.words.numbers import bounds, count, duration, pause, seconds, seconds_bounds
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
-from app.words.times import ago, clock, instant, minute, utc_in, when, zone
+from app.words.times import ago, clock, instant, minute, moment, typed_time, utc_in, when, zone
 
 __all__ = [
     "ELECTION_WORDS",
@@ -58,10 +58,12 @@ __all__ = [
     "join",
     "markdown",
     "minute",
+    "moment",
     "name",
     "natural",
     "number_of",
     "pause",
+    "plain",
     "replicas",
     "resource",
     "resources",
@@ -70,6 +72,7 @@ __all__ = [
     "state",
     "things",
     "trigger",
+    "typed_time",
     "utc_in",
     "visible",
     "when",

@@ -39,6 +39,11 @@ def join(parts: list[Html], between: str = "") -> Html:
     return Html(between.join(parts))
 
 
+def plain(text: str | Html) -> str:
+    """A page's words without their markup."""
+    return html.unescape(re.sub(r"<[^>]*>", "", text)) if isinstance(text, Html) else text
+
+
 def visible(text: str) -> str:
     """Every character shown: control characters by name, direction and zero-width ones by number."""
     return "".join(_visible_char(c) for c in text)

@@ -44,6 +44,33 @@ def minute(at_ms: int | None, tz: tzinfo = UTC) -> str:
     return f"not a date: {at_ms} ms" if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
 
 
+def typed_time(at_ms: int, tz: tzinfo) -> str:
+    """`2026-11-21 14:03:11`, as `moment` reads it."""
+    found = _moment(at_ms, tz)
+    return str(at_ms) if found is None else f"{found:%Y-%m-%d %H:%M:%S}"
+
+
+_BACK = re.compile(r"[-\u2212](\d{1,5})\s*(min|m|h|d)")
+_LENGTHS_MS = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def moment(text: str, tz: tzinfo, now_ms: int) -> int | None:
+    """A time as people type it: `2026-11-21 14:00`, with a zone of its own or in `tz`; epoch ms; `-2h`; `now`."""
+    text = text.strip()
+    if text.lower() == "now":
+        return now_ms
+    if back := _BACK.fullmatch(text):
+        return now_ms - int(back[1]) * _LENGTHS_MS[back[2]]
+    if text.isascii() and text.isdigit():
+        return int(text) if 9 < len(text) < 16 else None
+    try:
+        found = datetime.fromisoformat(text)
+        at_ms = round((found if found.tzinfo is not None else found.replace(tzinfo=tz)).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at_ms if at_ms >= 0 else None
+
+
 _UTC_TEXT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b")
 
 

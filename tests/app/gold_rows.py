@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rebalance_audit.domain.incidents import ClusterRows, Incident, incident_row, incidents_of
+from rebalance_audit.domain.incidents import ChangeMark, ClusterRows, Incident, incident_row, incidents_of, mark_row
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger, log_ref, record_ref
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -1137,6 +1137,7 @@ def write(location: Path, many: int = 2_000, wide: int = 0) -> Warehouse:
         ],
     }
     tables["gold.incident"] = [incident_row(i) for i in incidents(stories, tasks, found)]
+    tables["gold.mark"] = [mark_row(m) for m in marks()]
     for name, rows in tables.items():
         warehouse.append(name, rows_to_table(name, rows))
     publish(warehouse)
@@ -1162,10 +1163,18 @@ def incidents(stories: list[list[Rebalance]], tasks: list[ConnectTask], found: l
     return told
 
 
+def marks() -> list[ChangeMark]:
+    """A deploy half an hour before the end, and one whose text is hostile."""
+    return [
+        ChangeMark(cluster_id=CLUSTER, at_ms=T0 - 1_800_000, source="told", text="v2.3 of orders", scope="orders*"),
+        ChangeMark(cluster_id=CLUSTER, at_ms=T0 - 7_200_000, source="told", text=HOSTILE_MARKDOWN, scope="*"),
+    ]
+
+
 def publish(warehouse: Warehouse) -> None:
     gold = (
         "rebalance", "rebalance_member", "movement", "connect_task", "finding", "group", "coverage",
-        "reassignment", "reassignment_step", "leader_election", "incident",
+        "reassignment", "reassignment_step", "leader_election", "incident", "mark",
     )  # fmt: skip
     versions = {f"gold.{noun}": warehouse.version(f"gold.{noun}") for noun in gold}
     warehouse.publish({name: version for name, version in versions.items() if version is not None})

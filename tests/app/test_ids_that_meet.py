@@ -52,6 +52,7 @@ def asked(reader: Questions) -> list[tuple[str, dict[str, Any]]]:
     rebalances = reader.rows("SELECT rebalance_id, group_id FROM gold.rebalance WHERE cluster_id = ?", (CLUSTER,))
     moves = reader.rows("SELECT * FROM gold.reassignment WHERE cluster_id = ?", (CLUSTER,))
     found = reader.rows("SELECT finding_id, evidence FROM gold.finding WHERE cluster_id = ?", (CLUSTER,))
+    troubles = reader.rows("SELECT incident_id FROM gold.incident WHERE cluster_id = ?", (CLUSTER,))
     names = sorted({f"{m['topic']}-{m['partition']}" for m in moves})
     known: dict[str, list[Any]] = {
         "cluster_id": [CLUSTER],
@@ -59,6 +60,7 @@ def asked(reader: Questions) -> list[tuple[str, dict[str, Any]]]:
         "group_id": sorted({r["group_id"] for r in rebalances})[:2],
         "rebalance_id": [r["rebalance_id"] for r in rebalances][:2],
         "finding_id": [f["finding_id"] for f in found][:2],
+        "incident_id": [i["incident_id"] for i in troubles][:3],
         "ids": [[m["reassignment_id"] for m in moves]],
         "topic": sorted({m["topic"] for m in moves}),
         "partition": sorted({m["partition"] for m in moves}),
