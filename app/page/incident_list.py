@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -23,12 +23,21 @@ _draw = st.components.v2.component(
 )
 
 
-def incident_list(found: Sequence[IncidentRow], alt: str, key: str, with_cluster: bool = True) -> None:
-    """One line each: subject, cause, cost, age. Opened: its story, what to do, and where more is."""
+def incident_list(
+    found: Sequence[IncidentRow],
+    alt: str,
+    key: str,
+    with_cluster: bool = True,
+    badge: Callable[[IncidentRow], str] = lambda _: "",
+) -> None:
+    """One line each: subject, cause, cost, age. Opened: its story, what to do, and where more is.
+
+    `badge`: what people answered to it.
+    """
     if not found:
         return
     result = _draw(
-        data={"rows": [_row(i, with_cluster) for i in found], "alt": alt}, key=key, on_go_change=lambda: None
+        data={"rows": [_row(i, with_cluster, badge(i)) for i in found], "alt": alt}, key=key, on_go_change=lambda: None
     )
     if isinstance(result.go, dict):
         st.switch_page(f"views/{result.go['view']}.py", query_params=result.go["params"])
@@ -62,7 +71,7 @@ def _link(label: str, view: str, is_main: bool = False, **params: str | int | No
     return {"label": label, "view": view, "params": found, "href": f"{view}?{urlencode(found)}", "isMain": is_main}
 
 
-def _row(i: IncidentRow, with_cluster: bool) -> dict[str, object]:
+def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     tz, now = zone(), clock.now_ms()
     is_open = i.status == "open"
     cost = words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
@@ -84,7 +93,7 @@ def _row(i: IncidentRow, with_cluster: bool) -> dict[str, object]:
         "tone": tone_of(i),
         "sign": "\u25cb" if i.expected or not is_open else _SIGNS.get(i.severity, "\u00b7"),
         "subject": subject_of(i) + where,
-        "cause": cause_of(i) + twice,
+        "cause": cause_of(i) + twice + (f" \u00b7 {badge}" if badge else ""),
         "cost": cost_words(i),
         "age": words.ago(i.first_at_ms, now),
         "facts": facts,

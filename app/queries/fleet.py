@@ -112,8 +112,8 @@ class FleetQuestions(Tables):
         return self.frame(
             f"""
             SELECT r.cluster_id, r.trigger, least({buckets:d} - 1, ({AT} - ?) // ?)::INT AS bucket,
-                   count(*) AS rebalances, coalesce(sum(r.resource_seconds_estimate), 0) AS cost
-            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
+                   {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost
+            FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?
             GROUP BY ALL ORDER BY 1, 3, 2
             """,
             (span.from_ms, length_ms, span.from_ms, span.to_ms),

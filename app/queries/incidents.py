@@ -6,6 +6,7 @@ from typing import Any
 
 from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentRow, MarkRow, Span
 from app.queries.tables import GROUP_UNIT, Tables, made
+from rebalance_audit.domain import numbers
 
 _OF_A_LIST = (
     "cluster_id, incident_id, kind, root_cause, root_cause_tier, culprits, group_ids, first_at_ms, last_at_ms, status, "
@@ -96,11 +97,9 @@ class IncidentQuestions(Tables):
             f"""
             WITH ids AS (SELECT unnest(rebalance_ids) AS rebalance_id FROM gold.incident
                          WHERE cluster_id = ? AND incident_id = ?)
-            SELECT r.group_id, any_value(r.team) AS team, count(*) AS rebalance_count, any_value({GROUP_UNIT}) AS unit,
-                   sum(r.resource_seconds_estimate) AS estimate, sum(r.resource_seconds_lower) AS lower,
-                   CASE WHEN count(*) FILTER (r.resource_seconds_estimate IS NOT NULL
-                                              AND r.resource_seconds_upper IS NULL) = 0
-                        THEN sum(r.resource_seconds_upper) END AS upper
+            SELECT r.group_id, any_value(r.team) AS team, {numbers.COUNT} AS rebalance_count,
+                   any_value({GROUP_UNIT}) AS unit,
+                   {numbers.COST} AS estimate, {numbers.COST_LOWER} AS lower, {numbers.COST_UPPER} AS upper
             FROM gold.rebalance r JOIN ids USING (rebalance_id) WHERE r.cluster_id = ?
             GROUP BY 1 ORDER BY estimate DESC NULLS LAST, 1
             """,

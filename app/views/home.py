@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from app import charts, clock, page, sentences, words
-from app.answers.rows import ClusterRow, IncidentCount, Span
+from app import charts, clock, hands, page, sentences, words
+from app.answers.rows import ClusterRow, IncidentCount, IncidentRow, Span
 from app.charts import bars
 from app.words import fill
 from rebalance_audit.domain.kinds import FindingStatus
@@ -30,6 +30,10 @@ def strip(span: Span) -> None:
     page.open_target(clicked, "", marks)
 
 
+def badge(i: IncidentRow) -> str:
+    return hands.badge(reader.standing(i, clock.now_ms()))
+
+
 def incidents(span: Span, counted: IncidentCount) -> None:
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
@@ -37,7 +41,7 @@ def incidents(span: Span, counted: IncidentCount) -> None:
     open_ = [i for i in troubles if i.status == "open"]
     over = [i for i in troubles if i.status != "open"]
     if counted.open_count:
-        page.incident_list(open_[:MOST_OPEN], "Open incidents, by cost", "open", with_cluster)
+        page.incident_list(open_[:MOST_OPEN], "Open incidents, by cost", "open", with_cluster, badge)
         rest(open_[MOST_OPEN:], counted.open_count - MOST_OPEN, "more open", "more-open", with_cluster)
     if counted.over_count:
         page.incident_list(over[:MOST_OVER], "Incidents that are over, by cost", "over", with_cluster)
@@ -60,12 +64,12 @@ def incidents(span: Span, counted: IncidentCount) -> None:
                 page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
 
 
-def rest(found: list, number: int, what: str, key: str, with_cluster: bool) -> None:  # type: ignore[type-arg]
+def rest(found: list[IncidentRow], number: int, what: str, key: str, with_cluster: bool) -> None:
     """What does not fit on the first screen; `number` counts all of it, `found` is what was read."""
     if number <= 0:
         return
     with st.expander(f"{number:,} {what}"):
-        page.incident_list(found, what, key, with_cluster)
+        page.incident_list(found, what, key, with_cluster, badge)
         if number > len(found):
             page.note("{n} more: choose a shorter time to see them.", n=f"{number - len(found):,}")
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import charts, clock, page, panels, sentences, words
+from app import charts, clock, hands, page, panels, sentences, words
 from app.answers.rows import GroupCost, IncidentRow, Rebalance, Span
 from app.answers.runbook import runbook
 from app.charts import bars
@@ -168,6 +168,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         st.code(sentences.for_chat(found, subject, tz, url), language=None, wrap_lines=True)
     with st.popover("Copy as postmortem"):
         st.code(sentences.postmortem(found, subject, costs, tz, url), language="markdown", wrap_lines=True, height=420)
+hands.answers(reader, found)
 chain(found)
 costs_by_group(costs)
 findings(found)
