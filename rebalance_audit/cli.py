@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,7 @@ from rebalance_audit.commands import (
     whatif,
 )
 from rebalance_audit.commands import doctor as doctor_verb
+from rebalance_audit.commands.examples import epilog
 from rebalance_audit.commands.explain.command import explain
 from rebalance_audit.commands.output import visible
 
@@ -47,26 +48,26 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
 )
-app.command("explain")(explain)
-app.command("whatif")(whatif.whatif)
-app.command("import")(collect.import_folder)
-app.command("collect")(collect.collect)
-app.command("run")(pipeline.run)
-app.command("watch")(watch.watch)
-app.command("report")(report.report)
-app.command("export")(export.export)
-app.command("mark")(mark.mark)
-app.command("ack")(respond.ack)
-app.command("silence")(respond.silence)
-app.command("maintain")(maintain.maintain)
-app.command("check")(report.check)
-app.command("alert")(report.alert)
-app.command("serve")(serve.serve)
-app.command("ui")(serve.ui)
+app.command("explain", epilog=epilog("explain"))(explain)
+app.command("whatif", epilog=epilog("whatif"))(whatif.whatif)
+app.command("import", epilog=epilog("import"))(collect.import_folder)
+app.command("collect", epilog=epilog("collect"))(collect.collect)
+app.command("run", epilog=epilog("run"))(pipeline.run)
+app.command("watch", epilog=epilog("watch"))(watch.watch)
+app.command("report", epilog=epilog("report"))(report.report)
+app.command("export", epilog=epilog("export"))(export.export)
+app.command("mark", epilog=epilog("mark"))(mark.mark)
+app.command("ack", epilog=epilog("ack"))(respond.ack)
+app.command("silence", epilog=epilog("silence"))(respond.silence)
+app.command("maintain", epilog=epilog("maintain"))(maintain.maintain)
+app.command("check", epilog=epilog("check"))(report.check)
+app.command("alert", epilog=epilog("alert"))(report.alert)
+app.command("serve", epilog=epilog("serve"))(serve.serve)
+app.command("ui", epilog=epilog("ui"))(serve.ui)
 app.add_typer(config.config)
 app.add_typer(audit.audit)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor_verb.doctor)
+app.command("demo", epilog=epilog("demo"))(demo.demo)
+app.command("doctor", epilog=epilog("doctor"))(doctor_verb.doctor)
 app.command(
     "lab",
     add_help_option=False,
@@ -105,11 +106,14 @@ def _unwind(number: int, frame: FrameType | None) -> None:
 def run(argv: Sequence[str]) -> int:
     """The exit status."""
     try:
-        app(list(argv), prog_name="rebalance-audit")
+        status = app(list(argv), prog_name="rebalance-audit", standalone_mode=False)
+        return status if isinstance(status, int) else 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
+    except typer.TyperException as error:
+        return _misused(error)
     except BrokenPipeError:
         # The reader (head, less) has gone; Python would complain once more while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -126,7 +130,17 @@ def run(argv: Sequence[str]) -> int:
         for fault in getattr(error, "faults", (sentence,)):
             print(f"rebalance-audit: {visible(fault)}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
-    return 0
+
+
+def _misused(error: Any) -> int:
+    """The command line is wrong: as every other error in one sentence, with where to read on."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return EXIT_USAGE
+    context = getattr(error, "ctx", None)
+    command = "rebalance-audit" if context is None else context.command_path
+    print(f"rebalance-audit: {visible(error.format_message().rstrip('.'))}; see `{command} --help`.", file=sys.stderr)
+    return EXIT_USAGE
 
 
 _KNOWN_ERRORS = (

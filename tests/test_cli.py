@@ -40,7 +40,8 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
-    "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "mark", "maintain", "check", "alert",
+    "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "mark", "ack", "silence",
+    "maintain", "check", "alert",
     "serve", "ui", "demo", "doctor", "lab", "config",
 )  # fmt: skip
 
@@ -120,13 +121,22 @@ def test_version_is_shown(call: Any) -> None:
     assert call("--version").out == f"rebalance-audit {__version__}\n"
 
 
+def test_explain_without_a_group_names_those_that_are_worth_it(call: Any) -> None:
+    """Clients' truth: c3 was killed, and its six partitions waited for its session to end."""
+    told = call("explain", "--evidence", str(EAGER))
+    assert told.status == 0
+    assert told.out.startswith("c3 of orders-app vanished without leaving; 1 rebalance, ")
+    (row,) = json.loads(call("explain", "--evidence", str(EAGER), "-o", "json").out)
+    assert (row["group_id"], row["rebalance_count"], row["status"]) == ("orders-app", 8, "open")
+    assert row["cost_lower_seconds"] <= row["cost_seconds"] <= row["cost_upper_seconds"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["explode"],
         ["explain"],
         ["explain", "g"],
-        ["explain", "--evidence", str(EAGER)],
         ["explain", "g", "--reassignment", "orders-0", "--evidence", str(EAGER)],
         ["explain", "g", "--metadata", str(EAGER), "-b", "localhost:1"],
         ["explain", "--reassignment", "orders-0", "--plan", "p.json", "-b", "localhost:1"],

@@ -34,10 +34,7 @@ def mark(
     cluster_id: options.ClusterId = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Note a deploy or a change, to be shown beside what it did.
-
-    Example: rebalance-audit mark -w W --at 2026-11-21T14:00 --text 'v2.3 of orders' -g 'orders*'
-    """
+    """Note a deploy or a change, to be shown beside what it did."""
     from rebalance_audit.domain.incidents import ChangeMark
     from rebalance_audit.warehouse.warehouse import Warehouse
 

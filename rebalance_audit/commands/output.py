@@ -85,6 +85,25 @@ def _table_cell(value: Any) -> str:
     return text if len(text) <= _TABLE_CELL_WIDTH else text[: _TABLE_CELL_WIDTH - 1] + "…"
 
 
+def is_styled(stream: TextIO | None = None) -> bool:
+    """Colour and bold are for a terminal whose owner has not switched them off (https://no-color.org)."""
+    out = stream or sys.stdout
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+_GRAVE = re.compile(r"(?<![\w-])(critical|warning)(?=[ ,)])")
+_COLOURS = {"critical": "\x1b[31m", "warning": "\x1b[33m"}
+
+
+def styled(text: str) -> str:
+    """The answer, up to the first empty line, in bold, and what is grave in colour; on a terminal only."""
+    if not is_styled():
+        return text
+    first, gap, rest = text.partition("\n\n")
+    coloured = _GRAVE.sub(lambda m: f"{_COLOURS[m[1]]}{m[1]}\x1b[0m", rest)
+    return f"\x1b[1m{first}\x1b[0m{gap}{coloured}"
+
+
 def output_width() -> int:
     """Columns of the terminal on stdout; of a file, DEFAULT_WIDTH."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:

@@ -13,7 +13,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import json_text, note, output_width, visible, write_rows
+from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
 from rebalance_audit.commands.rows import known_table, published, selection
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
@@ -35,6 +35,7 @@ def check(
     config: options.Config = None,
 ) -> None:
     """For CI: list grave findings, and exit 3 if there are any."""
+    from rebalance_audit.domain.detect.finding import numbers_of
     from rebalance_audit.domain.tables import SEVERITIES
     from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -52,6 +53,8 @@ def check(
     ]
     found.sort(key=lambda r: (-SEVERITIES.index(r["severity"]), r["cluster_id"], r["subject"], r["rule_id"]))
     if output is not Output.TABLE or found:
+        if output in (Output.JSON, Output.JSONL):
+            found = [row | {"numbers": numbers_of(row["numbers"])} for row in found]
         columns = _SHOWN[:-1] if output is Output.TABLE else [column.name for column in table.columns]
         write_rows(found, columns, output)
     if found:
@@ -178,5 +181,5 @@ def print_report(
 
     now_ms = time.time_ns() // 1_000_000
     found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
-    sys.stdout.write(report_text(found, output_width()))
+    sys.stdout.write(styled(report_text(found, output_width())))
     sys.stdout.flush()

@@ -33,8 +33,6 @@ def ack(
     """Acknowledge an incident: somebody is on it.
 
     Alerts about it go out again only if it grows graver, and when it is over.
-
-    Example: rebalance-audit ack -w W in:1cff5785a0b3c2d1 --reason 'rolling back v2.3'
     """
     from rebalance_audit.domain.incidents.responses import (
         ResponseRefused,
@@ -80,8 +78,6 @@ def silence(
     """Send no alerts about some groups until a time.
 
     An incident that also touches other groups is sent all the same.
-
-    Example: rebalance-audit silence -w W 'orders*' --until 2h --reason 'planned migration'
     """
     from rebalance_audit.domain.detect.wording import clock, counted, shown
     from rebalance_audit.domain.incidents.responses import ResponseRefused, covers

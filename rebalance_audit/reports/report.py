@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rebalance_audit.domain.detect.finding import numbers_of
 from rebalance_audit.domain.detect.wording import clock, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
@@ -19,11 +20,17 @@ from rebalance_audit.reports.words import cause, counts, headline, milliseconds,
 
 REASSIGNMENTS_IN_TEXT = 10
 INCIDENTS_IN_TEXT = 15
+_LEAST_NAME = 12
+_SPARE = (2, 1, 4)
+"""Of the worst groups: members, mode, worst pause."""
 
 
 def report_dict(report: Report) -> dict[str, Any]:
     """For `--output json`; text from clients as it is, JSON escapes it."""
-    return asdict(report)
+    found = asdict(report)
+    for finding in (*found["open_findings"], *found["past_findings"]):
+        finding["numbers"] = numbers_of(finding["numbers"])
+    return found
 
 
 def report_text(report: Report, width: int = 110) -> str:
@@ -56,7 +63,7 @@ def report_text(report: Report, width: int = 110) -> str:
             )
             for name, g in zip(names, report.groups, strict=True)
         ]  # fmt: skip
-        lines += _columns(rows, width)
+        lines += _columns(rows, width, _SPARE)
     if report.causes:
         lines += ["", "Causes"]
         causes = [("cause", "rebalances", "seconds lost")]
@@ -95,15 +102,25 @@ def _or_not_known(value: object) -> str:
     return "not known" if value is None else str(value)
 
 
-def _columns(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Rows in columns; the last column is cut where the terminal ends."""
-    widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
+def _columns(rows: Sequence[Sequence[str]], width: int, spare: Sequence[int] = ()) -> list[str]:
+    """Rows in columns that fit. `spare`: columns to leave out where they do not, the least needed first; then the first
+    column, a name, is cut in its middle. Numbers and the last column never are."""
+    kept = list(range(len(rows[0])))
+    widths = [max(cells(row[i]) for row in rows) for i in kept]
+    for i in spare:
+        if _line_width(widths, kept) > width:
+            kept.remove(i)
+    room = widths[0] - max(0, _line_width(widths, kept) - width)
+    widths[0] = max(room, _LEAST_NAME)
     lines = []
     for row in rows:
-        line = "  " + "  ".join(text + " " * (w - cells(text)) for text, w in zip(row, widths, strict=True))
-        line = line.rstrip()
-        lines.append(line if cells(line) <= width else line[: width - 1] + "…")
+        texts = [shown(row[0], widths[0]) if cells(row[0]) > widths[0] else row[0], *row[1:]]
+        lines.append("  " + "  ".join(texts[i] + " " * (widths[i] - cells(texts[i])) for i in kept).rstrip())
     return lines
+
+
+def _line_width(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[i] + 2 for i in kept)
 
 
 __all__ = ["Report", "headline", "not_seen", "read_report", "report_dict", "report_html", "report_text"]

@@ -10,6 +10,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import LogTimeZone, Metadata
 from rebalance_audit.commands.explain.group import explain_group
+from rebalance_audit.commands.explain.groups import explain_groups
 from rebalance_audit.commands.explain.places import Places, Shown
 from rebalance_audit.commands.explain.plan import explain_plan
 from rebalance_audit.commands.explain.reassignment import explain_reassignment
@@ -54,10 +55,12 @@ def explain(
 ) -> None:
     """Why one group rebalanced, or a partition was reassigned, or what became of a plan; for how long, how sure.
 
+    Without a GROUP it lists those that are worth explaining.
+
     Reads an evidence folder, a data directory or a running cluster; needs no warehouse and no Spark.
     """
-    if [group is None, reassignment is None, plan is None].count(False) != 1:
-        raise UsageError("Say what to explain: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
+    if [group is None, reassignment is None, plan is None].count(False) > 1:
+        raise UsageError("Explain one thing: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
     places = Places(
         bootstrap=bootstrap,
         command_config=command_config,
@@ -81,5 +84,7 @@ def explain(
         explain_group(group, places, shown)
     elif plan is not None:
         explain_plan(plan, places, shown)
+    elif reassignment is not None:
+        explain_reassignment(reassignment, places, shown)
     else:
-        explain_reassignment(reassignment or "", places, shown)
+        explain_groups(places, shown)

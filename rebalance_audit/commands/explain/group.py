@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
-from rebalance_audit.commands.output import json_text, output_width, visible, write_rows
+from rebalance_audit.commands.output import json_text, output_width, styled, visible, write_rows
 from rebalance_audit.domain.kinds import RebalanceKind
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
         incidents=answer.incidents,
     )
     if shown.output is Output.TABLE:
-        sys.stdout.write(text.explain_text(explanation, output_width()))
+        sys.stdout.write(styled(text.explain_text(explanation, output_width())))
         sys.stdout.writelines(visible(line) + "\n" for line in moves_text(moves))
     elif shown.output is Output.JSON:
         listed = {"leader_moves": [leader_move_row(move) for move in moves]}

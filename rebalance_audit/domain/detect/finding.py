@@ -71,3 +71,11 @@ def capped(refs: Iterable[str]) -> tuple[str, ...]:
         return tuple(unique)
     half = _EVIDENCE_CAP // 2
     return (*unique[:half], *unique[-half:])
+
+
+def numbers_of(text: str | None) -> Any:
+    """The numbers of a finding as they are stored, as values; text that is no JSON stays text."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rebalance_audit.domain.detect.finding import numbers_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
@@ -82,7 +83,10 @@ def explain(
 
 def explain_dict(explanation: Explanation) -> dict[str, Any]:
     """The same for `--output json`; text from clients as it is, JSON escapes it."""
-    return asdict(explanation)
+    found = asdict(explanation)
+    for finding in found["findings"]:
+        finding["numbers"] = numbers_of(finding["numbers"])
+    return found
 
 
 def explain_text(explanation: Explanation, width: int = 110) -> str:
@@ -93,8 +97,10 @@ def explain_text(explanation: Explanation, width: int = 110) -> str:
     lines = [] if explanation.incidents is None else [*hanging(answer(explanation.incidents), width, 0), ""]
     lines += [*head, *hanging(explanation.summary, width, 0)]
     lines += incident_lines(explanation.incidents or (), width)
+    of_incidents = {finding_id for i in explanation.incidents or () for finding_id in i.finding_ids}
     for finding in explanation.findings:
-        lines += ["", *_finding_lines(finding, width)]
+        if finding.finding_id not in of_incidents:  # an incident's symptoms are its story once more
+            lines += ["", *_finding_lines(finding, width)]
     for connect_story in explanation.connect_stories:
         lines += ["", *_connect_story_lines(connect_story, width)]
     for story in explanation.rebalances:
