@@ -12,6 +12,7 @@ from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
 from app.queries.responses import ResponseQuestions
 from app.queries.trust import TrustQuestions
+from app.queries.whatif import WhatifQuestions
 from rebalance_audit.warehouse.warehouse import WarehouseError
 
 __all__ = ["HOUR_MS", "Reader", "WarehouseError", "opened"]
@@ -28,6 +29,7 @@ class Questions(
     RebalanceQuestions,
     ResponseQuestions,
     TrustQuestions,
+    WhatifQuestions,
 ):
     """Typed questions to one warehouse. Safe to share between threads."""
 
