@@ -13,12 +13,11 @@ from rebalance_audit.commands.pipeline import Carried
 if TYPE_CHECKING:
     from spark_jobs.advise import FleetWeighed
 
-SHOWN = 10
-
 
 def weigh_fleet(location: str, *, seconds: float, days: int, carried: Carried, output: Output) -> None:
     """Replace gold.whatif, and print the ten changes worth most. WarehouseError if another process writes."""
     from rebalance_audit.commands.rows import published
+    from rebalance_audit.reports.read import worth_most
     from rebalance_audit.warehouse.warehouse import Warehouse
     from spark_jobs.advise import advise
     from spark_jobs.pipeline import writing_run
@@ -32,17 +31,6 @@ def weigh_fleet(location: str, *, seconds: float, days: int, carried: Carried, o
         sys.stdout.write(json_text(_as_json(weighed, rows)) + "\n")
     else:
         sys.stdout.writelines(visible(line) + "\n" for line in _as_text(weighed, rows, days))
-
-
-def worth_most(opened: Any, most: int = SHOWN) -> list[dict[str, Any]]:
-    """Rows of gold.whatif: of each group its best change, those that save the most first. Only savings that stand out
-    of their own range."""
-    sql = """
-        SELECT * FROM gold.whatif WHERE place = 1 AND saved_seconds > 0 AND saved_lower_seconds > 0
-        ORDER BY saved_seconds DESC, cluster_id, group_id LIMIT ?
-    """
-    rows: list[dict[str, Any]] = opened.query(sql, [most]).to_pylist()
-    return rows
 
 
 def _as_json(weighed: FleetWeighed, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ PAST_FINDINGS_SHOWN = 100
 REASSIGNMENTS_SHOWN = 50
 GAPS_SHOWN = 50
 INCIDENTS_SHOWN = 50
+CHANGES_SHOWN = 10
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
 _COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
@@ -140,6 +141,8 @@ class Report:
     """Order: those that stand still, the other open ones, then the longest. Their steps are left out."""
     reassignment_counts: dict[str, int]
     """By outcome; of open ones those that stand still are `stalled`."""
+    changes: tuple[dict[str, Any], ...]
+    """Changes of settings that would have saved the most, rows of gold.whatif; not of this period alone."""
     gaps: tuple[dict[str, Any], ...]
     gap_count: int
     undecoded: tuple[dict[str, Any], ...]
@@ -206,6 +209,7 @@ def read_report(
         buckets=buckets,
         reassignments=reassignments,
         reassignment_counts=reassignment_counts,
+        changes=tuple(worth_most(warehouse, group_id)),
         gaps=tuple(gaps[:GAPS_SHOWN]),
         gap_count=len(gaps),
         undecoded=tuple(
@@ -220,6 +224,17 @@ def read_report(
         unknown_cause_count=total["unknown_cause_count"],
         incomplete_count=total["incomplete_count"],
     )
+
+
+def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHANGES_SHOWN) -> list[dict[str, Any]]:
+    """Rows of gold.whatif: of each group its best change, those that save the most first. Only savings that stand out
+    of their own range."""
+    rows: list[dict[str, Any]] = warehouse.query(
+        "SELECT * FROM gold.whatif WHERE place = 1 AND saved_lower_seconds > 0 "
+        "AND (?::VARCHAR IS NULL OR group_id = ?) ORDER BY saved_seconds DESC, cluster_id, group_id LIMIT ?",
+        [group_id, group_id, most],
+    ).to_pylist()
+    return rows
 
 
 class _Asked:

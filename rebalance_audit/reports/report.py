@@ -76,6 +76,11 @@ def report_text(report: Report, width: int = 110) -> str:
         rest = sum(report.reassignment_counts.values()) - REASSIGNMENTS_IN_TEXT
         if rest > 0:
             lines.append(f"  and {rest:,} more; `export gold.reassignment` has all")
+    if report.changes:
+        lines += ["", "Settings that would have saved the most"]
+        for c in report.changes:
+            what = f"  {shown(c['group_id'], 44)}  {shown('  '.join(c['settings']), 200)}: {shown(c['why'], 300)}"
+            lines += hanging(f"{what}{where(report, c['cluster_id'])}", width, 4)
     lines += ["", "Not seen"]
     lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
     return "\n".join(lines) + "\n"

@@ -323,3 +323,25 @@ def test_many_rebalances_are_cut_and_the_rest_is_counted(tmp_path: Path) -> None
     assert "The newest 25;" in report_html(report)
     assert len(report.buckets) == 41
     assert report.bucket_ms == 3_600_000
+
+
+def test_settings_that_would_have_saved_the_most_are_listed_and_only_if_they_stand_out(tmp_path: Path) -> None:
+    warehouse = _published(tmp_path / "w", [_orders()])
+    rows: list[dict[str, Any]] = [
+        {
+            "cluster_id": "c1", "group_id": group, "place": 1, "settings": ["heartbeat.interval.ms=1000"],
+            "saved_seconds": 12.0, "saved_lower_seconds": lower, "saved_upper_seconds": 14.0, "rebalances_replayed": 9,
+            "why": f"saves 12.0 s{EVIL}",
+        }
+        for group, lower in (("orders-app", 8.0), ("billing", -1.0))
+    ]  # fmt: skip
+    warehouse.append("gold.whatif", rows_to_table("gold.whatif", rows))
+    warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
+    report = read_report(warehouse)
+    assert [c["group_id"] for c in report.changes] == ["orders-app"]
+    text, page = report_text(report), report_html(report)
+    assert "Settings that would have saved the most" in text
+    assert "heartbeat.interval.ms=1000" in text
+    assert "\x1b" not in text
+    assert "Settings that would have saved the most" in page
+    assert "<script>" not in page
