@@ -156,10 +156,19 @@ _KNOWN_ERRORS = (
 """Errors whose text is a sentence for the user. Looked up by name: importing them all would cost seconds."""
 
 
+_EXTRAS = {
+    "confluent_kafka": "collector", "pyspark": "spark", "great_expectations": "spark", "streamlit": "ui",
+    "pandas": "ui", "airflow": "airflow",
+}  # fmt: skip
+"""Which extra of the package brings a module that a small installation lacks."""
+
+
 def sentence_for(error: Exception) -> str | None:
     """The sentence to show; None for an error nobody foresaw."""
     if isinstance(error, options.CommandError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").partition(".")[0]) in _EXTRAS:
+        return f"This needs {missing}, which is not installed: pip install 'rebalance-audit[{_EXTRAS[missing]}]'."
     for module, name in _KNOWN_ERRORS:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
