@@ -17,6 +17,7 @@ from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
 from ingest.messages import LiveRun, rows_of
 from ingest.readings import LogText, SourceReading
+from ingest.sifting import Interest
 from ingest.sources import source_record, without_secrets
 from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
 from rebalance_audit.domain.model import SourceRecord
@@ -50,6 +51,8 @@ class CollectSettings:
     until_end: bool = False
     is_live: bool = False
     """Land what is urgent when it arrives, and the rest every `flush_ms`."""
+    interest: Interest | None = None
+    """Log events to keep, with some around each; None: all of them."""
     is_urgent: Callable[[str, bytes | None], bool] = lambda topic, key: True
     """Of a record's topic and key: whether it must be landed at once."""
     flush_records: int = 400_000
@@ -145,7 +148,7 @@ class _Collector:
         positions = landing.read_positions(self.positions_name)
         self.record_positions: dict[str, int] = positions.get("partitions", {})
         quiet_ms = LIVE_QUIET_MS if settings.is_live else QUIET_MS
-        self.tail = LogTail(settings.logs, positions.get("logs"), quiet_ms=quiet_ms)
+        self.tail = LogTail(settings.logs, positions.get("logs"), quiet_ms=quiet_ms, interest=settings.interest)
         self.reader: BrokerReader | None = None
         self.pending: dict[tuple[str, int], LiveRun] = {}
         self.lines: list[LogText] = []
@@ -319,6 +322,7 @@ def _by_source(readings: Iterable[SourceReading]) -> list[SourceReading]:
         page = joined.setdefault(reading.source, reading)
         if page is not reading:
             page.item_count += reading.item_count
+            page.let_go_count += reading.let_go_count
             if page.from_position is None:
                 page.from_position = reading.from_position
             page.to_position = reading.to_position if reading.to_position is not None else page.to_position

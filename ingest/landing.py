@@ -97,7 +97,7 @@ class Landing:
             }  # fmt: skip
             seen = {
                 name: getattr(reading, name)
-                for name in ("from_position", "to_position", "from_at_ms", "to_at_ms", "item_count")
+                for name in ("from_position", "to_position", "from_at_ms", "to_at_ms", "item_count", "let_go_count")
             }
             if reading.from_position is not None or not len(reading.problems):
                 rows.append({**known, **seen, "read_id": read_id})

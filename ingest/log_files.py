@@ -113,6 +113,25 @@ class EventReader:
         elif last is LastEvent.GIVEN or is_line_start:
             yield self._give(at, parts, size)
 
+    def peek(self, size: int) -> bytes:
+        """What comes next, without going on; less at the end."""
+        self.return_to_position()
+        try:
+            return self._file.read(size)
+        except BROKEN_GZIP as error:
+            self._break_off(error)
+            return b""
+
+    def skip(self, size: int) -> None:
+        """Go on behind so many bytes, where an event begins."""
+        self.position += size
+        self.return_to_position()
+
+    def return_to_position(self) -> None:
+        """To the first event not given out yet, also if more was looked at."""
+        if not self._is_broken:
+            self._file.seek(self.position)
+
     def _give(self, at: int, parts: list[str], size: int) -> tuple[int, str]:
         self.position, self.last_event_at = at + size, at
         return at, "".join(parts).rstrip("\r\n")

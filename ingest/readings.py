@@ -72,6 +72,8 @@ class SourceReading:
     from_at_ms: int | None = None
     to_at_ms: int | None = None
     item_count: int = 0
+    let_go_count: int = 0
+    """Lines that were read and not kept."""
     problems: Problems = field(default_factory=Problems)
 
     def saw(self, rows: Sequence[Row]) -> None:

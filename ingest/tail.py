@@ -19,6 +19,7 @@ from ingest.errors import Problem
 from ingest.log_files import ID_BYTES, EventReader, Identity, LastEvent, read_head
 from ingest.readings import LogText, SourceReading
 from ingest.segments import open_plain
+from ingest.sifting import Interest, Sieve
 
 QUIET_MS = 2_000
 """An event may be continued (stack traces come line by line) until its file has been quiet for so long."""
@@ -80,9 +81,13 @@ class LogTail:
         positions: Mapping[str, Any] | None = None,
         *,
         quiet_ms: int = QUIET_MS,
+        interest: Interest | None = None,
     ) -> None:
-        """`quiet_ms`: an event may be continued until its file has been quiet for so long."""
+        """`quiet_ms`: an event may be continued until its file has been quiet for so long. `interest`: the events to
+        keep, with some around each; without it all are."""
         self._quiet_ms = quiet_ms
+        self._interest = interest
+        self._sieves: dict[tuple[str, str], Sieve] = {}
         self._patterns = tuple(
             (node, pattern if glob.has_magic(pattern) else glob.escape(pattern) + "*") for node, pattern in patterns
         )
@@ -129,6 +134,7 @@ class LogTail:
             if file.is_gone:
                 if now_ms - file.seen_at_ms > FORGET_MS:
                     del self._files[key]
+                    self._sieves.pop(key, None)
                 continue
             for path in _siblings(file.path):
                 yield from self._look(file.node, path, now_ms, there, only=file.identity)
@@ -201,6 +207,14 @@ class LogTail:
         else:
             look.is_behind = file.position < look.signature[2] and not (is_quiet and file.is_refused)
 
+    def _sieve(self, file: _FollowedLog) -> Sieve | None:
+        if self._interest is None:
+            return None
+        key = file.node, file.identity.file_id
+        if key not in self._sieves:
+            self._sieves[key] = Sieve(self._interest, file.node, file.path.name, file.identity.file_id)
+        return self._sieves[key]
+
     def _identify(self, node: str, head: bytes, *, is_settled: bool) -> Identity | None:
         """The identity of the file; None while it is too short to have one."""
         known = [file.identity for (of_node, _), file in self._files.items() if of_node == node]
@@ -222,9 +236,13 @@ class LogTail:
             file.changed_at_ms = now_ms
             reading = SourceReading(source=f"log:{file.node}/{name}#{file_id}", kind="log")
             reading.from_position, reading.to_position, reading.item_count = start, reader.position, len(lines)
+            reading.let_go_count = 0 if sieve is None else sieve.take_let_go()
             return reading, lines
 
-        for byte, text in reader.events(last):
+        sieve = self._sieve(file)
+        is_packed = file.path.suffix == ".gz"
+        found = reader.events(last) if sieve is None else sieve.events(reader, last, is_plain=not is_packed)
+        for byte, text in found:
             lines.append(LogText(node=file.node, file_name=name, file_id=file_id, byte=byte, text=text))
             size += len(text)
             if len(lines) >= PIECE_EVENTS or size >= PIECE_BYTES:
@@ -233,7 +251,7 @@ class LogTail:
         is_told = reader.is_unknown_layout and file.is_refused
         problems = [] if is_told or not is_quiet else list(reader.problems)
         file.is_refused = bool(reader.is_unknown_layout and problems) or (file.is_refused and not lines)
-        if lines or problems:
+        if lines or problems or reader.position > start:
             reading, lines = piece()
             for problem in problems:
                 sentence = f"{file.node}/{name}: {problem.sentence}."

@@ -221,8 +221,11 @@ def collect_settings(
     flush_ms: int = 5_000,
 ) -> CollectSettings:
     from ingest.collector import CollectSettings
+    from ingest.sifting import Interest
+    from rebalance_audit.domain.line_interest import MEMBER, MEMBER_OF_CONNECTION, SIGN, says_something
 
     return CollectSettings(
+        interest=Interest(event=says_something, sign=SIGN, member=MEMBER, dismissed=MEMBER_OF_CONNECTION),
         client_config=options.client_config(bootstrap, command_config, overrides),
         connect_topics=options.connect_topics(topics),
         logs=[(node, f"{folder}/*.log*") for node, folder in options.log_folders(logs)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -37,8 +38,10 @@ LIVE_FLUSH_MS = 5_000
 """Commits that nothing else comes with are landed this often: consumers commit every 5 s, and nobody waits for them."""
 AFTERWARDS_S = 8.0
 """The stages run once more so long after the last news: by then consumers have committed, which bounds their pauses."""
-UNHURRIED_S = 300.0
-"""Commits alone go into the tables this often."""
+UNHURRIED_S = (60.0, 900.0)
+"""Commits alone go into the tables no more and no less often than this."""
+SHARE_OF_COMMITS = 1 / 300
+"""Of a core that the stages may have for them in between."""
 CATCHING_UP_S = 10.0
 
 
@@ -183,11 +186,23 @@ class StageRuns:
             self.stopped.wait(CATCHING_UP_S)
             return False
         self._seen = landed
+        _give_memory_back()
         if outcome.ms_by_stage:
             tell_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
             if self.alert_to:
                 send(self.opened, self.alert_to, Severity.WARNING, quiet=self.quiet, except_ids=newer(started))
         return True
+
+
+def _give_memory_back() -> None:
+    """What the stages held, to the system: between two rounds there may be hours."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError, OSError):  # another libc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class LiveWatch:
@@ -207,7 +222,7 @@ class LiveWatch:
         self._has_commits = False
         self._news_at: float | None = None
         self._afterwards_at: float | None = None
-        self._ran_at = time.monotonic()
+        self._unhurried_at = time.monotonic() + UNHURRIED_S[0]
         self._judge: Judge = Judge(self._memory, self._send, on_news=self._on_news)
         self._judge.start()
 
@@ -282,12 +297,15 @@ class LiveWatch:
             self._afterwards_at = None
         elif self._has_metadata_news():
             pass
-        elif not (self._has_commits and now - self._ran_at >= UNHURRIED_S):
+        elif not (self._has_commits and now >= self._unhurried_at):
             return
         self._has_commits = False
-        self._ran_at = now
+        began_s = time.process_time()
         if not self._rounds.run(self._judge.said_since):
             self._wake.set()
+        least, most = UNHURRIED_S
+        wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
+        self._unhurried_at = time.monotonic() + wait_s
 
     def _begin(self) -> None:
         self._has_begun = True
@@ -308,7 +326,7 @@ class LiveWatch:
     def _patience(self) -> float:
         if not self._has_begun:
             return CATCHING_UP_S
-        due = self._ran_at + UNHURRIED_S if self._afterwards_at is None else self._afterwards_at
+        due = self._unhurried_at if self._afterwards_at is None else self._afterwards_at
         return max(0.0, min(due - time.monotonic(), 1.0))
 
     def stop(self) -> None:

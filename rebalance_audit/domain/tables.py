@@ -145,7 +145,13 @@ BRONZE_SOURCE = Table(
         _c("to_position", "bigint", "One past the last offset or byte read."),
         _c("from_at_ms", "bigint", "First record time; null for logs, whose zone is settled later."),
         _c("to_at_ms", "bigint", "Last record time."),
-        _c("item_count", "bigint", "Records or log events read.", required=True),
+        _c("item_count", "bigint", "Records or log events read and kept.", required=True),
+        _c(
+            "let_go_count",
+            "bigint",
+            "Log lines read, not kept: they say nothing about groups, tasks, partitions or clocks. Null before "
+            "versions that do so.",
+        ),
         _c("problem", "string", "Why something was not read, in one sentence; null if nothing was wrong."),
         _c("problem_code", "string", "unreadable, skipped, rotated, lost, above_majority; null if nothing was wrong."),
         _c("problem_position", "bigint", "Where: offset or byte."),

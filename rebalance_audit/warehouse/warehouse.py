@@ -545,8 +545,20 @@ class Warehouse:
             else:  # DuckDB's own object-store reader is an extension that must be downloaded
                 source = "t"
                 db.register("t", pa.concat_tables([self._read_parquet(f) for f in files]))
-            found = db.execute(f"SELECT {listed} FROM {source}{condition}", list(params)).to_arrow_table()
+            try:
+                found = db.execute(f"SELECT {listed} FROM {source}{condition}", list(params)).to_arrow_table()
+            except (duckdb.BinderException, duckdb.InvalidInputException):
+                db.register("widened", self._widened(files, schema))
+                found = db.execute(f"SELECT {listed} FROM widened{condition}", list(params)).to_arrow_table()
         return in_types_of(found, schema)
+
+    def _widened(self, files: Sequence[str], schema: pa.Schema) -> pa.Table:
+        """Files of which some were written before a column was there: null in them."""
+        found = pa.concat_tables([self._read_parquet(f) for f in files], promote_options="permissive")
+        for field in schema:
+            if field.name not in found.schema.names:
+                found = found.append_column(field, pa.nulls(found.num_rows, field.type))
+        return found
 
     def _read_parquet(self, uri: str) -> pa.Table:
         inside = uri.removeprefix(self.location).removeprefix(self._files.root)

@@ -353,3 +353,19 @@ def test_a_lease_of_another_host_is_stale_when_it_is_not_renewed(tmp_path: Path,
     else:
         with pytest.raises(WarehouseError, match="another-host"), warehouse.lease():
             pass
+
+
+def test_rows_of_before_a_column_was_there_are_null_in_it(tmp_path: Path) -> None:
+    """Files of an earlier version stay as they are; `let_go_count` came later."""
+    opened = Warehouse.open(tmp_path / "w", create=True)
+    row = {"cluster_id": "c", "source": "log:n/f#1", "read_id": "r", "kind": "log", "item_count": 3, "landing": "x"}
+    narrow = rows_to_table("bronze.source", [row]).drop_columns(["let_go_count"])
+    path = tmp_path / "old.parquet"
+    pq.write_table(narrow, path)
+    opened.adopt("bronze.source", [str(path)])
+    assert opened.read("bronze.source", ["read_id", "let_go_count"]).to_pylist() == [
+        {"read_id": "r", "let_go_count": None}
+    ]
+    opened.append("bronze.source", rows_to_table("bronze.source", [row | {"read_id": "s", "let_go_count": 9}]))
+    rows = opened.read("bronze.source", ["read_id", "let_go_count"], "item_count = ?", [3]).to_pylist()
+    assert sorted((r["read_id"], r["let_go_count"]) for r in rows) == [("r", None), ("s", 9)]
