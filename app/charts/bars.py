@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -75,20 +76,22 @@ PAUSE_STEPS_MS = (10, 100, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 
 def pause_distribution_html(pauses_ms: Sequence[float], windows_ms: Sequence[float]) -> Html:
     """How long the longest pause was, in how many rebalances; beside it the broker's own window of the same ones."""
+    left, right = (pauses_ms, np.ones(len(pauses_ms))), (windows_ms, np.ones(len(windows_ms)))
     return pair_distribution_html(
-        pauses_ms, windows_ms, "pause, longest resource", "broker's own window", tones=("bad", "window")
+        left, right, "pause, longest resource", "broker's own window", tones=("bad", "window")
     )
 
 
 def pair_distribution_html(
-    left_ms: Sequence[float], right_ms: Sequence[float], left: str, right: str, tones: tuple[str, str] = ("bad", "bad")
+    left_ms: tuple[Any, Any], right_ms: tuple[Any, Any], left: str, right: str, tones: tuple[str, str] = ("bad", "bad")
 ) -> Html:
-    """How many of both sides were how long, from the shortest step met to the longest."""
+    """How many of both sides were how long, from the shortest step met to the longest. A side: lengths, and how often
+    each was met."""
     edges = [-np.inf, *PAUSE_STEPS_MS, np.inf]
     said = [f"under {words.duration(PAUSE_STEPS_MS[0])}"]
     said += [f"{words.duration(a)} \u2013 {words.duration(b)}" for a, b in itertools.pairwise(PAUSE_STEPS_MS)]
     said += [f"over {words.duration(PAUSE_STEPS_MS[-1])}"]
-    counts = [np.histogram(np.asarray(side, dtype=float), edges)[0] for side in (left_ms, right_ms)]
+    counts = [np.histogram(np.asarray(met, dtype=float), edges, weights=n)[0] for met, n in (left_ms, right_ms)]
     used = [i for i in range(len(said)) if counts[0][i] or counts[1][i]]
     if not used:
         return Html("")

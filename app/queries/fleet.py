@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
+from app.answers.compare import SLICES
 from app.answers.rows import CauseShare, ClusterRow, Contents, Fleet, Headline, Span
 from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
 from rebalance_audit.domain import numbers
+
+_ROUNDED = (
+    "CASE WHEN {0} < 10000 THEN {0} WHEN {0} < 100000 THEN round({0}, -1) WHEN {0} < 1000000 THEN round({0}, -2) "
+    "ELSE round({0}, -3) END::DOUBLE"
+)
 
 
 class FleetQuestions(Tables):
@@ -92,19 +98,53 @@ class FleetQuestions(Tables):
         )[0]
         return Headline(**row)
 
-    def samples(self, span: Span, cluster_id: str | None = None, group_id: str | None = None) -> pd.DataFrame:
-        """One row per rebalance of the span: when, why, and its numbers; NaN where not known."""
-        return self.frame(
-            f"""
-            SELECT {AT} AS at_ms, r.trigger, r.expected, r.pause_estimate_ms::DOUBLE AS pause_estimate_ms,
-                   r.broker_window_ms::DOUBLE AS broker_window_ms, r.resource_seconds_estimate,
-                   r.moved_count::DOUBLE AS moved_count, r.avoidable_moved_count::DOUBLE AS avoidable_moved_count
-            FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ?
-              AND (?::VARCHAR IS NULL OR r.cluster_id = ?) AND (?::VARCHAR IS NULL OR r.group_id = ?)
-            ORDER BY at_ms, r.cluster_id, r.rebalance_id
-            """,
-            (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id),
+    def compared(
+        self, span: Span, cluster_id: str | None = None, group_id: str | None = None
+    ) -> tuple[pd.DataFrame, dict[str, int]]:
+        """Rebalances of the span, for `answers.compare.Side`: its cells, and how many began for which cause.
+
+        Pauses and windows from 10 s on are rounded to a thousandth, so that a fleet's millions are some thousand rows.
+        """
+        wanted = (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id)
+        chosen = (
+            f"{AT} BETWEEN ? AND ? AND (?::VARCHAR IS NULL OR cluster_id = ?) AND (?::VARCHAR IS NULL OR group_id = ?)"
         )
+        length_ms = max(1, span.length_ms)
+        cells = self.frame(
+            f"""
+            WITH x AS MATERIALIZED (
+                SELECT least({SLICES} - 1, ({AT} - ?) * {SLICES} // {length_ms:d})::INT AS slice,
+                       {COUNTED} AS is_counted, pause_estimate_ms AS pause, broker_window_ms AS broker,
+                       resource_seconds_estimate AS cost, moved_count AS moved, avoidable_moved_count AS avoidable
+                FROM gold.rebalance WHERE {chosen}),
+            s AS (SELECT slice, count(*) FILTER (is_counted) AS n, sum(cost) AS cost, count(cost) AS cost_n,
+                         sum(moved) FILTER (is_counted) AS moved, count(moved) FILTER (is_counted) AS moved_n,
+                         sum(avoidable) FILTER (is_counted) AS avoidable,
+                         count(avoidable) FILTER (is_counted) AS avoidable_n
+                  FROM x GROUP BY 1)
+            SELECT 'rebalances' AS measure, slice, n::DOUBLE AS value, n FROM s
+            UNION ALL SELECT 'cost', slice, cost, cost_n FROM s WHERE cost_n > 0
+            UNION ALL SELECT 'moved', slice, moved, moved_n FROM s WHERE moved_n > 0
+            UNION ALL SELECT 'avoidable', slice, avoidable, avoidable_n FROM s WHERE avoidable_n > 0
+            UNION ALL SELECT 'pause', slice, {_ROUNDED.format("pause")}, count(*) FROM x
+                WHERE is_counted AND pause IS NOT NULL GROUP BY 2, 3
+            UNION ALL SELECT 'window', slice, {_ROUNDED.format("broker")}, count(*) FROM x
+                WHERE is_counted AND broker IS NOT NULL GROUP BY 2, 3
+            """,
+            (span.from_ms, *wanted),
+        )
+        causes = self.rows(
+            f"SELECT trigger, count(*) AS n FROM gold.rebalance WHERE {COUNTED} AND {chosen} GROUP BY 1", wanted
+        )
+        return cells, {row["trigger"]: row["n"] for row in causes}
+
+    def dearest_groups(self, most: int) -> list[tuple[str, str]]:
+        """Cluster and group, by what they ever cost."""
+        rows = self.rows(
+            "SELECT cluster_id, group_id FROM gold.group ORDER BY resource_seconds_estimate DESC NULLS LAST,"
+            f" rebalance_count DESC, cluster_id, group_id LIMIT {most:d}"
+        )
+        return [(row["cluster_id"], row["group_id"]) for row in rows]
 
     def fleet_over_time(self, span: Span, buckets: int) -> pd.DataFrame:
         """Rebalances and cost per cluster, trigger and stretch of time; `bucket` counts from 0. Unknown costs are 0."""

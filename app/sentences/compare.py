@@ -11,7 +11,7 @@ from app.words import Html, fill
 
 def compare(before: Side, after: Side, found: Sequence[Difference]) -> Html:
     """By cost; where that is not clear, by how often, and nothing is claimed that is not."""
-    counts = [len(side.rows) for side in (before, after)]
+    counts = [side.rebalance_count for side in (before, after)]
     seen = fill(
         "{a} in {ta} before, {b} in {tb} after.",
         a=words.count(counts[0], "rebalance"),

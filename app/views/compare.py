@@ -12,6 +12,7 @@ from app.charts import bars
 from app.sentences.compare import VERDICT_WORDS, amount, interval
 from app.words import fill
 
+MOST_MARKS = 8
 MOST_CHOICES = 500  # the costliest: a longer list helps nobody choose; a link may name any other group
 
 
@@ -21,8 +22,7 @@ def choices() -> list[str]:
     clusters = [c.cluster_id for c in reader.clusters()]
     if len(clusters) > 1:
         found += [(c, None) for c in clusters]
-    frame = reader.groups(whole).head(MOST_CHOICES)
-    found += list(zip(frame["cluster_id"], frame["group_id"], strict=True))
+    found += reader.dearest_groups(MOST_CHOICES)
     return [json.dumps(each) for each in found]
 
 
@@ -78,7 +78,8 @@ def cut_at(span: Span) -> int:
 
 def side_of(label: str, choice: str, span: Span) -> Side:
     cluster, group = parsed(choice) or (None, None)
-    return Side(label=label, span=span, rows=reader.samples(span, cluster, group))
+    cells, causes = reader.compared(span, cluster, group)
+    return Side(label=label, span=span, cells=cells, causes=causes)
 
 
 def span_of(choice: str) -> Span:
@@ -86,11 +87,31 @@ def span_of(choice: str) -> Span:
     return reader.span(cluster, group) or whole
 
 
+def ask(options: list[str]) -> None:
+    """What to compare, before anything is claimed: a change that is known, or groups and a moment."""
+    page.say("<b>What changed, and for which groups?</b> Choose a change, or groups and a moment.")
+    marks = reader.marks(most=MOST_MARKS)
+    if marks:
+        page.heading("Changes that are known")
+        with st.container(gap="xsmall"):
+            for mark in marks:
+                is_group = not set("*?[") & set(mark.scope)
+                of = json.dumps([mark.cluster_id, mark.scope if is_group else None])
+                label = f"{words.minute(mark.at_ms, page.zone())}   {words.name(mark.text, 90)}"
+                page.link(f"{label}, {said(of)}", "compare", a=of, b=of, at=mark.at_ms)
+    page.heading("Groups and a moment")
+    a = chosen("Which groups", "a", options)
+    page.link(f"Compare {said(a)} before and after", "compare", a=a, b=a)
+    st.stop()
+
+
 reader = page.reader_with_groups()
 whole = reader.span() or Span(from_ms=0, to_ms=1)
-page.title("Did the change help?")
-place_of_answer = st.container()
+page.title("Compare", under="Did the change help?")
 options = choices()
+if page.param("b") is None:
+    ask(options)
+place_of_answer = st.container()
 left, right = st.columns(2)
 with left:
     a = chosen("Before", "a", options)
@@ -130,14 +151,15 @@ page.note(
 )
 
 page.heading("How long the longest stood still")
-pauses = [side.rows["pause_estimate_ms"].dropna().tolist() for side in (before, after)]
-if pauses[0] or pauses[1]:
-    st.html(bars.pair_distribution_html(pauses[0], pauses[1], "before", "after"))
+pauses = [side.of("pause") for side in (before, after)]
+if any(len(each) for each in pauses):
+    lengths = [(each["value"].to_numpy(), each["n"].to_numpy()) for each in pauses]
+    st.html(bars.pair_distribution_html(lengths[0], lengths[1], "before", "after"))
 else:
     page.note("Not known: no rebalance of either side has a pause.")
 
 page.heading("Why groups rebalanced")
-counts = [side.rows["trigger"].value_counts().to_dict() for side in (before, after)]
+counts = [side.causes for side in (before, after)]
 causes = sorted({*counts[0], *counts[1]}, key=lambda t: -(counts[0].get(t, 0) + counts[1].get(t, 0)))
 if causes:
     st.html(

@@ -409,6 +409,13 @@ def test_one_group_is_compared_before_and_after_the_moment_in_the_address(opened
     assert "Too little was seen to say" in said(unknown)
 
 
+def test_compare_opens_with_a_question_and_claims_nothing(opened: Open, full_warehouse: Path) -> None:
+    text = said(opened(full_warehouse, "compare"))
+    assert "What changed, and for which groups?" in text
+    assert "got better" not in text
+    assert "got worse" not in text
+
+
 def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "findings")
     assert "5 findings are open, 1 resolved." in said(at)

@@ -2,13 +2,13 @@
 
 import html
 import re
+from collections import Counter
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from app import sentences
-from app.answers.compare import Difference, Side, differences
+from app.answers.compare import SLICES, Difference, Side, differences
 from app.answers.rows import Span
 from app.sentences.compare import interval
 
@@ -16,18 +16,14 @@ HOUR_MS = 3_600_000
 
 
 def side(label: str, at_ms: list[int], hours: int = 10, pause_ms: float = 100.0, cost: float = 1.0) -> Side:
-    rows = pd.DataFrame(
-        {
-            "at_ms": pd.Series(at_ms, dtype="int64"),
-            "trigger": "member_joined",
-            "pause_estimate_ms": pd.Series([pause_ms] * len(at_ms), dtype=float),
-            "broker_window_ms": pd.Series([np.nan] * len(at_ms), dtype=float),
-            "resource_seconds_estimate": pd.Series([cost] * len(at_ms), dtype=float),
-            "moved_count": pd.Series([2.0] * len(at_ms), dtype=float),
-            "avoidable_moved_count": pd.Series([np.nan] * len(at_ms), dtype=float),
-        }
-    )
-    return Side(label=label, span=Span(from_ms=0, to_ms=hours * HOUR_MS), rows=rows)
+    """Each rebalance with the same pause and cost, two moved, and no broker's window."""
+    span = Span(from_ms=0, to_ms=hours * HOUR_MS)
+    rows = []
+    for found, n in sorted(Counter(min(SLICES - 1, at * SLICES // span.length_ms) for at in at_ms).items()):
+        measures = {"rebalances": n, "cost": n * cost, "moved": 2.0 * n, "pause": pause_ms}
+        rows += [{"measure": name, "slice": found, "value": value, "n": n} for name, value in measures.items()]
+    cells = pd.DataFrame(rows, columns=["measure", "slice", "value", "n"])
+    return Side(label=label, span=span, cells=cells, causes={"member_joined": len(at_ms)})
 
 
 def every(minutes: int, hours: int = 10) -> list[int]:
@@ -93,3 +89,15 @@ def test_the_answer_comes_first_and_claims_no_cause(before: list[int], after: li
     said = plain(sentences.compare(*sides, differences(*sides)))
     assert said.startswith(first)
     assert said.endswith("A difference is not yet a cause.")
+
+
+def test_a_quantile_lies_between_the_two_nearest_values_as_if_all_were_listed() -> None:
+    """Pauses 10, 10, 20, 40, 80 and 160 ms: the median is 30, the 95th percentile a quarter short of 160."""
+    cells = pd.DataFrame(
+        [("pause", i % 3, value, n) for i, (value, n) in enumerate([(40, 1), (10, 2), (160, 1), (20, 1), (80, 1)])],
+        columns=["measure", "slice", "value", "n"],
+    )
+    one = Side(label="x", span=Span(from_ms=0, to_ms=HOUR_MS), cells=cells, causes={})
+    found = named(differences(one, one))
+    assert found["longest pause, median"].before == 30.0
+    assert found["longest pause, 95th percentile"].before == pytest.approx(140.0)

@@ -1,0 +1,216 @@
+"""The app in a real browser, beside a large fleet: first view, clicks, search, Compare.
+
+    python -m bench.app [--groups 10000] [--rebalances 1000000] [--days 30] [--rounds 3] [--warehouse W]
+
+The gold tables are generated, not run through the stages: ten clusters, groups of which a few rebalance much more
+often than the others, incidents and findings in proportion. A view counts from the click (or from the address being
+opened) to the moment at which the server has nothing more to send for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+T0 = 1_790_000_000_000
+DAY_MS = 86_400_000
+CLUSTERS = 10
+GOALS_S = {"first view": 1.5, "click": 0.3, "search": 0.2, "Compare": 2.0}
+
+
+def generate(location: str, groups: int, rebalances: int, days: int) -> Warehouse:
+    """A published warehouse. Deterministic: the numbers are hashes of the row's number."""
+    opened = Warehouse.open(location, create=True)
+    span_ms = days * DAY_MS
+    with duckdb.connect() as db:
+        db.execute(
+            f"""
+            CREATE TABLE x AS
+            SELECT i, (pow(h1, 2) * {groups})::INT AS g, {T0} + (h2 * {span_ms})::BIGINT AS at_ms, h3, h4
+            FROM (SELECT i, (hash(i) % 1000003) / 1000003.0 AS h1, (hash(i + 7000000001) % 1000003) / 1000003.0 AS h2,
+                         (hash(i * 31 + 5) % 1000003) / 1000003.0 AS h3, (hash(i * 17 + 3) % 1000003) / 1000003.0 AS h4
+                  FROM range({rebalances}) t(i));
+            CREATE TABLE r AS
+            SELECT 'cluster-' || (g % {CLUSTERS}) AS cluster_id, 'team-' || (g % 40) || '-app-' || g AS group_id,
+                   'team-' || (g % 40) AS team,
+                   row_number() OVER (PARTITION BY g ORDER BY at_ms, i)::INT AS generation_id,
+                   at_ms, h3, h4, i, g FROM x ORDER BY at_ms;
+            CREATE TABLE rebalance AS
+            SELECT cluster_id, cluster_id || '/' || group_id || '/' || generation_id AS rebalance_id, group_id,
+                   generation_id, team, 'classic' AS group_type, 'consumer' AS protocol_type, 'rebalance' AS kind,
+                   0 AS rewrite_seq, 'completed' AS outcome,
+                   CASE WHEN g % 3 = 0 THEN 'cooperative' ELSE 'eager' END AS mode,
+                   CASE WHEN g % 3 = 0 THEN 'cooperative-sticky' ELSE 'range' END AS assignor, 6 AS member_count,
+                   at_ms - 3000 AS started_at_ms, at_ms - 100 AS joined_at_ms, at_ms AS assigned_at_ms,
+                   (h3 * 3000)::BIGINT AS broker_window_ms,
+                   CASE (h4 * 5)::INT WHEN 0 THEN 'member_session_expired' WHEN 1 THEN 'member_joined'
+                     WHEN 2 THEN 'member_left' WHEN 3 THEN 'member_poll_timeout' ELSE 'member_joined' END AS trigger,
+                   'logged' AS trigger_tier, h4 > 0.95 AS expected, 48 AS resource_count,
+                   0 AS kept_count, 8 AS moved_count, 40 AS returned_count, 0 AS revoked_count, 0 AS assigned_count,
+                   2 AS avoidable_moved_count, (h3 * 4000)::BIGINT AS pause_lower_ms,
+                   (h3 * 5000)::BIGINT AS pause_estimate_ms, (h3 * 9000)::BIGINT AS pause_upper_ms,
+                   'logged' AS pause_tier, h3 * 100 AS resource_seconds_lower, h3 * 200 AS resource_seconds_estimate,
+                   h3 * 400 AS resource_seconds_upper, true AS is_complete_evidence, true AS is_final, 1 AS revision,
+                   ['record:__consumer_offsets-' || (g % 50) || '@' || i] AS evidence
+            FROM r ORDER BY at_ms;
+            CREATE TABLE incident AS
+            SELECT cluster_id, 'in:' || lpad(i::VARCHAR, 16, '0') AS incident_id, 'member_fault' AS kind,
+                   'member_session_expired' AS root_cause, 'logged' AS root_cause_tier,
+                   ['consumer-' || (i % 6)] AS culprits,
+                   [group_id] AS group_ids, [cluster_id || '/' || group_id || '/' || generation_id] AS rebalance_ids,
+                   [] AS reassignment_ids, [] AS finding_ids, at_ms - 10000 AS first_at_ms, at_ms AS last_at_ms,
+                   CASE WHEN at_ms > {T0 + span_ms} - 1200000 THEN 'open' ELSE 'over' END AS status,
+                   h4 > 0.8 AS expected, CASE WHEN h3 > 0.9 THEN 'warning' ELSE 'info' END AS severity,
+                   h3 * 200 AS cost_seconds, h3 * 100 AS cost_lower_seconds, h3 * 400 AS cost_upper_seconds,
+                   'consumer-' || (i % 6) || ' of ' || group_id || ' vanished without leaving' AS title,
+                   'It vanished. It cost partition-seconds. It is over.' AS story, 'Look at that host.' AS advice,
+                   [{{'at_ms': at_ms, 'what': 'it vanished', 'evidence': ['a']}}] AS chain, ['a'] AS evidence
+            FROM r WHERE i % 50 = 0;
+            CREATE TABLE finding AS
+            SELECT cluster_id, 'rb007:' || lpad(i::VARCHAR, 16, '0') AS finding_id, 'RB007' AS rule_id,
+                   CASE WHEN h3 > 0.9 THEN 'warning' ELSE 'info' END AS severity, 'group' AS subject_type,
+                   group_id AS subject,
+                   CASE WHEN at_ms > {T0 + span_ms} - 3600000 THEN 'open' ELSE 'resolved' END AS status,
+                   at_ms - 10000 AS first_seen_at_ms, at_ms AS last_seen_at_ms,
+                   group_id || ': a member vanished' AS title,
+                   'It vanished.' AS detail, '{{"count": 1}}' AS numbers, 'Look at that host.' AS advice, group_id,
+                   ['a'] AS evidence FROM r WHERE i % 100 = 0;
+            CREATE TABLE "group" AS
+            SELECT cluster_id, group_id, team, 'classic' AS group_type, 'consumer' AS protocol_type, 'Stable' AS state,
+                   any_value(mode) AS mode, any_value(assignor) AS assignor, max(generation_id) AS generation_id,
+                   6 AS member_count, 48 AS resource_count, min(assigned_at_ms) AS first_seen_at_ms,
+                   max(assigned_at_ms) AS last_rebalance_at_ms,
+                   arg_max(rebalance_id, assigned_at_ms) AS last_rebalance_id,
+                   count(*)::INT AS rebalance_count, 0 AS rebalance_count_1h,
+                   (count(*) FILTER (assigned_at_ms > {T0 + span_ms - DAY_MS}))::INT AS rebalance_count_24h,
+                   median(pause_estimate_ms) AS pause_p50_ms, quantile_cont(pause_estimate_ms, 0.95) AS pause_p95_ms,
+                   sum(resource_seconds_estimate) AS resource_seconds_estimate, 'member_joined' AS top_trigger,
+                   coalesce(any_value(f.n), 0)::INT AS open_finding_count, any_value(f.severity) AS worst_severity
+            FROM rebalance LEFT JOIN (SELECT cluster_id, group_id, count(*) AS n, min(severity) AS severity FROM finding
+                                      WHERE status = 'open' GROUP BY ALL) f USING (cluster_id, group_id)
+            GROUP BY ALL;
+            CREATE TABLE coverage AS
+            SELECT 'cluster-' || c AS cluster_id, 'record:__consumer_offsets-' || p AS source, 'record' AS kind,
+                   0 AS from_position, 1000000 AS to_position, {T0} AS from_at_ms, {T0 + span_ms} AS to_at_ms,
+                   1000000 AS item_count, false AS is_gap, 'none' AS problem_code
+            FROM range({CLUSTERS}) t(c), range(50) u(p);
+            """
+        )
+        versions = {}
+        for name in ("rebalance", "incident", "finding", "group", "coverage"):
+            known = {row[0] for row in db.execute(f'DESCRIBE "{name}"').fetchall()}
+            schema = arrow_schema(f"gold.{name}")
+            rows = db.execute(f'SELECT * FROM "{name}"').to_arrow_table()
+            columns = [
+                rows.column(f.name).cast(f.type) if f.name in known else pa.nulls(rows.num_rows, f.type) for f in schema
+            ]
+            opened.append(f"gold.{name}", pa.table(columns, schema=schema))
+            versions[f"gold.{name}"] = opened.version(f"gold.{name}") or 0
+    opened.publish(versions)
+    return opened
+
+
+class Browser:
+    """One page of a headless browser, and the seconds it takes to settle."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page, self.address = page, address
+
+    def timed(self, act: Callable[[], object]) -> float:
+        begun = time.monotonic()
+        act()
+        self.settle()
+        return time.monotonic() - begun - self._idle_s
+
+    def settle(self) -> None:
+        """Streamlit marks the page while a script runs; two quiet looks in a row end the wait."""
+        quiet, self._idle_s = 0, 0.0
+        while quiet < 3:
+            state = self.page.evaluate(
+                "document.querySelector('[data-testid=stApp]')?.getAttribute('data-test-script-state') ?? 'initial'"
+            )
+            has_words = self.page.evaluate("document.querySelectorAll('.ra-title').length > 0")
+            quiet = quiet + 1 if state == "notRunning" and has_words else 0
+            self._idle_s = 0.03 * max(0, quiet - 1)
+            time.sleep(0.03)
+
+    def open(self, view: str, **params: str) -> float:
+        from urllib.parse import urlencode
+
+        return self.timed(lambda: self.page.goto(f"{self.address}/{view}?{urlencode(params)}"))
+
+    def click(self, label: str) -> float:
+        return self.timed(lambda: self.page.get_by_role("link", name=label, exact=True).first.click())
+
+
+def measure(location: str, rounds: int) -> dict[str, list[float]]:
+    from playwright.sync_api import sync_playwright
+
+    from tests.app.serving import CHROMIUM_ARGS, chromium_path, served_as_ui
+
+    took: dict[str, list[float]] = {}
+    with served_as_ui(location) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_ARGS)
+        for number in range(rounds):
+            page = browser.new_page(viewport={"width": 1440, "height": 1400})
+            b = Browser(page, address)
+            took.setdefault("first view" + (", answers known" if number else ""), []).append(b.open(""))
+            for label in ("Groups", "Findings", "Trust", "Groups"):
+                key = f"click {label}" + (", answers known" if number else "")
+                took.setdefault(key, []).append(b.click(label))
+            box = page.get_by_label("Search")
+
+            def search(text: str, box: Any = box) -> None:
+                box.fill(text)
+                box.press("Enter")
+
+            for text in (f"app-9{number}", f"team-{number}-"):
+                took.setdefault("search", []).append(b.timed(lambda text=text: search(text)))
+            pair = json.dumps([f"cluster-{number % CLUSTERS}", None])
+            took.setdefault("Compare, a cluster", []).append(b.open("compare", a=pair, b=pair))
+            fleet = json.dumps([None, None])
+            key = "Compare, all groups" + (", answers known" if number else "")
+            took.setdefault(key, []).append(b.open("compare", a=fleet, b=fleet))
+            page.close()
+        browser.close()
+    return took
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--groups", type=int, default=10_000)
+    options.add_argument("--rebalances", type=int, default=1_000_000)
+    options.add_argument("--days", type=int, default=30)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--warehouse", help="Kept and used again; a scratch folder by default.")
+    told = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-app-") as scratch:
+        location = told.warehouse or f"{scratch}/w"
+        if not Path(location, "published.json").exists():
+            begun = time.monotonic()
+            generate(location, told.groups, told.rebalances, told.days)
+            print(f"generated in {time.monotonic() - begun:.0f} s")
+        print(
+            f"{told.groups:,} groups, {told.rebalances:,} rebalances, {told.days} days; load {os.getloadavg()[0]:.1f}"
+        )
+        for what, seconds in measure(location, told.rounds).items():
+            print(f"{what:<36} median {median(seconds):6.2f} s   longest {max(seconds):6.2f} s   of {len(seconds)}")
+        print(f"goals: {', '.join(f'{k} {v} s' for k, v in GOALS_S.items())}; tables of schema {tables.SCHEMA_VERSION}")
+
+
+if __name__ == "__main__":
+    main()
