@@ -32,7 +32,8 @@ MARGIN_MS = 3 * 3_600_000
 _AT = "coalesce(assigned_at_ms, joined_at_ms, started_at_ms, ended_at_ms, started_lower_ms)"
 _CONTENT = (
     "rebalance_id, trigger, outcome, expected, started_at_ms, joined_at_ms, assigned_at_ms, ended_at_ms, "
-    "connect_delay_ms, resource_seconds_lower, resource_seconds_estimate, resource_seconds_upper, hash(triggers)"
+    "connect_delay_ms, resource_seconds_lower, resource_seconds_estimate, resource_seconds_upper, "
+    "resource_seconds_likely_lower, resource_seconds_likely_upper, hash(triggers)"
 )
 _SYMPTOM_AT = (
     f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {1 << 60} END"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from math import ceil
@@ -29,6 +29,7 @@ from tests.domain.reassign import scores as reassignment_scores
 from tests.truth import (
     Score,
     Step,
+    TruePause,
     as_known,
     client_events,
     group_of_clients,
@@ -64,7 +65,17 @@ class Tally:
     def __iadd__(self, other: Tally) -> Tally:
         for name in ("found", "missed", "invented", "steps", "steps_exact", "steps_wrong", "right", "unknown", "wrong"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("pauses", "inside", "unbounded", "errors_ms", "widths_ms", "unmatched", "outside"):
+        for name in (
+            "pauses",
+            "inside",
+            "likely",
+            "unbounded",
+            "errors_ms",
+            "widths_ms",
+            "likely_widths_ms",
+            "unmatched",
+            "outside",
+        ):
             setattr(self.pauses, name, getattr(self.pauses, name) + getattr(other.pauses, name))
         self.windows += other.windows
         self.connect += other.connect
@@ -104,17 +115,10 @@ def score(capture: Path, evidence: str) -> Tally:
     for group_id in found.keys() - groups.keys():
         tally.invented += len(found[group_id])
         tally.remarks += [f"{group_id!r} is not a group of the scenario"] if found[group_id] else []
-    events, group_of = client_events(capture), group_of_clients(capture)
-    watched = [r for g, rows in found.items() if _has_callbacks(groups.get(g, {})) for r in rows]
-    pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
-    # MirrorMaker's own tasks keep no journal.
-    has_journal = bool(connect_truth.journal(capture))
-    for group_id in (g for g, story in groups.items() if has_journal and story.get("protocol_type") == "connect"):
+    for group_id in connect_groups(capture):
         tally.connect = connect_scores.score_connect(capture, told.get(group_id))
         tally.remarks += tally.connect.remarks
-        watched += connect_scores.with_worker_names(found.get(group_id, []), capture)
-        pauses += connect_truth.true_pauses(capture, group_id)
-        steps |= connect_truth.true_steps(capture, group_id)
+    watched, pauses, steps = watched_and_true(capture, told)
     _score_steps(tally, steps, steps_of(watched))
     tally.pauses = score_pauses(watched, pauses)
     tally.windows = windows(watched, pauses)
@@ -129,6 +133,29 @@ def score(capture: Path, evidence: str) -> Tally:
             for p in tally.pauses.unmatched
         ]
     return tally
+
+
+def connect_groups(capture: Path) -> list[str]:
+    """Those whose tasks keep a journal; MirrorMaker's own keep none."""
+    if not connect_truth.journal(capture):
+        return []
+    return [g for g, story in scenario(capture)["groups"].items() if story.get("protocol_type") == "connect"]
+
+
+def watched_and_true(
+    capture: Path, told: Mapping[str, Reconstruction]
+) -> tuple[list[Rebalance], list[TruePause], dict[tuple[str, str], list[Step]]]:
+    """Rebalances whose members kept a journal, and what stands in it: pauses and steps, in the names that they use."""
+    groups = scenario(capture)["groups"]
+    events, group_of = client_events(capture), group_of_clients(capture)
+    watched = [r for g, found in told.items() if _has_callbacks(groups.get(g, {})) for r in found.rebalances]
+    pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
+    for group_id in connect_groups(capture):
+        found = told[group_id].rebalances if group_id in told else ()
+        watched += connect_scores.with_worker_names(found, capture)
+        pauses += connect_truth.true_pauses(capture, group_id)
+        steps |= connect_truth.true_steps(capture, group_id)
+    return watched, pauses, steps
 
 
 def _has_callbacks(story: dict[str, Any]) -> bool:

@@ -168,35 +168,49 @@ class Score:
     inside: int = 0
     errors_ms: list[int] = field(default_factory=list)
     widths_ms: list[int] = field(default_factory=list)
+    likely: int = 0
+    """Inside the likely range."""
+    likely_widths_ms: list[int] = field(default_factory=list)
     unbounded: int = 0
     unmatched: list[TruePause] = field(default_factory=list)
     outside: list[tuple[TruePause, Movement, int]] = field(default_factory=list)
 
 
-def score_pauses(rebalances: Sequence[Rebalance], truth: Sequence[TruePause]) -> Score:
-    """Compare measured rebalances of all groups with the clients' hand-overs."""
-    score = Score()
-    movements: dict[tuple[str, str, str | None], list[tuple[int, Movement]]] = {}
+Match = tuple[TruePause, Rebalance, Movement]
+
+
+def matched(rebalances: Iterable[Rebalance], truth: Iterable[TruePause]) -> tuple[list[Match], list[TruePause]]:
+    """Each true pause with the movement that shows it, and those that none shows."""
+    movements: dict[tuple[str, str, str | None], list[tuple[int, Rebalance, Movement]]] = {}
     for r in rebalances:
         for m in r.movements:
             resumed_at_ms = _resumed_at_ms(r, m)
             if m.kind in ("moved", "returned") and resumed_at_ms is not None:
-                movements.setdefault((r.group_id, m.resource, m.to_client_id), []).append((resumed_at_ms, m))
+                movements.setdefault((r.group_id, m.resource, m.to_client_id), []).append((resumed_at_ms, r, m))
+    found: list[Match] = []
+    unmatched = []
     for pause in truth:
-        score.pauses += 1
         near = movements.get((pause.group_id, pause.resource, pause.to_client), [])
-        best = min(near, key=lambda found: abs(found[0] - pause.resumed_at_ms), default=None)
+        best = min(near, key=lambda shown: abs(shown[0] - pause.resumed_at_ms), default=None)
         if best is None or abs(best[0] - pause.resumed_at_ms) > 5_000:
-            score.unmatched.append(pause)
-            continue
-        movement = best[1]
+            unmatched.append(pause)
+        else:
+            found.append((pause, best[1], best[2]))
+    return found, unmatched
+
+
+def score_pauses(rebalances: Sequence[Rebalance], truth: Sequence[TruePause]) -> Score:
+    """Compare measured rebalances of all groups with the clients' hand-overs."""
+    found, unmatched = matched(rebalances, truth)
+    score = Score(pauses=len(truth), unmatched=unmatched)
+    for pause, _, movement in found:
         if movement.pause_estimate_ms is not None:
             score.errors_ms.append(abs(movement.pause_estimate_ms - pause.pause_ms))
+        if movement.pause_likely_lower_ms is not None and movement.pause_likely_upper_ms is not None:
+            score.likely_widths_ms.append(movement.pause_likely_upper_ms - movement.pause_likely_lower_ms)
+            score.likely += _is_inside(pause.pause_ms, movement.pause_likely_lower_ms, movement.pause_likely_upper_ms)
         lower, upper = movement.pause_lower_ms, movement.pause_upper_ms
-        is_inside = (lower is None or lower - CLOCK_GRAIN_MS <= pause.pause_ms) and (
-            upper is None or pause.pause_ms <= upper + CLOCK_GRAIN_MS
-        )
-        if is_inside:
+        if _is_inside(pause.pause_ms, lower, upper):
             score.inside += 1
         else:
             score.outside.append((pause, movement, pause.pause_ms))
@@ -205,6 +219,10 @@ def score_pauses(rebalances: Sequence[Rebalance], truth: Sequence[TruePause]) ->
         else:
             score.unbounded += 1
     return score
+
+
+def _is_inside(ms: int, lower: int | None, upper: int | None) -> bool:
+    return (lower is None or lower - CLOCK_GRAIN_MS <= ms) and (upper is None or ms <= upper + CLOCK_GRAIN_MS)
 
 
 def _resumed_at_ms(rebalance: Rebalance, movement: Movement) -> int | None:

@@ -114,6 +114,47 @@ LOWER, UPPER, ESTIMATE = Bound.LOWER, Bound.UPPER, Bound.ESTIMATE
 """Looked up once: in Python 3.11 an enum's member takes longer to find than a mark's field to fill."""
 
 
+class Basis(StrEnum):
+    """The kind of evidence an estimate rests on: how far from the truth it lies is known by kind (measure/errors)."""
+
+    OWN_LINE = "own_line"
+    """The client's or the worker's own log line of that moment."""
+    WORKER_LINE = "worker_line"
+    """A line of the worker some steps before: it began to stop, to shut down, to join."""
+    CREATION = "creation"
+    """A connector was created; its start() is called in a thread of its own."""
+    STATUS = "status"
+    """A record of the status topic."""
+    COMMIT_AS_IT_LET_GO = "commit_as_it_let_go"
+    """The commit that a client makes when it gives partitions up."""
+    COMMIT_WHEN_ASKED = "commit_when_asked"
+    """The first commit after the coordinator asked a KIP-848 member to revoke."""
+    LAST_COMMIT = "last_commit"
+    """The last one before it came back or was removed: it may have gone on for a while."""
+    SIGNS_OF_LIFE = "signs_of_life"
+    """It died between its last sign of life and the next one, which did not come."""
+    TAKEN_AWAY = "taken_away"
+    """The record that takes a partition away in a cooperative group."""
+    ASKED_TO_REVOKE = "asked_to_revoke"
+    """The record by which a KIP-848 member was asked to revoke."""
+    REJOIN = "rejoin"
+    """The client asked to join again, as it does right after it gave all up."""
+    LEAVE = "leave"
+    """The member left the group, or an administrator removed it."""
+    GONE = "gone"
+    """It is missing in a record, and nothing shows when it stopped before."""
+    MAY_LIVE_ON = "may_live_on"
+    """Its last sign of life, and it may have been put out while it worked on."""
+    JOIN_PHASE = "join_phase"
+    """It let go somewhere in the join phase."""
+    DELIVERY = "delivery"
+    """The record that gives partitions to a classic member."""
+    EPOCH_RECORD = "epoch_record"
+    """The record by which a KIP-848 member holds a partition for the first time."""
+    CONNECT_ROUND = "connect_round"
+    """The record of a Connect generation, which takes away and gives."""
+
+
 class TaskState(StrEnum):
     """Of a connector or task: the status topic's words, and two of ours."""
 

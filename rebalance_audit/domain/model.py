@@ -14,6 +14,7 @@ from rebalance_audit.domain.causes import Cause, cause_of
 from rebalance_audit.domain.frozen import changed as changed
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.kinds import (
+    Basis,
     Bound,
     EvidenceTier,
     FindingStatus,
@@ -377,6 +378,12 @@ class Mark:
     """Estimates: 1 is the best evidence (own logs, own status), 5 the weakest (broker's times alone)."""
     detail: str
     ref: str | None = None
+    basis: Basis | None = None
+    """Estimates: the kind of evidence."""
+    window_from_ms: int | None = None
+    """Estimates that are reasoned from a time in which it must have been: its begin."""
+    window_to_ms: int | None = None
+    """The end of that time."""
 
 
 @quick
@@ -438,6 +445,8 @@ class Movement:
     pause_lower_ms: int | None = None
     pause_estimate_ms: int | None = None
     pause_upper_ms: int | None = None
+    pause_likely_lower_ms: int | None = None
+    pause_likely_upper_ms: int | None = None
     overlap_ms: int | None = None
     first_commit_at_ms: int | None = None
     first_commit_after_ms: int | None = None
@@ -494,10 +503,14 @@ class Rebalance:
     pause_lower_ms: int | None = None
     pause_estimate_ms: int | None = None
     pause_upper_ms: int | None = None
+    pause_likely_lower_ms: int | None = None
+    pause_likely_upper_ms: int | None = None
     pause_tier: EvidenceTier | None = None
     resource_seconds_lower: float | None = None
     resource_seconds_estimate: float | None = None
     resource_seconds_upper: float | None = None
+    resource_seconds_likely_lower: float | None = None
+    resource_seconds_likely_upper: float | None = None
     connect_delay_ms: int | None = None
     connect_error: int | None = None
     config_offset: int | None = None
@@ -564,7 +577,12 @@ _NESTED: dict[str, dict[str, type]] = {
     "Movement": {"stop_marks": Mark, "resume_marks": Mark},
 }
 
-_CLOSED: dict[str, dict[str, Callable[[str], str]]] = {
+
+def _basis_of(stored: str | None) -> Basis | None:
+    return None if stored is None else Basis(stored)
+
+
+_CLOSED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "Rebalance": {
         "group_type": GroupType,
         "kind": RebalanceKind,
@@ -576,7 +594,7 @@ _CLOSED: dict[str, dict[str, Callable[[str], str]]] = {
     "Trigger": {"trigger": cause_of},
     "Member": {"change": MemberChange},
     "Movement": {"resource_type": ResourceType, "kind": MovementKind},
-    "Mark": {"bound": Bound},
+    "Mark": {"bound": Bound, "basis": _basis_of},
     "ConnectTask": {"resource_type": ResourceType},
     "Finding": {"severity": Severity, "status": FindingStatus},
 }

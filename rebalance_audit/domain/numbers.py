@@ -7,12 +7,12 @@ included: their partitions stood still as well, though nobody counts them as reb
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.ranges import Range, of_groups, range_of
 
 HAPPENED_AT = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms, started_lower_ms)"
 """When it took effect, else the last time known of it; the range of time that it is counted in."""
@@ -41,6 +41,9 @@ class CostBounds(NamedTuple):
     estimate: float | None
     lower: float | None
     upper: float | None
+    likely_lower: float | None = None
+    """Nine of ten truths lie between this and the next."""
+    likely_upper: float | None = None
 
 
 def is_counted(rebalance: Rebalance) -> bool:
@@ -58,12 +61,9 @@ def happened_at_ms(rebalance: Rebalance) -> int | None:
 
 def cost_of(rebalances: Iterable[Rebalance]) -> CostBounds:
     """The sums over those whose cost is known; no upper one if one of them has none."""
-    known = [r for r in rebalances if r.resource_seconds_estimate is not None]
-    if not known:
-        return CostBounds(None, None, None)
-    uppers = [r.resource_seconds_upper for r in known]
-    return CostBounds(
-        math.fsum(r.resource_seconds_estimate or 0 for r in known),
-        math.fsum(r.resource_seconds_lower or 0 for r in known),
-        None if None in uppers else math.fsum(u or 0 for u in uppers),
-    )
+    costs: dict[str, list[Range]] = {}
+    for r in rebalances:
+        if (cost := range_of(r)) is not None:
+            costs.setdefault(r.group_id, []).append(cost)
+    total = of_groups(costs)
+    return CostBounds(None, None, None) if total is None else CostBounds(*total)

@@ -242,6 +242,19 @@ SILVER_DECODE_COUNT = Table(
     (Law("rows in = rows out", "in_count = event_count + commit_count + undecoded_count + skipped_count"),),
 )
 
+_LIKELY_PAUSE = Law(
+    "likely pause inside its bounds",
+    "pause_lower_ms <= pause_likely_lower_ms and pause_likely_lower_ms <= pause_estimate_ms "
+    "and pause_estimate_ms <= pause_likely_upper_ms and pause_likely_upper_ms <= pause_upper_ms",
+)
+_LIKELY_COST = Law(
+    "likely cost inside its bounds",
+    "resource_seconds_lower <= resource_seconds_likely_lower "
+    "and resource_seconds_likely_lower <= resource_seconds_estimate "
+    "and resource_seconds_estimate <= resource_seconds_likely_upper "
+    "and resource_seconds_likely_upper <= resource_seconds_upper",
+)
+
 GOLD_REBALANCE = Table(
     "gold.rebalance",
     "One attempt of one group to reach a new generation or epoch, whether it completed or not.",
@@ -291,10 +304,14 @@ GOLD_REBALANCE = Table(
         _c("pause_lower_ms", "bigint", "Longest over its resources."),
         _c("pause_estimate_ms", "bigint", "Longest over its resources."),
         _c("pause_upper_ms", "bigint", "Longest over its resources; null if any is unbounded."),
+        _c("pause_likely_lower_ms", "bigint", "Longest over its resources."),
+        _c("pause_likely_upper_ms", "bigint", "Longest over its resources."),
         _c("pause_tier", "string", "", values=TIERS),
         _c("resource_seconds_lower", "double", "Sum over resources, each once, overlaps as 0."),
         _c("resource_seconds_estimate", "double", ""),
         _c("resource_seconds_upper", "double", "Null if any is unbounded."),
+        _c("resource_seconds_likely_lower", "double", "Nine of ten truths lie between this and …"),
+        _c("resource_seconds_likely_upper", "double", "… this."),
         _c("connect_delay_ms", "bigint", "Connect: the delay announced in this generation."),
         _c(
             "connect_error", "int", "Connect: the error in this generation's assignment; 1 = nobody was given anything."
@@ -324,6 +341,8 @@ GOLD_REBALANCE = Table(
         Law("names its evidence", "size(evidence) >= 1 or outcome = 'missing'"),
         Law("one number, of its own kind", "(generation_id is null) <> (group_epoch is null)"),
         Law("pause bounds in order", "pause_lower_ms <= pause_estimate_ms and pause_estimate_ms <= pause_upper_ms"),
+        _LIKELY_PAUSE,
+        _LIKELY_COST,
         Law("starts before it is assigned", "started_at_ms <= assigned_at_ms + 1000", is_fatal=False),
         Law("an unknown trigger claims no tier", "trigger <> 'unknown' or trigger_tier = 'unknown'"),
     ),
@@ -391,6 +410,8 @@ GOLD_MOVEMENT = Table(
         _c("pause_lower_ms", "bigint", "May be negative: an overlap."),
         _c("pause_estimate_ms", "bigint", ""),
         _c("pause_upper_ms", "bigint", "Null: no evidence bounds it."),
+        _c("pause_likely_lower_ms", "bigint", "Nine of ten truths lie between this and …"),
+        _c("pause_likely_upper_ms", "bigint", "… this: from the measured errors of each kind of evidence."),
         _c("overlap_ms", "bigint", "Two owners at once for so long (estimate)."),
         _c("first_commit_after_ms", "bigint", "From the estimated stop to the first commit after."),
         _c("pause_tier", "string", "", values=TIERS),
@@ -399,6 +420,7 @@ GOLD_MOVEMENT = Table(
     ),
     (
         Law("pause bounds in order", "pause_lower_ms <= pause_estimate_ms and pause_estimate_ms <= pause_upper_ms"),
+        _LIKELY_PAUSE,
         Law("stop bounds in order", "stopped_at_lower_ms <= stopped_at_upper_ms"),
         Law("resume bounds in order", "resumed_at_lower_ms <= resumed_at_upper_ms"),
         Law("a first assignment has no pause", "kind <> 'assigned' or pause_estimate_ms is null"),
@@ -489,6 +511,8 @@ GOLD_GROUP = Table(
         _c("pause_p50_ms", "double", "Over rebalances with an estimate."),
         _c("pause_p95_ms", "double", ""),
         _c("resource_seconds_estimate", "double", "Sum over evidence."),
+        _c("resource_seconds_likely_lower", "double", "Nine of ten truths lie between this and …"),
+        _c("resource_seconds_likely_upper", "double", "… this."),
         _c("top_trigger", "string", "The commonest."),
         _c("open_finding_count", "int", "", required=True),
         _c("worst_severity", "string", "Of its open findings."),
@@ -543,7 +567,10 @@ GOLD_CHECK = Table(
 )
 
 _CHILD_KEYS = {c.name for c in _REBALANCE_KEYS}
-_MARKS = "array<struct<bound:string,at_ms:bigint,tier:string,rank:int,detail:string,ref:string>>"
+_MARKS = (
+    "array<struct<bound:string,at_ms:bigint,tier:string,rank:int,detail:string,ref:string,"
+    "basis:string,window_from_ms:bigint,window_to_ms:bigint>>"
+)
 
 
 def _struct(columns: tuple[Column, ...]) -> str:
@@ -805,6 +832,8 @@ GOLD_INCIDENT = Table(
         _c("cost_seconds", "double", "Resource-seconds of its rebalances; null: of none known."),
         _c("cost_lower_seconds", "double", ""),
         _c("cost_upper_seconds", "double", "Null if any is unbounded."),
+        _c("cost_likely_lower_seconds", "double", "Nine of ten truths lie between this and …"),
+        _c("cost_likely_upper_seconds", "double", "… this."),
         _c("title", "string", "One sentence, without a full stop.", required=True),
         _c("story", "string", "What happened, what it did, how it stands.", required=True),
         _c("advice", "string", "What to do."),
@@ -820,6 +849,11 @@ GOLD_INCIDENT = Table(
         Law("names its evidence", "size(evidence) >= 1"),
         Law("ends after it begins", "first_at_ms <= last_at_ms"),
         Law("cost bounds in order", "cost_lower_seconds <= cost_seconds and cost_seconds <= cost_upper_seconds"),
+        Law(
+            "likely cost inside its bounds",
+            "cost_lower_seconds <= cost_likely_lower_seconds and cost_likely_lower_seconds <= cost_seconds "
+            "and cost_seconds <= cost_likely_upper_seconds and cost_likely_upper_seconds <= cost_upper_seconds",
+        ),
     ),
 )
 

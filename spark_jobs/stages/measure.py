@@ -126,6 +126,9 @@ class _MarkFields(NamedTuple):
     tier: str
     rank: int
     detail: str
+    basis: str | None
+    window_from_ms: int | None
+    window_to_ms: int | None
 
 
 def _instants(column: pa.ListArray) -> tuple[list[Instant], list[int]]:

@@ -39,6 +39,11 @@ BREAKS: dict[str, list[dict[str, Any]]] = {
         {"generation_id": 1, "group_epoch": 1},
     ],
     "pause bounds in order": [{"pause_lower_ms": 2}, {"pause_upper_ms": 0}],
+    "likely pause inside its bounds": [{"pause_likely_lower_ms": 2}, {"pause_likely_upper_ms": 0}],
+    "likely cost inside its bounds": [
+        {"resource_seconds_likely_lower": 2.0},
+        {"resource_seconds_likely_upper": 0.5},
+    ],
     "starts before it is assigned": [{"started_at_ms": 5_000, "assigned_at_ms": 1}],
     "an unknown trigger claims no tier": [{"trigger": "unknown", "trigger_tier": "logged"}],
     "stop bounds in order": [{"stopped_at_lower_ms": 2}],
@@ -57,6 +62,10 @@ OF_TABLE: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("gold.response", "a silence has an end"): [
         {"kind": "silenced", "until_ms": None},
         {"kind": "silenced", "until_ms": 0},
+    ],
+    ("gold.incident", "likely cost inside its bounds"): [
+        {"cost_likely_lower_seconds": 2.0},
+        {"cost_likely_upper_seconds": 0.5},
     ],
     ("gold.connect_task", "ends after it begins"): [{"to_ms": 0}],
     ("silver.connect_task", "ends after it begins"): [{"to_ms": 0}],

@@ -76,6 +76,35 @@ def bounded(estimate_ms: float | None, lower_ms: float | None, upper_ms: float |
     return f"{duration(estimate_ms)} ({lower} … {upper})"
 
 
+def likely(estimate_ms: float | None, lower_ms: float | None, upper_ms: float | None) -> str:
+    """`12.3 s, likely 11.9 to 12.6 s`: a pause with its likely range; the estimate alone where both are the same."""
+    if estimate_ms is None:
+        return "not known"
+    text = duration(estimate_ms)
+    if lower_ms is None or upper_ms is None:
+        return text
+    lower, upper = duration(lower_ms), duration(upper_ms)
+    if lower == upper == text:
+        return text
+    return f"{text}, likely {_to(lower, upper)}"
+
+
+def likely_seconds(estimate: float | None, lower: float | None, upper: float | None) -> str:
+    """`91.6 (likely 88.0 to 95.2)`: resource-seconds with their likely range."""
+    if estimate is None:
+        return "not known"
+    text = f"{estimate:,.1f}"
+    if lower is None or upper is None or f"{lower:,.1f}" == f"{upper:,.1f}" == text:
+        return text
+    return f"{text} (likely {lower:,.1f} to {upper:,.1f})"
+
+
+def _to(lower: str, upper: str) -> str:
+    """The unit once, where it is the same."""
+    number, _, unit = lower.rpartition(" ")
+    return f"{number} to {upper}" if number.count(" ") == 0 and upper.endswith(f" {unit}") else f"{lower} to {upper}"
+
+
 def clock(at_ms: int | None) -> str:
     """`2026-11-21 14:03:11 UTC`; instants no calendar has are shown as they are."""
     if at_ms is None:

@@ -106,6 +106,8 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         cost_seconds=cost.estimate,
         cost_lower_seconds=cost.lower,
         cost_upper_seconds=cost.upper,
+        cost_likely_lower_seconds=cost.likely_lower,
+        cost_likely_upper_seconds=cost.likely_upper,
         title=words.title(trouble, people),
         story=words.story(trouble, people, cost, stands, last_ms, expected=expected),
         advice=_advice(trouble, findings, expected=expected),

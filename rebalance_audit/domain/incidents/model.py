@@ -71,6 +71,9 @@ class Incident:
     cost_lower_seconds: float | None = None
     cost_upper_seconds: float | None = None
     """None: nothing bounds it."""
+    cost_likely_lower_seconds: float | None = None
+    cost_likely_upper_seconds: float | None = None
+    """Nine of ten truths lie between these two."""
     title: str
     story: str
     """Three sentences: what happened, what it did, how it stands."""

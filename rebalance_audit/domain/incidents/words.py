@@ -15,6 +15,7 @@ from rebalance_audit.domain.detect.wording import (
     counted,
     duration,
     folded,
+    likely_seconds,
     listed,
     shown,
 )
@@ -123,7 +124,8 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     until = f", {duration(longest)} the longest" if longest is not None and longest > 0 else ""
     noun = noun_of(trouble)
     what = f"{counted(moved, noun)} moved or stopped{until}"
-    return f"It took {count}{where} and cost {seconds(cost)} {noun}-seconds: {what}."
+    lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
+    return f"It took {count}{where} and cost {lost} {noun}-seconds: {what}."
 
 
 def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
@@ -134,15 +136,6 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
             return f"Nothing more happened after {clock(last_ms)}, not yet for long enough to call it over."
         case _:
             return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
-
-
-def seconds(cost: CostBounds) -> str:
-    """`91.6 (66.1 … 100.7)`, in resource-seconds."""
-    if cost.estimate is None:
-        return "an unknown number of"
-    lower = "not known" if cost.lower is None else f"{cost.lower:,.1f}"
-    upper = "no upper bound" if cost.upper is None else f"{cost.upper:,.1f}"
-    return f"{cost.estimate:,.1f} ({lower} … {upper})"
 
 
 def fault_of(trouble: Trouble) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from rebalance_audit.domain.kinds import LOWER, UPPER
+from rebalance_audit.domain.kinds import LOWER, UPPER, Basis
 
 
 class Weighed(Protocol):
@@ -21,6 +21,12 @@ class Weighed(Protocol):
     def rank(self) -> int: ...
     @property
     def detail(self) -> str: ...
+    @property
+    def basis(self) -> Basis | str | None: ...
+    @property
+    def window_from_ms(self) -> int | None: ...
+    @property
+    def window_to_ms(self) -> int | None: ...
 
 
 AnyMark = TypeVar("AnyMark", bound=Weighed)

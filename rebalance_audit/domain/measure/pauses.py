@@ -3,17 +3,20 @@
 Pause = from the old owner's letting go to the new owner's assigned callback (docs/definitions.md#pause). Evidence is
 intersected: the latest `not before` and the earliest `not after` bound it, the best-ranked estimate stands inside
 (docs/definitions.md#bounds). What no evidence bounds is null. An overlap (two owners at once) is a negative pause and
-counts as 0 in sums.
+counts as 0 in sums. Beside the bounds stands the likely range (`likely`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rebalance_audit.domain.kinds import STOOD_STILL, EvidenceTier, MovementKind
+from rebalance_audit.domain.kinds import STOOD_STILL, Basis, EvidenceTier, MovementKind
+from rebalance_audit.domain.measure.likely import likely_instant
 from rebalance_audit.domain.measure.marks import Weighed, inside, weigh
 from rebalance_audit.domain.model import Rebalance, changed
+from rebalance_audit.domain.ranges import around
 
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
 OVERLAP_SLACK_MS = 100
@@ -27,8 +30,16 @@ class Instant(NamedTuple):
     upper: int | None
     estimate: int | None
     tier: str | None
-    """The best mark's tier. `detail` is of the same mark."""
+    """The best mark's tier. The rest is of the same mark."""
     detail: str
+    basis: Basis | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def likely(self) -> tuple[int, int]:
+        """From when to when it likely was. Ask where there is an estimate."""
+        assert self.estimate is not None
+        return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window)
 
 
 class MovementNumbers(NamedTuple):
@@ -41,6 +52,8 @@ class MovementNumbers(NamedTuple):
     pause_lower_ms: int | None = None
     pause_estimate_ms: int | None = None
     pause_upper_ms: int | None = None
+    pause_likely_lower_ms: int | None = None
+    pause_likely_upper_ms: int | None = None
     overlap_ms: int | None = None
     first_commit_after_ms: int | None = None
     pause_tier: str | None = None
@@ -59,10 +72,14 @@ class RebalanceNumbers(NamedTuple):
     pause_lower_ms: int | None
     pause_estimate_ms: int | None
     pause_upper_ms: int | None
+    pause_likely_lower_ms: int | None
+    pause_likely_upper_ms: int | None
     pause_tier: str | None
     resource_seconds_lower: float | None
     resource_seconds_estimate: float | None
     resource_seconds_upper: float | None
+    resource_seconds_likely_lower: float | None
+    resource_seconds_likely_upper: float | None
 
 
 def measure(rebalance: Rebalance) -> Rebalance:
@@ -94,6 +111,8 @@ def rebalance_numbers(
     lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
     uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
     is_bounded = len(uppers) == len(estimates)  # what has no estimate has no bounds
+    likely_lowers = [n.pause_likely_lower_ms for n in numbers if n.pause_likely_lower_ms is not None]
+    likely_uppers = [n.pause_likely_upper_ms for n in numbers if n.pause_likely_upper_ms is not None]
     spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == MovementKind.MOVED]
     return RebalanceNumbers(
         moved_count=len(spared) if is_known else None,
@@ -105,10 +124,14 @@ def rebalance_numbers(
         pause_lower_ms=max(lowers, default=None),
         pause_estimate_ms=max(estimates, default=None),
         pause_upper_ms=max(uppers, default=None) if is_bounded else None,
+        pause_likely_lower_ms=max(likely_lowers, default=None),
+        pause_likely_upper_ms=max(likely_uppers, default=None),
         pause_tier=_worst({n.pause_tier for n in numbers}),
         resource_seconds_lower=_seconds(lowers) if is_known else None,
         resource_seconds_estimate=_seconds(estimates) if is_known else None,
         resource_seconds_upper=_seconds(uppers) if is_known and is_bounded else None,
+        resource_seconds_likely_lower=_seconds(likely_lowers) if is_known else None,
+        resource_seconds_likely_upper=_seconds(likely_uppers) if is_known else None,
     )
 
 
@@ -128,6 +151,14 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
         estimate = min(estimate, upper)
     if lower is not None:
         estimate = max(estimate, lower)
+    (stop_from, stop_to), (resume_from, resume_to) = stop.likely, resume.likely
+    likely = around(
+        estimate,
+        math.ceil(math.hypot(stop_to - stop.estimate, resume.estimate - resume_from)),
+        math.ceil(math.hypot(stop.estimate - stop_from, resume_to - resume.estimate)),
+        lower,
+        upper,
+    )
     return MovementNumbers(
         stopped_at_lower_ms=stop.lower,
         stopped_at_upper_ms=stop.upper,
@@ -136,6 +167,8 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
         pause_lower_ms=lower,
         pause_estimate_ms=estimate,
         pause_upper_ms=upper,
+        pause_likely_lower_ms=int(likely.likely_lower),
+        pause_likely_upper_ms=int(likely.likely_upper),
         overlap_ms=-estimate if estimate < 0 else None,
         first_commit_after_ms=None if first_commit_at_ms is None else first_commit_at_ms - stop.estimate,
         pause_tier=_worst((stop.tier, resume.tier)),
@@ -149,7 +182,11 @@ NOT_PAUSING = MovementNumbers()
 def instant(marks: Sequence[Weighed]) -> Instant:
     lower, upper, best = weigh(marks)
     if best is not None:
-        return Instant(lower, upper, inside(best.at_ms, lower, upper), best.tier, best.detail)
+        basis = None if best.basis is None else Basis(best.basis)
+        window = None
+        if best.window_from_ms is not None and best.window_to_ms is not None:
+            window = best.window_from_ms, best.window_to_ms
+        return Instant(lower, upper, inside(best.at_ms, lower, upper), best.tier, best.detail, basis, window)
     best = next((m for m in marks if m.at_ms in (lower, upper)), None)
     if best is None:
         return _NO_INSTANT

@@ -26,6 +26,7 @@ def group_row(
     settled = next((r for r in reversed(rebalances) if r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)), last)
     times = [at_ms for r in counted if (at_ms := happened_at_ms(r)) is not None]
     pauses = sorted(r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None)
+    loss = cost_of(rebalances)
     still_open = [f for f in findings if f.status == FindingStatus.OPEN]
     triggers = Counter(r.trigger for r in counted if r.trigger != Cause.UNKNOWN)
     return {
@@ -49,7 +50,9 @@ def group_row(
         "rebalance_count_24h": sum(at_ms > seen_until_ms - DAY_MS for at_ms in times),
         "pause_p50_ms": percentile(pauses, 0.50),
         "pause_p95_ms": percentile(pauses, 0.95),
-        "resource_seconds_estimate": cost_of(rebalances).estimate,
+        "resource_seconds_estimate": loss.estimate,
+        "resource_seconds_likely_lower": loss.likely_lower,
+        "resource_seconds_likely_upper": loss.likely_upper,
         "top_trigger": min(triggers, key=lambda t: (-triggers[t], t)) if triggers else None,
         "open_finding_count": len(still_open),
         "worst_severity": max((f.severity for f in still_open), key=SEVERITIES.index, default=None),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.frozen import quick
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, inferred, joined, logged, recorded
@@ -61,7 +61,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
             count = max(_survivor_count(given, attempts[-1]), 1)
             at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
         detail = "between the rebalance's start and the end of the join phase"
-        midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5)
+        midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5, basis=Basis.JOIN_PHASE)
     return Between(
         given=given,
         attempts=attempts,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import HABITS, may_poll_out
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import Mark
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS, Departure
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     COMMIT_SLACK_MS,
     EXPIRY_SLACK_MS,
-    LAST_SIGN_MS,
     LINE_SLACK_MS,
     RECENT_COMMIT_MS,
     inferred,
@@ -20,6 +19,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     recorded,
 )
 
+from .deaths import died_unheard, expired_marks
 from .stretch import Stretch
 
 
@@ -27,7 +27,8 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
     """The owner went: in good order, put out while it worked on, or dead. `interval_ms`: how far apart it committed."""
     departure = stretch.departure
     if departure is None or departure.at_ms is None:
-        return _untold(stretch, commit, departure.trigger if departure is not None else stretch.inferred)
+        trigger = departure.trigger if departure is not None else stretch.inferred
+        return _untold(stretch, commit, trigger, interval_ms)
     match departure.trigger:
         case Cause.MEMBER_SESSION_EXPIRED:
             if departure.rejoined_at_ms is not None and any(HABITS[f].lives_while_silent for f in stretch.families):
@@ -35,7 +36,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged(LOWER, lower_ms, detail, departure.ref)
                 return [lower, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
-            return _expired(stretch, departure.at_ms, departure.ref, commit, interval_ms)
+            return expired_marks(stretch, departure.at_ms, departure.ref, commit, interval_ms)
         case Cause.MEMBER_POLL_TIMEOUT:
             return _idle(departure, departure.at_ms)
         case Cause.MEMBER_REMOVED_BY_ADMIN:
@@ -43,7 +44,10 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
         case Cause.MEMBER_SYNC_TIMEOUT if (joined_before := _joined_before(stretch)) is not None:
             marks = [logged(UPPER, joined_before[0] + LINE_SLACK_MS, "it had given all up to join", joined_before[1])]
             at_ms, ref = commit if commit is not None else joined_before
-            return [*marks, logged(ESTIMATE, at_ms, "its last sign of life before it joined", ref, rank=3)]
+            return [
+                *marks,
+                logged(ESTIMATE, at_ms, "its last sign of life before it joined", ref, rank=3, basis=Basis.LAST_COMMIT),
+            ]
         case Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT:
             return _dropped(stretch, departure, departure.at_ms, commit)
         case _:
@@ -56,8 +60,10 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
-                marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2))
-            return [*marks, logged(ESTIMATE, departure.at_ms, "it left the group", departure.ref, rank=4)]
+                basis = Basis.COMMIT_AS_IT_LET_GO
+                marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
+            detail = "it left the group"
+            return [*marks, logged(ESTIMATE, departure.at_ms, detail, departure.ref, rank=4, basis=Basis.LEAVE)]
 
 
 def _dropped(stretch: Stretch, departure: Departure, at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
@@ -75,7 +81,8 @@ def _dropped(stretch: Stretch, departure: Departure, at_ms: int, commit: tuple[i
         detail = "it was dropped at the end of the join phase"
         marks = [logged(UPPER, at_ms + LINE_SLACK_MS, detail, departure.ref)]
     estimate_ms, estimate_ref = commit if commit is not None else (at_ms, departure.ref)
-    return [*marks, logged(ESTIMATE, estimate_ms, "its last sign of life", estimate_ref, rank=4)]
+    detail, basis = "its last sign of life", Basis.MAY_LIVE_ON
+    return [*marks, logged(ESTIMATE, estimate_ms, detail, estimate_ref, rank=4, basis=basis)]
 
 
 def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
@@ -87,7 +94,9 @@ def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
     return (ends[-1].at_ms, ends[-1].ref) if ends and ends[-1].at_ms is not None else None
 
 
-def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | None) -> list[Mark]:
+def _untold(
+    stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | None, interval_ms: float | None
+) -> list[Mark]:
     """No line says when it went: it is missing in a record."""
     gone = stretch.gone or stretch.between.attempts[-1]
     joined_at_ms, joined_ref = joined([gone])
@@ -113,9 +122,13 @@ def _untold(stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | N
     detail = "it was not in the group any more"
     marks = [recorded(UPPER, joined_at_ms + slack_ms, detail, joined_ref)]
     if commit is None or stretch.was_idle:
-        return [*marks, inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5)]
-    rank = 2 if trigger == Cause.MEMBER_LEFT else 4
-    return [*marks, recorded(ESTIMATE, commit[0], "its last commit", commit[1], rank=rank)]
+        return [*marks, inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5, basis=Basis.GONE)]
+    if trigger == Cause.MEMBER_SESSION_EXPIRED:
+        return [*marks, died_unheard(stretch, joined_at_ms, commit, interval_ms)]
+    detail, rank, basis = "its last commit", 4, Basis.MAY_LIVE_ON
+    if trigger == Cause.MEMBER_LEFT:
+        rank, basis = 2, Basis.COMMIT_AS_IT_LET_GO if gave_up else Basis.LAST_COMMIT
+    return [*marks, recorded(ESTIMATE, commit[0], detail, commit[1], rank=rank, basis=basis)]
 
 
 def _may_live_on(
@@ -130,36 +143,9 @@ def _may_live_on(
             marks.append(recorded(UPPER, back_at_ms + LINE_SLACK_MS, detail, back_ref))
     if stretch.was_idle:
         detail = "it was not in the group any more; it may have had nothing to commit before"
-        return [*marks, inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5)]
-    detail = "its last sign of life; it may have been put out and worked on"
-    return [*marks, inferred(ESTIMATE, alive_at_ms, detail, commit[1] if commit is not None else joined_ref, rank=5)]
-
-
-def _expired(
-    stretch: Stretch, at_ms: int, ref: str | None, commit: tuple[int, str] | None, interval_ms: float | None
-) -> list[Mark]:
-    session_ms = stretch.owner.session_timeout
-    detail = f"it sent a heartbeat {session_ms} ms before its session expired"
-    marks = [
-        logged(LOWER, at_ms - session_ms - EXPIRY_SLACK_MS, detail, ref),
-        logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref),
-    ]
-    # It died before its next heartbeat, and before its next commit where those come sooner: half way, on average.
-    since_ms = until_ms = at_ms - session_ms
-    until_ms += HEARTBEAT_MS
-    if commit is not None:
-        since_ms = max(since_ms, commit[0])
-        next_ms = None if interval_ms is None else commit[0] + round(interval_ms)
-        if next_ms is not None and since_ms < next_ms < until_ms:
-            until_ms = next_ms
-    died_ms = (since_ms + max(since_ms, until_ms)) // 2
-    if commit is not None and stretch.closes_silently and abs(at_ms - session_ms - commit[0]) < LAST_SIGN_MS:
-        detail = "its last commit, and no heartbeat after it: closed without leaving"
-        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2))
-    detail = f"expiry - session timeout ({session_ms} ms) + half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
-    if until_ms != at_ms - session_ms + HEARTBEAT_MS:
-        detail = f"expiry - session timeout ({session_ms} ms) + half way to the commit that did not come"
-    return [*marks, logged(ESTIMATE, died_ms, detail, ref, rank=4)]
+        return [*marks, inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5, basis=Basis.GONE)]
+    detail, ref = "its last sign of life; it may have been put out and worked on", commit[1] if commit else joined_ref
+    return [*marks, inferred(ESTIMATE, alive_at_ms, detail, ref, rank=5, basis=Basis.MAY_LIVE_ON)]
 
 
 def _idle(departure: Departure, at_ms: int) -> list[Mark]:
@@ -167,7 +153,7 @@ def _idle(departure: Departure, at_ms: int) -> list[Mark]:
     marks = [logged(LOWER, at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while it still worked", departure.ref)]
     if departure.rejoined_at_ms is None:
         detail = "the lost callback comes 2 s after the LeaveGroup in the median"
-        return [*marks, inferred(ESTIMATE, at_ms + 2_000, detail, departure.ref, rank=5)]
+        return [*marks, inferred(ESTIMATE, at_ms + 2_000, detail, departure.ref, rank=5, basis=Basis.MAY_LIVE_ON)]
     return [*marks, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
 
 
@@ -178,13 +164,14 @@ def _removed(departure: Departure, at_ms: int, commit: tuple[int, str] | None) -
     ref = departure.ref
     marks = [logged(UPPER, at_ms + HEARTBEAT_MS + LINE_SLACK_MS, "it had heard that it was removed", ref)]
     if commit is not None:
-        return [*marks, recorded(ESTIMATE, commit[0], "its last commit before it was removed", commit[1], rank=4)]
-    return [*marks, logged(ESTIMATE, at_ms, "an administrator removed it", ref, rank=5)]
+        detail, basis = "its last commit before it was removed", Basis.LAST_COMMIT
+        return [*marks, recorded(ESTIMATE, commit[0], detail, commit[1], rank=4, basis=basis)]
+    return [*marks, logged(ESTIMATE, at_ms, "an administrator removed it", ref, rank=5, basis=Basis.LEAVE)]
 
 
 def _rejoined(at_ms: int, ref: str | None, *, rank: int) -> list[Mark]:
     detail = "its own re-join follows its lost callback by some ms"
     return [
         logged(UPPER, at_ms + LINE_SLACK_MS, "the same client asked to join again", ref),
-        logged(ESTIMATE, at_ms, detail, ref, rank=rank),
+        logged(ESTIMATE, at_ms, detail, ref, rank=rank, basis=Basis.REJOIN),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import NO_END, GroupRecord, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
@@ -22,7 +22,7 @@ def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
     detail = "the assigned callback follows the group record by 7 ms in the median"
     return (
         recorded(LOWER, record.at_ms, "the assignment was delivered", record.ref),
-        recorded(ESTIMATE, record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3),
+        recorded(ESTIMATE, record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3, basis=Basis.DELIVERY),
     )
 
 

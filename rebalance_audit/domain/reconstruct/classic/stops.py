@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import NO_END, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
@@ -70,7 +70,8 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
         if is_recent:
-            marks.append(recorded(ESTIMATE, commit[0], "its last commit, made when it gave up", commit[1], rank=2))
+            detail, basis = "its last commit, made when it gave up", Basis.COMMIT_AS_IT_LET_GO
+            marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
     if between.midway_mark is not None:
         marks.append(between.midway_mark)
     return marks
@@ -88,7 +89,7 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
         detail = "another process had taken its group.instance.id; it learned it then"
         return [
             logged(LOWER, at_ms - LINE_SLACK_MS, detail, ref),
-            logged(ESTIMATE, at_ms, detail, ref, rank=3),
+            logged(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.REJOIN),
         ]
     if rewrite.replaced is not None:
         until_ms, detail = rewrite.record.at_ms, "it had stopped before it came back"
@@ -97,9 +98,11 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
         detail = "it came back, or another process took its place: no log says whether it was fenced"
     marks = [recorded(UPPER, until_ms + LINE_SLACK_MS, detail, rewrite.record.ref)]
     if commit is not None:
-        marks.append(recorded(ESTIMATE, commit[0], "its last commit before it came back", commit[1], rank=2))
+        detail = "its last commit before it came back"
+        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=Basis.LAST_COMMIT))
     else:
-        marks.append(inferred(ESTIMATE, rewrite.record.at_ms, detail, rewrite.record.ref, rank=5))
+        at_ms, ref = rewrite.record.at_ms, rewrite.record.ref
+        marks.append(inferred(ESTIMATE, at_ms, detail, ref, rank=5, basis=Basis.GONE))
     return marks
 
 
@@ -112,22 +115,12 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
     ref = stretch.revoked.record.ref if stretch.revoked.record else None
     if revoked_at_ms is not None:
         marks.append(recorded(LOWER, revoked_at_ms - LINE_SLACK_MS, "the assignment that took it away", ref))
-        marks.append(
-            recorded(
-                ESTIMATE,
-                revoked_at_ms + REVOKED_CALLBACK_MS,
-                "soon after the assignment that took it away",
-                ref,
-                rank=3,
-            )
-        )
+        detail, at_ms = "soon after the assignment that took it away", revoked_at_ms + REVOKED_CALLBACK_MS
+        marks.append(recorded(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.TAKEN_AWAY))
     commit = commits.last_between([stretch.resource], since, until)
     if commit is not None:
-        marks.append(
-            recorded(
-                ESTIMATE, commit[0], "its last commit of the partition, made when it gave it up", commit[1], rank=2
-            )
-        )
+        detail, basis = "its last commit of the partition, made when it gave it up", Basis.COMMIT_AS_IT_LET_GO
+        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
     after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]
     joined_at_ms, joined_ref = joined(after)
     if joined_at_ms is not None:

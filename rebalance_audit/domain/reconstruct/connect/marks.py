@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rebalance_audit.domain.kinds import Bound, EvidenceTier, TaskState
+from rebalance_audit.domain.kinds import Basis, Bound, EvidenceTier, TaskState
 from rebalance_audit.domain.model import NO_END, ConnectRecord, LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
@@ -92,7 +92,7 @@ def _start_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     if begun is not None:
         detail = f"tasks start about {START_AFTER_RECORD_MS} ms after the group record"
         at_ms = begun.at_ms + START_AFTER_RECORD_MS
-        marks.append(about(begun, detail, at_ms, rank=3, tier=EvidenceTier.INFERRED))
+        marks.append(about(begun, detail, at_ms, rank=3, basis=Basis.CONNECT_ROUND, tier=EvidenceTier.INFERRED))
     return marks
 
 
@@ -100,7 +100,8 @@ def running_marks(status: ConnectRecord, *, is_first: bool = True) -> list[Mark]
     """A RUNNING status marks the start() before it. One that is not the first bounds the first all the same."""
     marks = [not_after(status, "its status says RUNNING", status.at_ms + LINE_SLACK_MS)]
     if is_first:
-        marks.append(about(status, "its status says RUNNING", status.at_ms - RUNNING_AFTER_START_MS, rank=1))
+        at_ms = status.at_ms - RUNNING_AFTER_START_MS
+        marks.append(about(status, "its status says RUNNING", at_ms, rank=1, basis=Basis.STATUS))
     return marks
 
 
@@ -114,15 +115,16 @@ def _start_lines(run: OwnershipRun, begun: Round, running: ConnectRecord | None,
         marks.append(not_before(line, "the worker began to start it"))
     for line in lines.about(worker.node, run.resource, (LogKind.WORKER_TASK_STARTED,), begun.at_ms, until_ms)[:1]:
         marks.append(not_after(line, "the worker's log: it has started", (line.at_ms or 0) + LINE_SLACK_MS))
-        marks.append(about(line, "the worker's log: it has started", rank=1))
+        marks.append(about(line, "the worker's log: it has started", rank=1, basis=Basis.OWN_LINE))
     for line in lines.about(worker.node, run.resource, (LogKind.WORKER_CONNECTOR_STARTED,), begun.at_ms, until_ms)[:1]:
         # Its start() is called then, in a thread of its own; its status follows.
         created_ms = line.at_ms or 0
         if running is not None and running.at_ms >= created_ms:
             between_ms = (created_ms + running.at_ms) // 2
-            marks.append(about(line, "between its creation in the worker's log and its status", between_ms, rank=0))
+            detail = "between its creation in the worker's log and its status"
+            marks.append(about(line, detail, between_ms, rank=0, basis=Basis.CREATION))
         else:
-            marks.append(about(line, "the worker's log: it was created", rank=1))
+            marks.append(about(line, "the worker's log: it was created", rank=1, basis=Basis.CREATION))
     return marks
 
 
@@ -160,7 +162,7 @@ def unassigned_marks(status: ConnectRecord) -> list[Mark]:
     return [
         not_before(status, detail, status.at_ms - 2 * GRACEFUL_STOP_MS),
         not_after(status, detail, status.at_ms + LINE_SLACK_MS),
-        about(status, detail, status.at_ms - UNASSIGNED_AFTER_STOP_MS, rank=1),
+        about(status, detail, status.at_ms - UNASSIGNED_AFTER_STOP_MS, rank=1, basis=Basis.STATUS),
     ]
 
 
@@ -185,7 +187,7 @@ def _stop_lines(run: OwnershipRun, ended: Round, lines: WorkerLines) -> list[Mar
     marks: list[Mark] = []
     for line in lines.about(node, run.resource, TASK_STOPS, *window)[:1]:
         marks.append(not_before(line, "the worker began to stop it"))
-        marks.append(about(line, "the worker began to stop it", rank=2))
+        marks.append(about(line, "the worker began to stop it", rank=2, basis=Basis.WORKER_LINE))
     stopped = lines.about(node, run.resource, (LogKind.WORKER_TASK_STOPPED, LogKind.WORKER_CONNECTOR_STOPPED), *window)
     for line in [x for x in stopped if x.fields.get("is_graceful", True)][:1]:
         marks.append(not_after(line, "the worker's log: it has stopped", (line.at_ms or 0) + LINE_SLACK_MS))
@@ -214,7 +216,7 @@ def _revoked(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bo
         marks.append(not_before(ended, "the assignment that took it away", told_at_ms))
     detail, record_ms = "soon after the assignment that took it away", ended.delivered_at_ms
     at_ms = ended.at_ms if record_ms is None else record_ms + STOP_AFTER_RECORD_MS
-    marks.append(about(ended, detail, at_ms, rank=3, tier=EvidenceTier.INFERRED))
+    marks.append(about(ended, detail, at_ms, rank=3, basis=Basis.CONNECT_ROUND, tier=EvidenceTier.INFERRED))
     if told_at_ms is None:
         told_at_ms = _began_to_stop_ms(run, ended, sources.lines)
     if is_marked or told_at_ms is None:
@@ -253,7 +255,7 @@ def _stopped_to_join(run: OwnershipRun, ended: Round, sources: Sources, *, is_ma
             marks.append(not_before(preparing, "nobody knew before the rebalance began", heard_ms - LINE_SLACK_MS))
     for line in _lines_of(run, ended, sources.lines, (LogKind.WORKER_REBALANCE_STARTED,))[-1:]:
         marks.append(not_before(line, "the worker's log: rebalance started"))
-        marks.append(about(line, "the worker's log: rebalance started", rank=2))
+        marks.append(about(line, "the worker's log: rebalance started", rank=2, basis=Basis.WORKER_LINE))
     joined_ms = ended.joined_at_ms
     if joined_ms is None:
         return marks
@@ -261,7 +263,7 @@ def _stopped_to_join(run: OwnershipRun, ended: Round, sources: Sources, *, is_ma
         marks.append(not_after(ended, "the worker had stopped it and joined", joined_ms + LINE_SLACK_MS))
     at_ms = joined_ms if heard_ms is None else (heard_ms + joined_ms) // 2
     detail = "between the rebalance's start and the end of the join phase"
-    return [*marks, about(ended, detail, at_ms, rank=5, tier=EvidenceTier.INFERRED)]
+    return [*marks, about(ended, detail, at_ms, rank=5, basis=Basis.JOIN_PHASE, tier=EvidenceTier.INFERRED)]
 
 
 def _given_up(run: OwnershipRun, ended: Round, sources: Sources) -> list[Mark]:
@@ -270,11 +272,11 @@ def _given_up(run: OwnershipRun, ended: Round, sources: Sources) -> list[Mark]:
     kinds = (LogKind.WORKER_COORDINATOR_LOST, LogKind.WORKER_ASSIGNMENT_REVOKED)
     for line in _lines_of(run, ended, sources.lines, kinds)[:1]:
         marks.append(not_before(line, "the worker gave all its work up"))
-        marks.append(about(line, "the worker gave all its work up", rank=2))
+        marks.append(about(line, "the worker gave all its work up", rank=2, basis=Basis.WORKER_LINE))
     joined_ms = ended.joined_at_ms or ended.at_ms
     marks.append(not_after(ended, "the worker joined without it", joined_ms + LINE_SLACK_MS))
-    marks.append(about(ended, "the worker joined without it", joined_ms, rank=5, tier=EvidenceTier.INFERRED))
-    return marks
+    detail = "the worker joined without it"
+    return [*marks, about(ended, detail, joined_ms, rank=5, basis=Basis.GONE, tier=EvidenceTier.INFERRED)]
 
 
 def _lines_of(run: OwnershipRun, ended: Round, lines: WorkerLines, kinds: tuple[LogKind, ...]) -> list[LogEvent]:

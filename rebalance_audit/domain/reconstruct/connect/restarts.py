@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalance_audit.domain.kinds import EvidenceTier, TaskState
+from rebalance_audit.domain.kinds import Basis, EvidenceTier, TaskState
 from rebalance_audit.domain.model import NO_END, ConnectRecord, LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
@@ -40,7 +40,7 @@ class TaskRestart:
         if isinstance(self.stopped, LogEvent):
             marks = [
                 not_before(self.stopped, "the worker began to stop it"),
-                about(self.stopped, "the worker began to stop it", rank=2),
+                about(self.stopped, "the worker began to stop it", rank=2, basis=Basis.WORKER_LINE),
             ]
             return marks if self.began is None else [*marks, not_after(self.began, "the worker began to start it anew")]
         return unassigned_marks(self.stopped) if self.stopped is not None else []
@@ -48,7 +48,7 @@ class TaskRestart:
     def resumes(self) -> list[Mark]:
         if not isinstance(self.started, LogEvent):
             return running_marks(self.started)
-        marks = [about(self.started, "the worker's log: it has started", rank=1)]
+        marks = [about(self.started, "the worker's log: it has started", rank=1, basis=Basis.OWN_LINE)]
         if self.started.kind is LogKind.WORKER_TASK_STARTED:
             # A connector's line says that it was created; its start() is called in a thread of its own.
             at_ms = (self.started.at_ms or 0) + LINE_SLACK_MS
@@ -154,5 +154,5 @@ def joins_after_stop(round_: Round) -> list[Mark]:
     detail = "it stops before its worker joins"
     return [
         not_after(round_, detail, joined_ms + LINE_SLACK_MS),
-        about(round_, detail, joined_ms, rank=5, tier=EvidenceTier.INFERRED),
+        about(round_, detail, joined_ms, rank=5, basis=Basis.GONE, tier=EvidenceTier.INFERRED),
     ]

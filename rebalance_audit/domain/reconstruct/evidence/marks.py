@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Bound, EvidenceTier
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, Bound, EvidenceTier
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 
@@ -31,6 +31,8 @@ ASSIGNED_CALLBACK_MS = 8
 REVOKED_CALLBACK_MS = 10
 """A cooperative member revokes this soon after the assignment that takes a partition away: 6 ms in the median
 (docs/measured.md#how-it-was-measured)."""
+AUTO_COMMIT_MS = 5_000
+"""auto.commit.interval.ms by default (docs/measured.md#defaults-of-kafka)."""
 RECENT_COMMIT_MS = 5_500
 """auto.commit.interval.ms is 5 s by default (docs/measured.md#defaults-of-kafka): an older commit is no sign of a
 member that commits when it lets go."""
@@ -40,23 +42,39 @@ _RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, Evid
 _make_mark = maker(Mark)
 
 
-def recorded(bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return _make_mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref)
+def recorded(
+    bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0, basis: Basis | None = None
+) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref, basis=basis)
 
 
-def logged(bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return _make_mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref)
+def logged(
+    bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0, basis: Basis | None = None
+) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref, basis=basis)
 
 
-def inferred(bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0) -> Mark:
-    return _make_mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref)
+def inferred(
+    bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0, basis: Basis | None = None
+) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref, basis=basis)
+
+
+def died_between(
+    window: tuple[int, int], at_ms: int, detail: str, ref: str | None, *, rank: int, tier: EvidenceTier
+) -> Mark:
+    """The estimate of an owner's death between its last sign of life and the next, which did not come."""
+    return _make_mark(
+        bound=ESTIMATE, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref, basis=Basis.SIGNS_OF_LIFE,
+        window_from_ms=window[0], window_to_ms=window[1],
+    )  # fmt: skip
 
 
 def own_stop_marks(line: LogEvent) -> list[Mark]:
     """A client writes its line on entry of the callback (KIP-848: when it begins to revoke, before the callback)."""
     assert line.at_ms is not None
     detail = "the client's own log"
-    marks = [logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1)]
+    marks = [logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1, basis=Basis.OWN_LINE)]
     marks.append(logged(LOWER, line.at_ms - LINE_SLACK_MS, detail, line.ref))
     if line.fields.get("stage") != "begin":
         marks.append(logged(UPPER, line.at_ms + OWN_CALLBACK_MS, detail, line.ref))
@@ -68,7 +86,7 @@ def own_start_marks(line: LogEvent) -> list[Mark]:
     assert line.at_ms is not None
     detail = "the client's own log"
     return [
-        logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1),
+        logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1, basis=Basis.OWN_LINE),
         logged(LOWER, line.at_ms - LINE_SLACK_MS, detail, line.ref),
     ]
 

@@ -216,3 +216,23 @@ def test_a_killed_member_died_before_its_next_heartbeat_and_its_next_commit(
     story.stabilized(2, at_ms=20_990).received(2, at_ms=20_999)
     pause = given_on(second(story))
     assert pause.pause_estimate_ms == 21_008 - died_at_ms
+
+
+@pytest.mark.parametrize(
+    ("joined_at_ms", "died_at_ms"),
+    # Its heartbeats come at 1, 4, 7, 10, 13 s: half way from the commit at 12 s to the one at 13.
+    # It joined more than a minute before: between the commit and any time up to 3 s later, 1 s on average.
+    [(1_000, 12_500), (-60_000, 13_000)],
+    ids=["it joined lately, so its beat is known", "its beat is not known"],
+)
+def test_a_commit_is_a_sign_of_life_and_heartbeats_keep_their_beat(joined_at_ms: int, died_at_ms: int) -> None:
+    """Expired at 22 s after a session of 10 s, right when it had committed last, at 12 s."""
+    at_ms = 1_000_000
+    story = two(a_group(), 1, at_ms + joined_at_ms, JAVA_3_7)
+    story.commit(1, at_ms=at_ms + 7_000).commit(1, at_ms=at_ms + 12_000)
+    story.says(LogKind.MEMBER_FAILED, at_ms=at_ms + 22_000, member_id=member_id("c2"))
+    story.preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=at_ms + 22_001)
+    story.generation(2, {"c1": "0 1"}, at_ms=at_ms + 23_000, subscriptions={"c1": JAVA_3_7})
+    story.stabilized(2, at_ms=at_ms + 22_990).received(2, at_ms=at_ms + 22_999)
+    pause = given_on(second(story))
+    assert pause.pause_estimate_ms == pytest.approx(23_008 - died_at_ms, abs=10)

@@ -1,0 +1,111 @@
+"""Likely ranges: each number worked out by hand from the table of errors, which a case sets for itself where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.kinds import Basis
+from rebalance_audit.domain.measure import likely
+from rebalance_audit.domain.measure.errors import ERRORS, Spread
+from rebalance_audit.domain.measure.likely import likely_instant
+from rebalance_audit.domain.measure.pauses import Instant, movement_numbers, rebalance_numbers
+from rebalance_audit.domain.ranges import Range, of_groups, of_one_group
+from tests.captures import CAPTURES
+from tests.likely import halves
+from tests.score import captures_below, reconstructed
+
+TABLE: Mapping[Basis, Spread] = dict(ERRORS) | {
+    Basis.DELIVERY: Spread(4, 30, 100),
+    Basis.COMMIT_AS_IT_LET_GO: Spread(3, 40, 100),
+    Basis.SIGNS_OF_LIFE: Spread(0, 0, 0, (0.1, 0.9)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(likely, "ERRORS", TABLE)
+
+
+def test_every_kind_of_evidence_has_its_errors() -> None:
+    assert set(ERRORS) == set(Basis)
+
+
+def test_an_instant_reaches_as_far_as_its_kind_errs_and_no_further_than_its_bounds() -> None:
+    assert likely_instant(1_000, None, None, Basis.DELIVERY, None) == (996, 1_030)
+    assert likely_instant(1_000, 999, 1_010, Basis.DELIVERY, None) == (999, 1_010)
+
+
+def test_a_death_lies_in_the_middle_of_the_time_between_two_signs_of_life() -> None:
+    assert likely_instant(2_500, 0, 20_000, Basis.SIGNS_OF_LIFE, (1_000, 4_000)) == (1_300, 3_700)
+    assert likely_instant(1_000, 0, 20_000, Basis.SIGNS_OF_LIFE, (1_000, 4_000)) == (1_000, 3_700), "and it holds 1,000"
+
+
+def test_an_instant_of_bounds_alone_is_anywhere_between_them() -> None:
+    assert likely_instant(1_500, 1_000, 2_000, None, None) == (1_050, 1_950)
+
+
+def test_the_two_errors_of_a_pause_add_up_by_their_squares() -> None:
+    stop = Instant(None, None, 1_000, "recorded", "", Basis.COMMIT_AS_IT_LET_GO)
+    resume = Instant(None, None, 3_000, "recorded", "", Basis.DELIVERY)
+    numbers = movement_numbers("moved", stop, resume, None)
+    # Shorter: it stopped 40 ms later, √(40² + 4²) = 40.2; longer: it resumed 30 ms later, √(30² + 3²) = 30.1.
+    assert (numbers.pause_likely_lower_ms, numbers.pause_likely_upper_ms) == (1_959, 2_031)
+
+
+def test_ten_partitions_of_one_member_err_together() -> None:
+    stop = Instant(None, None, 1_000, "recorded", "", Basis.COMMIT_AS_IT_LET_GO)
+    resume = Instant(None, None, 3_000, "recorded", "", Basis.DELIVERY)
+    numbers = [movement_numbers("moved", stop, resume, None)] * 10
+    total = rebalance_numbers(["moved"] * 10, [False] * 10, numbers, is_known=True)
+    assert (total.resource_seconds_likely_lower, total.resource_seconds_likely_upper) == (19.59, 20.31)
+    assert (total.pause_likely_lower_ms, total.pause_likely_upper_ms) == (1_959, 2_031)
+
+
+def test_an_overlap_costs_nothing_in_any_case() -> None:
+    stop = Instant(None, None, 9_000, "recorded", "", Basis.COMMIT_AS_IT_LET_GO)
+    resume = Instant(None, None, 3_000, "recorded", "", Basis.DELIVERY)
+    total = rebalance_numbers(["moved"], [False], [movement_numbers("moved", stop, resume, None)], is_known=True)
+    assert (total.resource_seconds_likely_lower, total.resource_seconds_likely_upper) == (0, 0)
+
+
+def test_errors_of_one_group_add_up_and_those_of_two_by_their_squares() -> None:
+    cost = Range(10, 5, 20, 7, 14)
+    assert of_one_group([cost, cost]) == Range(20, 10, 40, 14, 28)
+    # 3 below and 4 above, each twice: √(3² + 3²), √(4² + 4²).
+    both = of_groups({"a": [cost], "b": [cost]})
+    assert both is not None
+    assert (both.lower, both.estimate, both.upper) == (10, 20, 40)
+    assert (both.likely_lower, both.likely_upper) == (pytest.approx(20 - 18**0.5), pytest.approx(20 + 32**0.5))
+    assert of_groups({}) is None
+    assert of_groups({"a": []}) is None
+
+
+def test_what_nothing_bounds_has_a_likely_range_all_the_same() -> None:
+    total = of_one_group([Range(10, 5, None, 7, 14), Range(1, None, 2, 1, 1)])
+    assert total == Range(11, 5, None, 8, 15)
+
+
+@pytest.mark.parametrize("capture", CAPTURES[::5], ids=lambda c: f"{c.parent.name}-{c.name}")
+def test_likely_ranges_of_captures_lie_inside_the_bounds_and_hold_the_estimate(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(likely, "ERRORS", ERRORS)
+    for found in reconstructed(capture, "all").values():
+        for r in found.rebalances:
+            for it in (r, *r.movements):
+                values = (it.pause_lower_ms, it.pause_likely_lower_ms, it.pause_estimate_ms)
+                values += (it.pause_likely_upper_ms, it.pause_upper_ms)
+                assert (it.pause_estimate_ms is None) == (it.pause_likely_lower_ms is None)
+                known = [v for v in values if v is not None]
+                assert known == sorted(known)
+
+
+def test_the_captures_are_halved_by_name() -> None:
+    golden = captures_below(Path("tests/golden"))
+    one, other = halves(reversed(golden))
+    assert len(one) - len(other) in (0, 1)
+    assert not set(one) & set(other)
+    assert halves(golden) == (one, other)
