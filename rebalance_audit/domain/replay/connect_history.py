@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
@@ -50,7 +51,8 @@ class ConnectReader(ScriptReader):
             self.unexplained.append(f"generation {row.generation_id}: {row.trigger}")
 
     def life_of(self, member: Member, started: Moment | None) -> Life:
-        return ScriptReader.life_of(self, replace(member, client_id=member.worker_url or member.client_id), started)
+        member = replace(member, client_id=member.worker_url or member.client_id, client_libraries=(ClientFamily.JAVA,))
+        return ScriptReader.life_of(self, member, started)
 
     def with_owned(self, life: Life, member: Member) -> Life:
         return replace(life, owned_at_first=tuple(map(self.meaning, member.owned_before or ())))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.log_lines.reasons import JAVA_REASONS
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
@@ -115,6 +114,7 @@ class ScriptReader:
             session_timeout_ms=member.session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             started=started,
+            libraries=member.client_libraries,
         )
 
     def replaces(self, row: Rebalance, member: Member) -> None:
@@ -293,8 +293,6 @@ def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[...,
         until_ms=max(until_ms, reader.previous_ms + 1),
         lives=tuple(in_slots([*reader.lives, *reader.open.values(), *reader.stalled.values()])),
         partitions=initial,
-        is_java=latest.protocol_type == "connect"
-        or any(trigger.detail.startswith(JAVA_REASONS) for row in succeeded for trigger in row.triggers),
         grown=tuple(reader.grown),
         requested_ms=tuple(reader.requested),
         unexplained=tuple(reader.unexplained),

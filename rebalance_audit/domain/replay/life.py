@@ -78,6 +78,8 @@ class Life:
     """None: it runs on after the history ends."""
     end: End | None = None
     stalls: tuple[Stall, ...] = ()
+    libraries: tuple[str, ...] | None = None
+    """Client libraries that it may use; None: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +106,6 @@ class Script:
     """Partitions of each topic at the beginning."""
     settled_ms: int | None = None
     """End of the join phase before the history begins, from which its first heartbeats are counted; if known."""
-    is_java: bool = False
-    """The members gave reasons that Java's clients alone give, or are Connect's workers."""
     grown: tuple[Grown, ...] = ()
     requested_ms: tuple[int, ...] = ()
     """A member asked for a rebalance by itself (enforceRebalance)."""

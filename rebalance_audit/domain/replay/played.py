@@ -10,6 +10,7 @@ from math import inf
 from random import Random
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 
 from .life import End, Life, Script
 from .loop import Loop
@@ -34,15 +35,15 @@ class PlayedGroup(ABC):
     drift_ms: float = field(init=False)
     """By how much every heartbeat comes later than its interval says. The same for all members: else a session of two
     intervals would end after somebody's second heartbeat in half of the cases, which it does not."""
-    keeps_beats: bool = field(init=False)
-    """librdkafka's heartbeats keep their rhythm over a join, Java's begin anew. Where the rows do not say which library
-    the members have, each run takes one."""
+    doubtful_keep_beats: bool = field(init=False)
+    """Members that may be librdkafka's or another's keep the rhythm of their heartbeats over a join in one half of the
+    runs, as librdkafka's do, and begin anew in the others."""
     loop: Loop = field(init=False)
     ledger: Ledger = field(init=False)
     topics: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keeps_beats = self.rng.random() < 0.5 and not self.script.is_java
+        self.doubtful_keep_beats = self.rng.random() < 0.5
         self.drift_ms = draw(self.rng, self.timing.drift_ms)
         self.loop = Loop(self.script.from_ms)
         self.topics = dict(self.script.partitions)
@@ -150,6 +151,12 @@ class PlayedGroup(ABC):
     @property
     def beat_ms(self) -> float:
         return self.heartbeat_ms + self.drift_ms
+
+    def keeps_beats(self, process: PlayedProcess) -> bool:
+        libraries = process.life.libraries
+        if libraries is not None and (ClientFamily.LIBRDKAFKA not in libraries or len(libraries) == 1):
+            return ClientFamily.LIBRDKAFKA in libraries
+        return self.doubtful_keep_beats
 
     def starts(self, process: PlayedProcess) -> None:
         self.ledger.process_starts(process, self.loop.now_ms)

@@ -85,16 +85,19 @@ def test_a_java_member_that_vanished_is_looked_for_at_its_host() -> None:
     (finding,) = found(story, "RB007")
     assert finding.advice == (
         "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network. If it restarts by "
-        "itself, a group.instance.id spares the others. A shorter session.timeout.ms shortens the wait."
+        "itself, a group.instance.id spares the others, but its partitions wait for it: `rebalance-audit whatif` "
+        "weighs both. A shorter session.timeout.ms shortens the wait."
     )
 
 
 def test_a_deploy_is_advised_by_what_its_library_has() -> None:
     assert client_advice.deploy(ALL) == (
-        "Nothing is wrong. A group.instance.id per member spares the others most of its rebalances, a cooperative "
-        "assignor or group.protocol=consumer most of its cost."
+        "Nothing is wrong. Fewer rebalances are not less downtime: `rebalance-audit whatif` replays this deploy with a "
+        "group.instance.id per member, a cooperative assignor, group.protocol=consumer and members restarted in "
+        "another order."
     )
     assert client_advice.deploy(frozenset({ClientFamily.AIOKAFKA})) == (
-        "Nothing is wrong. A group_instance_id per member spares the others most of its rebalances."
+        "Nothing is wrong. Fewer rebalances are not less downtime: `rebalance-audit whatif` replays this deploy with a "
+        "group_instance_id per member and members restarted in another order."
     )
     assert client_advice.deploy(frozenset({ClientFamily.KAFKAJS})) == "Nothing is wrong."

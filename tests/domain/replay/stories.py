@@ -19,13 +19,12 @@ def a_life(name: str, started_ms: int | None, ended_ms: int | None = None, end: 
     return Life(
         slot=name, member_id=f"{name}-{started_ms}", client_id=name, topics=("t",), session_timeout_ms=10_000,
         rebalance_timeout_ms=300_000, started=None if started_ms is None else Moment.known(started_ms),
-        ended=None if ended_ms is None else Moment.known(ended_ms), end=end, **more,
+        ended=None if ended_ms is None else Moment.known(ended_ms), end=end, libraries=("java",), **more,
     )  # fmt: skip
 
 
 def a_script(*lives: Life, until_ms: int = 60_000, partitions: int = 4, assignor: str = "range") -> Script:
     return Script(
-        is_java=True,
         group_id="g", group_type="classic", protocol_type="consumer", assignor=assignor,
         is_cooperative=assignor == "cooperative-sticky", from_ms=-1, until_ms=until_ms, lives=lives,
         partitions={"t": partitions},
