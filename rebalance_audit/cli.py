@@ -173,6 +173,9 @@ def sentence_for(error: Exception) -> str | None:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
             return str(error)
+    if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
+        kind = type(error).__name__
+        return f"A table of the warehouse cannot be read ({kind}); `rebalance-audit doctor -w W` says which."
     if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return f"{error.filename or 'A file'}: {error.strerror or error}; check the path and your rights."
     if isinstance(error, OSError) and error.errno in (28, 122):

@@ -171,14 +171,15 @@ def scratch() -> Diagnosis:
 
 
 def warehouse(location: str) -> Iterator[Diagnosis]:
+    from rebalance_audit.warehouse.damage import damages
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     try:
         opened = Warehouse.open(location)
+        published = opened.published()
     except WarehouseError as error:
         yield fault("warehouse", str(error))
         return
-    published = opened.published()
     landed = len(opened.landed("record")) + len(opened.landed("log_line"))
     if not published:
         yield fault(
@@ -186,6 +187,8 @@ def warehouse(location: str) -> Iterator[Diagnosis]:
         )
     else:
         yield ok("warehouse", f"{len(published)} tables published, {landed} landing files")
+    for name, why in damages(opened).items():
+        yield fault(name, why.removeprefix(f"{name} "))
     if "://" not in location and not os.access(location, os.W_OK):
         yield optional("warehouse", f"{location} is not writable for this user", "only reading works")
 

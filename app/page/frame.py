@@ -53,6 +53,7 @@ def run(chosen: Any) -> None:
     """The chosen view. What goes wrong in it is said in our words; its details go to the server's log, nowhere else."""
     st.session_state.update(view=chosen.url_path, links=0)  # which links lead to this page itself
     keep_zone()
+    place = st.container()
     try:
         chosen.run()
     except WarehouseError as error:
@@ -61,8 +62,25 @@ def run(chosen: Any) -> None:
         _log.exception("a page failed")
         broken(
             "This page could not be shown.",
-            f"It met something it does not know ({type(error).__name__}). The server's log has the details; the "
-            "other pages work.",
+            f"The fault is in this page ({type(error).__name__}), not in the warehouse. The server's log has the "
+            "details; the other pages work.",
+        )
+    finally:  # also after `st.stop`
+        with place:
+            _damage()
+
+
+def _damage() -> None:
+    """What the page could not read: above all it shows, so that nothing missing is taken for nothing there."""
+    location = warehouse_location()
+    try:
+        found = opened(location).damaged() if location is not None else ()
+    except WarehouseError:
+        return  # the page itself says so
+    if found:
+        panel(
+            Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing here, and not none.</p>"),
+            *[fill("<p>{why}.</p>", why=words.visible(why[0].upper() + why[1:])) for why in found],
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,11 @@ from deltalake.exceptions import DeltaError
 
 from app.answers.rows import FindingRow
 from rebalance_audit.domain import numbers
+from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _KEPT_ANSWERS = 512
 _KEPT_BUILT = 16
 
@@ -36,6 +39,7 @@ class Tables:
         self._answers: dict[tuple[Any, ...], pa.Table] = {}
         self._built: dict[tuple[Any, ...], Any] = {}
         self._publication: tuple[Any, ...] | None = None
+        self._damaged: dict[str, str] = {}
 
     @classmethod
     def open(cls, location: str | os.PathLike[str]) -> Self:
@@ -60,6 +64,7 @@ class Tables:
             if newest != self._publication:
                 self._answers.clear()
                 self._built.clear()
+                self._damaged = {}
                 self._publication = newest
 
     def table(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
@@ -84,15 +89,28 @@ class Tables:
                 kept[key] = made
         return made
 
+    def damaged(self) -> tuple[str, ...]:
+        """What could not be read of this publication, and what to do, a sentence per table, as far as anybody asked."""
+        with self._lock:
+            return tuple(self._damaged.values())
+
     def _ask(self, sql: str, params: Sequence[Any]) -> pa.Table:
+        """A table that cannot be read counts as empty, and `damaged` says so: the rest of the page is worth showing."""
+        with self._lock:
+            without = set(self._damaged)
         try:
-            return self._warehouse.query(sql, params)
-        except (duckdb.Error, DeltaError, OSError) as error:
-            raise WarehouseError(
-                f"Tables of the warehouse at {self.location} cannot be read ({type(error).__name__}: "
-                f"{str(error)[:300]}); "
-                "see that its files are complete and readable, or restore them, then reload."
-            ) from error
+            return self._warehouse.query(sql, params, without)
+        except (duckdb.Error, DeltaError, pa.ArrowException, OSError) as error:
+            found = damages(self._warehouse, self._warehouse.mentioned(sql) - without)
+            if not found:
+                _log.exception("a query failed over tables that seem whole")
+                raise WarehouseError(
+                    f"Tables of the warehouse at {self.location} cannot be read ({type(error).__name__}); "
+                    f"`rebalance-audit doctor -w {self.location}` looks at each, and the server's log has the details."
+                ) from error
+            with self._lock:
+                self._damaged |= found
+            return self._ask(sql, params)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table(sql, params).to_pylist()

@@ -18,7 +18,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -308,19 +308,30 @@ class Warehouse:
             return schema.empty_table()
         return self._rows(files, schema, where, params)
 
-    def query(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
+    def file_schema(self, file: str) -> pa.Schema:
+        """Of one of `files`, from its footer. Raises OSError and ArrowException."""
+        inside = file.removeprefix(self.location).removeprefix(self._files.root)
+        return pq.read_schema(self._files.root + inside, filesystem=self._files.fs)
+
+    def mentioned(self, sql: str) -> set[str]:
+        """The tables that the SQL asks."""
+        return {f"{layer}.{noun}" for layer, noun in _QUALIFIED.findall(sql)} & set(tables.BY_NAME)
+
+    def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
         """DuckDB SQL over `gold.rebalance`, `silver.undecoded` and so on.
 
         Tables that were published are seen at their published versions, all of one publication; others as they are.
-        A table nobody wrote yet is empty.
+        A table nobody wrote yet is empty, and so is one of `without`: the caller says that it could not be read.
         """
         published = self.published()
-        mentioned = {f"{layer}.{noun}" for layer, noun in _QUALIFIED.findall(sql)} & set(tables.BY_NAME)
+        mentioned = self.mentioned(sql)
         with duckdb.connect() as db:  # a catalog of its own: the views are those of this publication
             for layer in sorted({name.partition(".")[0] for name in mentioned}):
                 db.execute(f"CREATE SCHEMA {layer}")
             for name in sorted(mentioned):
-                if name in published:
+                if name in without:
+                    files = []
+                elif name in published:
                     files = self.files(name, published[name])
                 elif name.startswith("gold.") and name not in tables.UNPUBLISHED:
                     files = []  # written, but by a publication that has not ended
@@ -343,7 +354,13 @@ class Warehouse:
     def publication(self) -> dict[str, Any]:
         """The manifest: `versions` of gold tables, `consumed` versions of silver tables."""
         text = self._files.read("published.json")
-        return {} if text is None else dict(json.loads(text))
+        try:
+            return {} if text is None else dict(json.loads(text))
+        except ValueError:
+            raise WarehouseError(
+                f"{self.location}/published.json is damaged; remove it, and `rebalance-audit run -w {self.location}` "
+                "publishes again."
+            ) from None
 
     def publish(self, versions: Mapping[str, int], consumed: Mapping[str, Any] | None = None) -> bool:
         """Let readers see these table versions, all at once. False if they see them already."""

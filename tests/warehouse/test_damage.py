@@ -1,0 +1,70 @@
+"""Tables that were destroyed in every way that a disk and a careless hand know are named, with what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_audit import doctor
+from rebalance_audit.warehouse.damage import damages
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.app import gold_rows
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    gold_rows.write(tmp_path / "w", many=0)
+    return tmp_path / "w"
+
+
+def first_file(table: Path) -> Path:
+    return sorted(table.glob("*.parquet"))[0]
+
+
+def without_a_column(table: Path) -> None:
+    file = first_file(table)
+    pq.write_table(pq.read_table(file).drop_columns(["trigger"]), file)
+
+
+def with_a_broken_log(table: Path) -> None:
+    for entry in (table / "_delta_log").glob("*.json"):
+        entry.write_text("{")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a file is gone": (lambda t: first_file(t).unlink(), "lacks a file"),
+    "a file is empty": (lambda t: first_file(t).write_bytes(b""), "has a file that is damaged"),
+    "a file is something else": (lambda t: first_file(t).write_bytes(b"x" * 500), "has a file that is damaged"),
+    "a file is cut": (lambda t: first_file(t).write_bytes(first_file(t).read_bytes()[:-40]), "that is damaged"),
+    "the folder is gone": (shutil.rmtree, "was there at the last publication and is not any more"),
+    "the log is gone": (lambda t: shutil.rmtree(t / "_delta_log"), "was there at the last publication"),
+    "the log is broken": (with_a_broken_log, "has a log that cannot be read"),
+    "a column is gone": (without_a_column, "has no column trigger: another version wrote it"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_doctor_finds_a_destroyed_table(filled: Path, what: str) -> None:
+    destroy, said = DAMAGE[what]
+    destroy(filled / "gold" / "rebalance")
+    faults = {d.subject: d.detail for d in doctor.warehouse(str(filled)) if d.state is doctor.Health.FAULT}
+    assert list(faults) == ["gold.rebalance"]
+    assert said in faults["gold.rebalance"]
+    assert "SELECT" not in faults["gold.rebalance"]
+
+
+def test_a_whole_warehouse_has_no_damage(filled: Path) -> None:
+    assert damages(Warehouse.open(filled)) == {}
+
+
+def test_a_damaged_publication_is_one_sentence(filled: Path) -> None:
+    (filled / "published.json").write_text("{")
+    (found,) = doctor.warehouse(str(filled))
+    assert found.state is doctor.Health.FAULT
+    assert "published.json is damaged" in found.detail
+    assert json.loads((filled / "warehouse.json").read_text())["schema_version"] == 1
