@@ -218,8 +218,8 @@ def _as_text(group: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> It
         yield f"Nothing is predicted: {fit.refused}."
         return
     yield (
-        "The ranges are the replay's own spread. Two real runs of one script differ by 1.2 to 1.5 times: a saving "
-        "below that may not show."
+        "Ranges hold nine in ten replays. Two real runs of one script differ by up to 1.5 times: a saving below that "
+        "may not show in a single deploy."
     )
     for option in found[:SHOWN_OPTIONS]:
         yield ""

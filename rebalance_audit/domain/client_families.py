@@ -195,6 +195,8 @@ _CLIENT_IDS: tuple[tuple[re.Pattern[str], ClientFamily], ...] = tuple(
 """Client ids that libraries choose where nobody sets one. Anyone may set these, too: they decide only between
 libraries that the bytes allow."""
 
+_INT32_SIZE = 4
+_NO_TOPICS = bytes(_INT32_SIZE)
 _CACHED = 1_024
 _CACHED_BYTES = 4_096
 
@@ -250,9 +252,13 @@ def _known_layouts(assignor: str | None, read: ConsumerSubscription) -> Families
         case 3, "range" | "roundrobin":
             return frozenset({F.JAVA, F.FRANZ_GO} if has_null else {F.LIBRDKAFKA} if not size else ALL)
         case 3, "cooperative-sticky":
-            # Java has its generation alone in the user data, franz-go all that it holds, too.
-            by_size = {0: F.LIBRDKAFKA, 4: F.JAVA}
-            return frozenset({F.JAVA} if has_null else {by_size.get(size, F.FRANZ_GO)})
+            # Java has its generation alone in the user data; franz-go and librdkafka all that they hold, too. Before
+            # they hold anything librdkafka's is empty, and franz-go's a list of no topics.
+            if has_null or not size:
+                return frozenset({F.JAVA if has_null else F.LIBRDKAFKA})
+            if size == _INT32_SIZE:
+                return frozenset({F.FRANZ_GO if read.user_data == _NO_TOPICS else F.JAVA})
+            return frozenset({F.FRANZ_GO, F.LIBRDKAFKA})
         case 3, "sticky":
             return frozenset({F.JAVA} if has_null else {F.JAVA, F.FRANZ_GO})
     return ALL

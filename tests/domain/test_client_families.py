@@ -21,7 +21,8 @@ KAFKA_GO = subscription(0, None)[2:]
 CASES: list[tuple[str, str, bytes, str, set[ClientFamily]]] = [
     ("kafkajs by its assignor", "RoundRobinAssigner", subscription(0, b""), "m1", {F.KAFKAJS}),
     ("kafka-go ends too soon", "range", b"\x00\x01" + KAFKA_GO, "m1", {F.KAFKA_GO}),
-    ("franz-go's user data", "cooperative-sticky", subscription(3, STICKY), "m1", {F.FRANZ_GO}),
+    ("user data with holdings", "cooperative-sticky", subscription(3, STICKY), "m1", {F.FRANZ_GO, F.LIBRDKAFKA}),
+    ("franz-go's without", "cooperative-sticky", subscription(3, encoders.int32(0)), "m1", {F.FRANZ_GO}),
     ("Java's user data", "cooperative-sticky", subscription(3, encoders.int32(-1)), "m1", {F.JAVA}),
     ("librdkafka's is empty", "cooperative-sticky", subscription(3, b""), "m1", {F.LIBRDKAFKA}),
     ("librdkafka 2", "range", subscription(3, b""), "m1", {F.LIBRDKAFKA}),

@@ -14,9 +14,7 @@ KAFKAJS = encoders.consumer_subscription((TOPIC,), version=0, user_data=b"")
 JAVA_2_7 = encoders.consumer_subscription((TOPIC,), version=1, user_data=None)
 JAVA_3_7 = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
 SARAMA = encoders.consumer_subscription((TOPIC,), version=2, user_data=None)
-FRANZ_GO = encoders.consumer_subscription(
-    (TOPIC,), version=3, user_data=encoders.int32(0) + encoders.int32(-1)
-)  # without partitions, generation -1
+FRANZ_GO = encoders.consumer_subscription((TOPIC,), version=3, user_data=encoders.int32(0))  # holds nothing
 KAFKA_GO = b"\x00\x01" + encoders.consumer_subscription((TOPIC,), version=0, user_data=None)[2:]
 AGAIN = "c2-00000000-0000-0000-0000-000000000002"
 

@@ -1,0 +1,30 @@
+"""`whatif` against pairs of lab runs: docs/whatif.md shows what comes out of the captures in tests/pairs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.replay_pairs import Pair, pairs_of, sides_below, table
+
+ROOT = Path(__file__).parent
+DOCS = ROOT.parent / "docs" / "whatif.md"
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Pair]:
+    return list(pairs_of(sides_below(ROOT / "pairs")))
+
+
+def test_the_docs_show_every_pair_as_it_comes_out(pairs: list[Pair]) -> None:
+    assert "\n".join(table(pairs)) in DOCS.read_text()
+
+
+def test_each_side_ran_three_times(pairs: list[Pair]) -> None:
+    assert len(pairs) >= 30
+    assert {len(pair.before) for pair in pairs} == {len(pair.after) for pair in pairs} == {3}
+
+
+def test_better_and_worse_are_never_confused_and_few_lie_outside(pairs: list[Pair]) -> None:
+    said = [pair for pair in pairs if pair.refused is None]
+    assert [pair for pair in said if pair.confuses] == []
+    assert sum(pair.is_inside for pair in said) >= 28
