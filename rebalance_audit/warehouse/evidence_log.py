@@ -47,6 +47,9 @@ HEAD = "audit/head.json"
 LEAVES = "audit/leaves"
 CHUNK = 256
 """Leaves in a file: the last file is written again with each addition, so it stays small."""
+SAME_ROWS = "sameRows"
+"""In the information of a commit that writes the same rows in other files, why. The rows' digests show whether it is
+true."""
 BRONZE = tuple(table.name for table in tables.TABLES if table.layer == "bronze")
 
 
@@ -209,11 +212,12 @@ def _moved(opened: Warehouse, name: str, since: int, until: int) -> _Moved:
         if actions is None:  # part of the table's history was cleaned up before the log saw it
             here = [path.removeprefix(f"{opened.location}/{folder_of(name)}/") for path in opened.files(name, until)]
             return _Moved(here, set(), here, loses_rows=False)
+        takes_away = removes_rows(actions)
+        loses_rows |= takes_away
         for action in actions:
             if "remove" in action:
                 path = action["remove"]["path"]
-                if action["remove"]["dataChange"]:
-                    loses_rows = True
+                if takes_away:
                     brought.pop(path, None)
                 if path in added:
                     del added[path]
@@ -228,6 +232,13 @@ def _moved(opened: Warehouse, name: str, since: int, until: int) -> _Moved:
     if since < 0:  # a warehouse older than its log: files that were joined since may be deleted by now
         brought = dict(added)
     return _Moved(list(added), removed, list(brought), loses_rows)
+
+
+def removes_rows(actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a commit takes rows away, by its own words."""
+    return any("remove" in action and action["remove"]["dataChange"] for action in actions) and not any(
+        SAME_ROWS in action.get("commitInfo", {}) for action in actions
+    )
 
 
 def _after_act(opened: Warehouse, name: str, moved: _Moved) -> dict[str, RowDigest]:

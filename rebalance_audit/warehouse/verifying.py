@@ -15,7 +15,14 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import leaf_hash, roots
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.evidence_log import LEAVES, SecondPlace, file_hash, folder_of, read_head
+from rebalance_audit.warehouse.evidence_log import (
+    LEAVES,
+    SecondPlace,
+    file_hash,
+    folder_of,
+    read_head,
+    removes_rows,
+)
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
 from rebalance_audit.warehouse.signing import Head
@@ -55,8 +62,8 @@ class _Told:
 
     files: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
     """(bytes, SHA-256) by table and file."""
-    landings: dict[str, dict[str, RowDigest]] = field(default_factory=dict)
-    columns: dict[str, list[str]] = field(default_factory=dict)
+    landings: dict[str, dict[str, tuple[RowDigest, tuple[str, ...]]]] = field(default_factory=dict)
+    """The digest of a landing file's rows, and the columns that it covers, by table."""
     versions: dict[str, int] = field(default_factory=dict)
     """The newest version of each table that a leaf speaks of."""
     leaf_of: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -224,7 +231,7 @@ def _take_evidence(told: _Told, at: int, leaf: Mapping[str, Any]) -> None:
     name = leaf["table"]
     _take_files(told, at, name, leaf["added"], leaf["removed"])
     told.versions[name] = int(leaf["version"])
-    told.columns[name] = leaf["columns"]
+    told.landings.setdefault(name, {})
     if leaf["cause"] == "unknown":
         told.faults.append(
             Fault(
@@ -233,7 +240,7 @@ def _take_evidence(told: _Told, at: int, leaf: Mapping[str, Any]) -> None:
             )
         )
     for landing, (rows, sha256) in leaf["landings"].items():
-        told.landings.setdefault(name, {})[landing] = RowDigest(int(rows), str(sha256))
+        told.landings.setdefault(name, {})[landing] = RowDigest(int(rows), str(sha256)), tuple(leaf["columns"])
         told.leaf_of[name, f"landing {landing}"] = at
 
 
@@ -279,9 +286,9 @@ def _check_table(verdict: Verdict, told: _Told, opened: Warehouse, files: Files,
         verdict.faults.append(Fault(name, f"{name} {stands}; the log ends with its version {version}."))
     else:
         verdict.faults += _listed_otherwise(opened, name, expected, version)
-        if name in told.columns and newest > version:
+        if name in told.landings and newest > version:
             verdict.faults += _unrecorded(verdict, opened, name, version, newest)
-    if len(verdict.faults) == before and name in told.columns:
+    if len(verdict.faults) == before and name in told.landings:
         _check_rows(verdict, told, opened, name, version)
 
 
@@ -318,17 +325,22 @@ def _listed_otherwise(
 
 def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, newest: int) -> Iterator[Fault]:
     for each in range(version + 1, newest + 1):
-        actions = opened.actions(name, each) or []
-        if any("remove" in action and action["remove"]["dataChange"] for action in actions):
+        if removes_rows(opened.actions(name, each) or []):
             yield Fault(name, f"{name}: version {each} removes rows, and no verb of ours recorded it.")
     verdict.not_yet.append(name)
 
 
 def _check_rows(verdict: Verdict, told: _Told, opened: Warehouse, name: str, version: int) -> None:
-    schema = arrow_schema(tables.BY_NAME[name])
-    covered = pa.schema([schema.field(column) for column in told.columns[name]])
-    found = digests_by_landing(opened.files(name, version), covered, tables.BY_NAME[name].key)
-    expected = {landing: digest for landing, digest in told.landings.get(name, {}).items() if digest.rows}
+    schema, files = arrow_schema(tables.BY_NAME[name]), opened.files(name, version)
+    expected = {landing: digest for landing, (digest, _) in told.landings[name].items() if digest.rows}
+    found: dict[str, RowDigest] = {}
+    of_columns: dict[tuple[str, ...], list[str]] = {}
+    for landing, (_, columns) in told.landings[name].items():
+        of_columns.setdefault(columns, []).append(landing)
+    for columns, landings in of_columns.items():  # an older release had fewer
+        covered = pa.schema([schema.field(column) for column in columns])
+        digests = digests_by_landing(files, covered, tables.BY_NAME[name].key)
+        found |= {each: digest for each, digest in digests.items() if each in set(landings) or each not in expected}
     for landing in sorted({*found, *expected}):
         here, stated = found.get(landing), expected.get(landing)
         leaf = told.leaf_of.get((name, f"landing {landing}"))

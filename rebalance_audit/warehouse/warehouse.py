@@ -1,6 +1,6 @@
 """The one reader and writer of tables: Delta through deltalake, queries through DuckDB; no JVM.
 
-    <location>/warehouse.json         schema version; what makes a folder a warehouse
+    <location>/warehouse.json         schema version and tables; what makes a folder a warehouse
     <location>/landing/…              what collectors landed; see ingest.landing
     <location>/<layer>/<noun>/        one Delta table
     <location>/published.json         the table versions readers see, replaced atomically at the end of publish
@@ -18,7 +18,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,17 +26,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
-from rebalance_audit.warehouse.evidence_log import Act, add_news
+from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.storage import Files, WarehouseError, relation
+from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
 
 __all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
 
@@ -64,6 +65,8 @@ class Warehouse:
         self._file_lists: dict[tuple[str, int], list[str]] = {}
         self._newest: dict[str, DeltaTable] = {}
         self._acts: list[Act] = []
+        self._lacking: list[str] = []
+        """Tables of an older release, which the next writer extends."""
 
     @classmethod
     def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
@@ -79,11 +82,11 @@ class Warehouse:
                 raise WarehouseError(
                     f"{self.location} is not empty and not a warehouse (no warehouse.json); give another folder."
                 )
-            text = json.dumps({"schema_version": tables.SCHEMA_VERSION})
-            self._files.write("warehouse.json", text.encode())
+            self._state_schema()
             return self
         try:
-            version = int(json.loads(stated)["schema_version"])
+            told = json.loads(stated)
+            version = int(told["schema_version"])
         except (ValueError, KeyError, TypeError):
             raise WarehouseError(
                 f"{self.location}/warehouse.json is damaged; restore it, or give another folder."
@@ -93,7 +96,13 @@ class Warehouse:
                 f"The warehouse at {self.location} was written by a newer version (schema {version}, this one knows "
                 f"{tables.SCHEMA_VERSION}); upgrade rebalance-audit to read it."
             )
+        if told.get("tables") != fingerprint():
+            self._lacking = lacking(self)
         return self
+
+    def _state_schema(self) -> None:
+        text = json.dumps({"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint()})
+        self._files.write("warehouse.json", text.encode())
 
     # ---- tables: what is there -------------------------------------------------------------------------------
 
@@ -301,6 +310,7 @@ class Warehouse:
     ) -> pa.Table:
         """Rows of the newest (or the given) version, in the table's own types. `where` is DuckDB SQL with `?`."""
         schema = self.schema(name)
+        self._refuse_lacking([name])
         if columns is not None:
             schema = pa.schema([schema.field(c) for c in columns])
         files = self.files(name, version)
@@ -325,6 +335,7 @@ class Warehouse:
         """
         published = self.published()
         mentioned = self.mentioned(sql)
+        self._refuse_lacking(mentioned)
         with duckdb.connect() as db:  # a catalog of its own: the views are those of this publication
             for layer in sorted({name.partition(".")[0] for name in mentioned}):
                 db.execute(f"CREATE SCHEMA {layer}")
@@ -344,6 +355,13 @@ class Warehouse:
                     db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
                     db.unregister("unpublished")
             return db.execute(sql, list(params)).to_arrow_table()
+
+    def _refuse_lacking(self, names: Iterable[str]) -> None:
+        if old := sorted({*names} & {*self._lacking}):
+            raise WarehouseError(
+                f"{self.location} was written by an older release: {', '.join(old)} lacks columns of this one. Run "
+                f"`rebalance-audit run -w {self.location}` once, which adds them."
+            )
 
     # ---- publication -----------------------------------------------------------------------------------------
 
@@ -416,12 +434,51 @@ class Warehouse:
         with lease(self._files, what):
             self._acts.clear()
             try:
+                self._upgrade()
                 yield
             except BaseException:
                 with contextlib.suppress(WarehouseError, OSError):  # the first fault is the one to show
                     add_news(self, self._files, self._acts)
                 raise
             add_news(self, self._files, self._acts)
+
+    def _upgrade(self) -> None:
+        stated = json.loads(self._files.read("warehouse.json") or b"{}")
+        if stated.get("tables") != fingerprint():
+            upgrade(self, lacking(self))
+            self._lacking = []
+            self._state_schema()
+
+    def stored_columns(self, name: str, version: int | None) -> pa.Schema | None:
+        """The columns that the table was written with; None if it is empty or not there. `version` None: the newest."""
+        table = self._delta(name, version)
+        if table is None or not table.file_uris():
+            return None
+        return pa.schema(table.schema().to_arrow())
+
+    def extend(self, name: str, extended: Callable[[pa.Table], pa.Table]) -> None:
+        """Write every file of the table anew with all columns, in one commit that changes no data."""
+        table = self._delta(name)
+        assert table is not None
+        adds = []
+        for path, _ in _paths_and_sizes(table):
+            file = f"part-{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, file, extended(self._read_parquet(self._file_uri(name, path))))
+            add = self._add_action(name, file)
+            adds.append(AddAction(file, add.size, {}, add.modification_time, False, add.stats))
+        self._newest.pop(name, None)
+        table.create_write_transaction(  # `overwrite` takes the old files out, and sets the schema
+            adds, mode="overwrite", schema=Schema.from_arrow(self.schema(name)),
+            commit_properties=CommitProperties(custom_metadata={SAME_ROWS: "extended"}),
+        )  # fmt: skip
+
+    def publish_same_rows(self, name: str) -> bool:
+        """Publish the table's newest version, if its rows are those of the published one. False: nothing to do."""
+        manifest, now = self.publication(), self.version(name)
+        before = manifest.get("versions", {}).get(name)
+        if now is None or before is None or before == now or self.changes(name, before, now) != []:
+            return False
+        return self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
 
     def state_act(self, verb: str, **detail: Any) -> None:
         """Rows of bronze go on purpose: `verb` and `detail` stand in the log of evidence for ever. Inside a lease."""
