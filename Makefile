@@ -67,6 +67,7 @@ test-differential: $(STAMP) ## A million records, and 2,000 groups of each assig
 
 score: $(STAMP) ## Every capture, golden and in captures/, against what its clients saw (FLAGS=--failures: what is wrong)
 	$(BIN)/python -m tests.score $(FLAGS)
+	$(BIN)/python -m tests.replay_pairs tests/pairs
 
 unions: $(STAMP) ## All golden captures in one warehouse: each group gets the rows it gets alone, in any order
 	$(BIN)/python -m tests.spark_jobs.unions
