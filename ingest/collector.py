@@ -257,7 +257,7 @@ class _Collector:
                 self._flush()
 
     def _is_look_due(self, now_ms: int) -> bool:
-        waited_ms = now_ms - self.tailed_at_ms
+        waited_ms = abs(now_ms - self.tailed_at_ms)  # the clock may be set back
         if not (self.settings.is_live and self.has_caught_up):
             return waited_ms >= TAIL_EVERY_MS
         before, self.glance = self.glance, self.tail.glance()

@@ -165,7 +165,7 @@ class LogTail:
                 if look.file_id is not None:
                     self._see(node, look.file_id, path, now_ms, there)
                 return
-            elif look.signature != signature:
+            elif look.signature != signature or now_ms < look.changed_at_ms:  # the clock may be set back
                 look.signature, look.changed_at_ms = signature, now_ms
             yield from self._read(node, path, look, now_ms, there, only)
         except FileNotFoundError:

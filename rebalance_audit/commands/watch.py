@@ -222,7 +222,7 @@ class LiveWatch:
         self._has_commits = False
         self._news_at: float | None = None
         self._afterwards_at: float | None = None
-        self._unhurried_at = time.monotonic() + UNHURRIED_S[0]
+        self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
         self._judge: Judge = Judge(self._memory, self._send, on_news=self._on_news)
         self._judge.start()
 

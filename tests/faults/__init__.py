@@ -1,0 +1,1 @@
+"""Faults between a broker and somebody's phone: a deterministic simulator, and real processes that are killed."""
