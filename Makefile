@@ -82,6 +82,9 @@ test-airflow: $(STAMP) ## The DAGs, and one real run
 test-browser: $(STAMP) ## The app in a real browser
 	$(call tier,browser,browser,'chromium|chromium-browser|google-chrome')
 
+pictures: $(STAMP) ## Every page of the app as a picture, into .build/pictures (FLAGS=--docs: renew those of the docs)
+	$(BIN)/python -m tests.app.pictures $(FLAGS)
+
 test: $(STAMP) ## Every test, the quick ones first
 	@rm -f $(SKIPPED)
 	@$(MAKE) --no-print-directory test-domain
@@ -134,4 +137,4 @@ clean: ## Remove what builds and runs left behind (not .venv)
 
 .PHONY: help setup requirements lint test test-domain test-spark test-differential test-broker test-airflow \
 	test-browser demo live doctor \
-	capture score unions compare-versions differential fuzz bench clean
+	capture pictures score unions compare-versions differential fuzz bench clean

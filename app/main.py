@@ -36,5 +36,7 @@ chosen = st.navigation(
     position="top",
 )
 page.phone_navigation(VIEWS)
+with st.container(key="palette-place"):
+    page.palette()
 page.follow()
 page.run(chosen)

@@ -17,6 +17,7 @@ from streamlit.web import cli
 
 from app.answers import coincidence, compare, evidence  # noqa: F401
 from app.answers.rows import Span
+from app.charts import BUCKETS
 from app.queries import HOUR_MS, WarehouseError, opened
 from rebalance_audit.domain.kinds import FindingStatus
 
@@ -28,12 +29,14 @@ def ask_homes_questions(location: str) -> None:
         reader.refresh()
         reader.group_count()
         reader.clusters()
-        reader.open_incidents()
+        reader.marks()
         reader.findings(status=FindingStatus.OPEN)
         if (whole := reader.span()) is not None:
             day = Span(from_ms=max(whole.from_ms, whole.to_ms - 24 * HOUR_MS), to_ms=whole.to_ms)
             reader.fleet(day)
-            reader.headline(day)
+            reader.fleet_over_time(day, BUCKETS)
+            reader.incident_count(day)
+            reader.incidents(day, expected=False)
             reader.groups(day)
 
 

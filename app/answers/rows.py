@@ -18,7 +18,6 @@ __all__ = [
     "ConnectTask",
     "Contents",
     "Coordination",
-    "CostedFinding",
     "Coverage",
     "FindingRow",
     "Fleet",
@@ -32,6 +31,7 @@ __all__ = [
     "Movement",
     "Neighbours",
     "Outage",
+    "Place",
     "Reassignment",
     "ReassignmentStep",
     "Rebalance",
@@ -150,14 +150,6 @@ class FindingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostedFinding:
-    finding: FindingRow
-    resource_seconds: float | None
-    unit: str
-    rebalance_count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainLink:
     at_ms: int
     what: str
@@ -222,6 +214,18 @@ class GroupCost:
     estimate: float | None
     lower: float | None
     upper: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Something with a name and a page of its own."""
+
+    kind: str
+    """`group`, `incident`, `connector` or `topic`."""
+    cluster_id: str
+    found_id: str
+    """A group, an incident's id, a connector's group, or a topic."""
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from app.page.address import (
 )
 from app.page.frame import follow, not_known, phone_navigation, reader, reader_with_groups, run, style
 from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
+from app.page.palette import palette
 from app.page.picture import time_line
 from app.page.saying import clickable_table, facts, heading, long_table, note, panel, say, table, title
 from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
@@ -38,6 +39,7 @@ __all__ = [
     "note",
     "number_param",
     "open_target",
+    "palette",
     "panel",
     "param",
     "phone_navigation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -124,6 +125,11 @@ def link(label: str, view: str, **params: str | int | None) -> None:
 
 def go(view: str, **params: str | int | None) -> None:
     st.switch_page(f"views/{view}.py", query_params=address(**params))
+
+
+def href(view: str, **params: str | int | None) -> str:
+    """For components of ours: relative to any page."""
+    return f"{view}?{urlencode(address(**params))}"
 
 
 def open_target(target: Target | None, cluster_id: str, marks: Sequence[MarkRow] = ()) -> None:

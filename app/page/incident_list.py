@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import urlencode
 
 import streamlit as st
 
 from app import clock, words
 from app.answers.rows import IncidentRow
-from app.page.address import address
+from app.page.address import href
 from app.page.time_range import zone
 
 _HERE = Path(__file__).parents[1]
@@ -36,11 +35,7 @@ def incident_list(
     """
     if not found:
         return
-    result = _draw(
-        data={"rows": [_row(i, with_cluster, badge(i)) for i in found], "alt": alt}, key=key, on_go_change=lambda: None
-    )
-    if isinstance(result.go, dict):
-        st.switch_page(f"views/{result.go['view']}.py", query_params=result.go["params"])
+    _draw(data={"rows": [_row(i, with_cluster, badge(i)) for i in found], "alt": alt}, key=key)
 
 
 def subject_of(i: IncidentRow) -> str:
@@ -67,8 +62,7 @@ def cost_words(i: IncidentRow) -> str:
 
 
 def _link(label: str, view: str, is_main: bool = False, **params: str | int | None) -> dict[str, object]:
-    found = address(**params)
-    return {"label": label, "view": view, "params": found, "href": f"{view}?{urlencode(found)}", "isMain": is_main}
+    return {"label": label, "href": href(view, **params), "isMain": is_main}
 
 
 def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
@@ -83,7 +77,8 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     if i.cost_seconds is not None:
         facts.append(("Cost:", f"{cost}."))
     links = [_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
-    links += [_link(f"Group {words.name(g, 30)}", "group", cluster=i.cluster_id, group=g) for g in i.group_ids[:3]]
+    for_groups = i.group_ids[:3] if with_cluster else ()  # else the page is the group's own
+    links += [_link(f"Group {words.name(g, 30)}", "group", cluster=i.cluster_id, group=g) for g in for_groups]
     if not i.group_ids and i.kind == "reassignment":
         links.append(_link("Reassignments", "reassignments", cluster=i.cluster_id))
     twice = f" \u00b7 two owners at once for {words.duration(i.overlap_ms)}" if i.overlap_ms else ""

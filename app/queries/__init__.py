@@ -8,6 +8,7 @@ from app.queries.connect import ConnectQuestions
 from app.queries.findings import FindingQuestions
 from app.queries.groups import GroupQuestions
 from app.queries.incidents import IncidentQuestions
+from app.queries.places import PlaceQuestions
 from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
 from app.queries.responses import ResponseQuestions
@@ -25,6 +26,7 @@ class Questions(
     FindingQuestions,
     GroupQuestions,
     IncidentQuestions,
+    PlaceQuestions,
     ReassignmentQuestions,
     RebalanceQuestions,
     ResponseQuestions,

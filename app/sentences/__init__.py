@@ -3,7 +3,7 @@
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs
 from app.sentences.copies import for_chat, postmortem
-from app.sentences.fleet import fleet, headline, trust
+from app.sentences.fleet import headline, trust
 from app.sentences.group import doubts, group, mostly
 from app.sentences.incidents import going_on, since
 from app.sentences.reassignment import (
@@ -28,7 +28,6 @@ __all__ = [
     "cost_beside_eager",
     "costs",
     "doubts",
-    "fleet",
     "for_chat",
     "going_on",
     "group",

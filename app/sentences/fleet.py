@@ -5,51 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers.rows import CheckRow, Coverage, Fleet, Headline, Span
+from app.answers.rows import CheckRow, Coverage, Headline
 from app.words import Html, fill
 
 IS_NOW_MS = 900_000
 """Evidence that ends longer ago than this says nothing of now: a collector that works is minutes behind at most."""
-
-
-def fleet(
-    group_count: int, move_count: int, critical_count: int, in_time: Fleet, span: Span, ended_before_ms: int
-) -> Html:
-    """What is wrong now (in so many groups, and with moves of replicas), and what the span cost.
-
-    `ended_before_ms`: how long ago the evidence ends; of what was later, nothing is said.
-    """
-    is_now = ended_before_ms < IS_NOW_MS
-    when = "now" if is_now else f"when the evidence ends, {words.ago(0, ended_before_ms)}"
-    first = fill("<b>Nothing is known to be wrong</b> {when}.", when=when)
-    if group_count or move_count:
-        counts = ((group_count, "group", "groups"), (move_count, "move of replicas", "moves of replicas"))
-        said = " and ".join(words.count(n, one, many) for n, one, many in counts if n)
-        have = "had" if not is_now else "has" if group_count + move_count == 1 else "have"
-        critical = f", {critical_count:,} of them critical" if critical_count else ""
-        first = fill(
-            "<b>{said} {have} something wrong</b> {when}{critical}.", said=said, have=have, when=when, critical=critical
-        )
-    length = words.duration(span.length_ms)
-    if not in_time.rebalance_count:
-        return fill("{first} No rebalance was seen in the {t} before the evidence ends.", first=first, t=length)
-    costs = [
-        words.seconds(cost, unit)
-        for cost, unit in ((in_time.partition_seconds, "partition"), (in_time.task_seconds, "task"))
-        if cost is not None
-    ]
-    unknown = in_time.unknown_cost_count
-    return fill(
-        "{first} In the {t} before{end}, {rebalances} of {groups} cost {cost}; {expected}.{unknown}",
-        first=first,
-        t=length,
-        end=" the evidence ends" if is_now else " that",
-        rebalances=words.count(in_time.rebalance_count, "rebalance"),
-        groups=words.count(in_time.group_count, "group"),
-        cost=" and ".join(costs) if costs else "a time that is not known",
-        expected=normal_work(in_time.expected_count),
-        unknown=f" {words.count(unknown, 'rebalance')} more cost a time that is not known." if unknown else "",
-    )
 
 
 def headline(found: Headline) -> Html | None:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
-from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP
+from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
 from tests.app.serving import app_on, browser, chromium_path, served_as_ui, settled
 
 pytestmark = pytest.mark.browser
@@ -84,6 +84,13 @@ def click_link(page: Any, label: str) -> None:
     page.wait_for_function("before => location.href !== before", arg=before)
 
 
+def open_line(page: Any, subject: str) -> None:
+    """The line of an incident, opened in place by its subject."""
+    line = page.locator(".ra-line-open").filter(has=page.get_by_text(subject, exact=True)).first
+    line.click()
+    assert line.get_attribute("aria-expanded") == "true"
+
+
 def drawn_bars(page: Any) -> int:
     """How many bars the time line says it drew; it lives in a shadow root."""
     page.wait_for_function(f"{_FIND}?.dataset.drawn !== undefined", timeout=30_000)
@@ -107,14 +114,16 @@ _WORDS = "document.querySelector('[data-testid=stMainBlockContainer]').innerText
 
 def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> None:
     opened(page, address, "")
-    shows(page, "2 groups and 1 move of replicas had something wrong when the evidence ends", "1 of them critical.")
-    click_link(page, "Open orders of lab-cluster")
-    shows(page, "What has orders been through?", "2 rebalances in 1 h")
+    shows(page, "3 incidents open, 1 critical when the evidence ends")
+    open_line(page, "orders \u00b7 lab-cluster")
+    click_link(page, "Group orders")
+    shows(page, "What has this group been through?", "2 rebalances in 1 h")
     assert drawn_bars(page) > 6
-    click_link(page, "The finding, with its evidence")
-    shows(page, "c3 vanished without leaving", "In numbers")
+    open_line(page, "orders")
+    click_link(page, "Open the incident")
+    shows(page, "From the cause to its last consequence", "c3 of orders vanished without leaving")
     page.go_back()
-    shows(page, "What has orders been through?", "Who held what after the last of them")
+    shows(page, "What has this group been through?", "Who held what after the last of them")
     click_mark(page, 1)
     shows(
         page,
@@ -162,7 +171,8 @@ def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, addres
     page.wait_for_timeout(500)
     page.mouse.click(box["x"] + 40, box["y"] + 55)
     page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
-    shows(page, "What has checkout been through?")
+    shows(page, "What has this group been through?")
+    assert page.title() == "checkout"
 
 
 VIEWS = [
@@ -188,6 +198,84 @@ VIEWS = [
     indirect=True,
     ids=lambda options: f"{options['width']}-{options['scheme']}",
 )
+def test_lists_are_walked_by_keys(page: Any, address: str) -> None:
+    opened(page, address, "")
+    page.wait_for_selector(".ra-line-open")
+    for key in ("j", "j", "k", "Enter"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+    assert page.evaluate("document.activeElement.innerText").split()[1] == "checkout"
+    page.keyboard.press("o")
+    page.wait_for_function("location.pathname.endsWith('/incident')", timeout=10_000)
+    shows(page, "From the cause to its last consequence")
+
+
+def test_a_drag_on_the_fleets_strip_chooses_the_time_of_every_page(page: Any, address: str) -> None:
+    opened(page, address, "")
+    drawn_bars(page)
+    box = page.locator("canvas[role=img]").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60, steps=5)
+    page.mouse.up()
+    page.wait_for_function("location.search.includes('from=')", timeout=10_000)
+    chosen = dict(parse_qsl(urlsplit(page.url).query))
+    page.get_by_role("link", name="Groups", exact=True).first.click()
+    page.wait_for_function("location.pathname.endsWith('/groups')", timeout=10_000)
+    page.wait_for_function("location.search.includes('from=')", timeout=10_000)
+    kept = dict(parse_qsl(urlsplit(page.url).query))
+    assert (kept["from"], kept["to"]) == (chosen["from"], chosen["to"])
+
+
+def test_a_zone_and_a_time_are_typed_and_stay(page: Any, address: str) -> None:
+    opened(page, address, "", zone="Asia/Tokyo")
+    page.locator(".st-key-time-range button[data-testid=stPopoverButton]").click()
+    page.get_by_label("From", exact=True).fill("2026-11-21 22:30")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"location.search.includes('from={T0 - 1_800_000}')", timeout=10_000)
+    page.keyboard.press("Escape")
+    settled(page)
+    shows(page, "2026-11-21 22:30", "JST")
+    click_link(page, "All groups")
+    assert f"from={T0 - 1_800_000}" in page.url
+    assert "zone=Asia%2FTokyo" in page.url
+
+
+def test_a_moment_of_an_incident_shows_who_held_what(page: Any, address: str) -> None:
+    opened(page, address, "")
+    open_line(page, "orders \u00b7 lab-cluster")
+    click_link(page, "Open the incident")
+    shows(page, "From the cause to its last consequence")
+    drawn_bars(page)
+    first = scrubbed(page)
+    assert "stood still" in first
+    page.locator("canvas[role=img]").first.focus()
+    for _ in range(12):
+        page.keyboard.press("Shift+ArrowRight")
+    after = scrubbed(page)
+    assert after != first
+    assert "c2" in after
+    assert "orders-3 \u2026 orders-5" in after
+
+
+def test_ctrl_k_leads_to_any_name(page: Any, address: str) -> None:
+    opened(page, address, "trust")
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Name of a group, incident, connector or topic")
+    box.type("check")
+    row = page.get_by_role("option").filter(has_text="checkout").first
+    row.wait_for(timeout=10_000)
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
+    shows(page, "What has this group been through?")
+    assert page.title() == "checkout"
+
+
+def scrubbed(page: Any) -> str:
+    found: str = page.evaluate(f"{_FIND}.querySelector('.scrub').innerText")
+    return found
+
+
 def test_no_page_is_wider_than_its_window_nor_runs_what_a_client_wrote(page: Any, address: str) -> None:
     for view, params in VIEWS:
         text = opened(page, address, view, **params)
@@ -242,7 +330,7 @@ def seconds_to_first_words(chromium: Any, address: str) -> float:
     found = context.new_page()
     began = time.monotonic()
     found.goto(address)
-    found.wait_for_selector(".ra-say", timeout=30_000)
+    found.wait_for_selector(".ra-title", timeout=30_000)
     took = time.monotonic() - began
     context.close()
     return took

@@ -26,13 +26,40 @@ def test_a_rebalance_whose_pause_is_not_known_is_counted_and_adds_nothing(reader
     assert reader.group_rebalances(CLUSTER, "unknowns", DAY)["resource_seconds_estimate"].isna().all()
 
 
-def test_incidents_are_open_worst_first_and_know_what_they_cost(reader: Questions) -> None:
-    found = reader.open_incidents()
-    assert [i.finding.rule_id for i in found] == ["RB001", "RA001", "RB007"]
-    assert found[0].resource_seconds == pytest.approx(62.0)
-    assert found[0].rebalance_count == 31
-    assert found[1].resource_seconds is None
-    assert found[2].resource_seconds == pytest.approx(24.9)
+def test_incidents_are_open_first_and_know_what_they_cost_whom(reader: Questions) -> None:
+    found = reader.incidents(DAY, expected=False)
+    assert [i.group_ids[:1] for i in found[:2]] == [("checkout",), ("orders",)]
+    assert found[0].cost_seconds == pytest.approx(62.0)
+    assert (found[0].severity, found[0].unit) == ("critical", "partition")
+    costs = reader.incident_costs(found[0].cluster_id, found[0].incident_id)
+    assert [(c.group_id, c.rebalance_count) for c in costs] == [("checkout", 31)]
+    assert costs[0].estimate == pytest.approx(62.0)
+    assert (costs[0].lower, costs[0].upper) == (pytest.approx(31.0), pytest.approx(93.0))
+
+
+def test_the_strip_over_time_adds_up_to_the_fleets_numbers(reader: Questions) -> None:
+    whole = reader.span()
+    assert whole is not None
+    fleet = reader.fleet(whole)
+    strip = reader.fleet_over_time(whole, 50)
+    assert int(strip["rebalances"].sum()) == fleet.rebalance_count
+    assert strip["cost"].sum() == pytest.approx((fleet.partition_seconds or 0) + (fleet.task_seconds or 0))
+    assert strip["bucket"].between(0, 49).all()
+
+
+def test_a_mark_is_of_the_groups_that_its_pattern_names(reader: Questions) -> None:
+    assert next(m.text for m in reader.marks(group_id="orders")) == "v2.3 of orders"
+    assert "v2.3 of orders" not in [m.text for m in reader.marks(group_id="checkout")]
+    assert len(reader.marks()) == 2
+
+
+def test_a_name_leads_to_its_place_whatever_its_case(reader: Questions) -> None:
+    found = reader.places("ORDERS")
+    assert (found[0].kind, found[0].found_id) == ("group", "orders")
+    assert {p.kind for p in found} >= {"group", "incident", "topic"}
+    assert next(p.kind for p in reader.places("sink")) == "connector"
+    assert len(reader.places("svc", 7)) == 7
+    assert reader.places("%") == []
 
 
 def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Questions) -> None:
@@ -122,7 +149,10 @@ def test_an_empty_warehouse_answers_every_question_with_nothing(empty_warehouse:
     reader.refresh()
     assert reader.span() is None
     assert reader.clusters() == []
-    assert reader.open_incidents() == []
+    assert reader.incidents() == []
+    assert reader.incident_count(DAY).open_count == 0
+    assert reader.marks() == []
+    assert reader.places("a") == []
     assert reader.groups(DAY).empty
     assert reader.fleet(DAY).partition_seconds is None
     assert reader.coverage() == []
