@@ -19,6 +19,12 @@ def _sections() -> dict[str, str]:
     return {head.strip().upper(): body.strip() for head, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+def rule_name(rule_id: str) -> str:
+    """`Storm` for RB001: the first words of its section; the id alone where nothing is known of it."""
+    found = re.match(r"\*\*(.+?)(?:[:;,.(]|\*\*)", (runbook(rule_id) or "").replace("\n", " "))
+    return found[1].strip() if found else rule_id
+
+
 def runbook(rule_id: str) -> str | None:
     """Markdown without its heading; None where the app was installed without its documents."""
     return _sections().get(rule_id.upper())

@@ -17,6 +17,7 @@ from app.page.incident_list import cause_of, cost_words, incident_list, subject_
 from app.page.palette import palette
 from app.page.picture import time_line
 from app.page.saying import clickable_table, facts, heading, long_table, note, panel, say, table, title
+from app.page.search import search
 from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "reader_with_groups",
     "run",
     "say",
+    "search",
     "set_span",
     "show_all",
     "span_of",

@@ -13,7 +13,8 @@ SPARK_BUCKETS = 24
 
 class GroupQuestions(Tables):
     def groups(self, span: Span) -> pd.DataFrame:
-        """One row per group with its numbers in the span, costliest first.
+        """One row per group with its numbers in the span: with open incidents first, the gravest before others, then by
+        cost. `worst_severity` is of its open incidents.
 
         `rebalances_over_time` cuts the span into equal parts, oldest first. Costs and pauses are NaN where not known.
         """
@@ -32,16 +33,22 @@ class GroupQuestions(Tables):
                 SELECT cluster_id, group_id, count(*) FILTER (is_counted) AS rebalances,
                        count(*) FILTER (is_counted AND NOT expected) AS unexpected,
                        quantile_cont(pause_estimate_ms, 0.95) AS pause_p95_ms, {numbers.COST} AS cost
-                FROM hits GROUP BY ALL)
+                FROM hits GROUP BY ALL),
+            troubles AS (
+                SELECT cluster_id, unnest(group_ids) AS group_id,
+                       CASE severity WHEN 'critical' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END AS rank
+                FROM gold.incident WHERE status = 'open' AND NOT expected),
+            opened AS (SELECT cluster_id, group_id, count(*) AS n, max(rank) AS rank FROM troubles GROUP BY ALL)
             SELECT g.cluster_id, g.group_id, g.team, g.group_type, g.protocol_type, g.state, g.mode, g.assignor,
                    g.member_count, g.resource_count, coalesce(s.rebalances, 0) AS rebalances,
                    coalesce(s.unexpected, 0) AS unexpected, s.pause_p95_ms, s.cost, g.open_finding_count,
-                     g.worst_severity,
+                   coalesce(o.n, 0) AS open_incident_count,
+                   CASE o.rank WHEN 2 THEN 'critical' WHEN 1 THEN 'warning' WHEN 0 THEN 'info' END AS worst_severity,
                    g.last_rebalance_at_ms,
                    [coalesce(l.by_bucket[b], 0)::INT FOR b IN range({SPARK_BUCKETS})] AS rebalances_over_time
             FROM gold.group g LEFT JOIN sums s USING (cluster_id, group_id) LEFT JOIN lines l USING (cluster_id,
-              group_id)
-            ORDER BY s.cost DESC NULLS LAST, rebalances DESC, g.cluster_id, g.group_id
+              group_id) LEFT JOIN opened o USING (cluster_id, group_id)
+            ORDER BY o.rank DESC NULLS LAST, s.cost DESC NULLS LAST, rebalances DESC, g.cluster_id, g.group_id
             """,
             (span.from_ms, bucket_ms, span.from_ms, span.to_ms),
         )

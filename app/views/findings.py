@@ -5,11 +5,13 @@ import json
 import streamlit as st
 
 from app import clock, page, panels, words
-from app.answers.rows import FindingRow
+from app.answers.rows import FindingRow, Span
+from app.answers.runbook import rule_name, runbook
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 MOST = 20
+MOST_CHOICES = 1_000
 
 
 def numbers_of(f: FindingRow) -> dict[str, str | Html]:
@@ -45,6 +47,12 @@ def lines(text: str | None, most: int) -> Html:
     return words.join(shown)
 
 
+def said_rule(rule_id: str) -> str:
+    """`RB001 Storm`."""
+    name = rule_name(rule_id)
+    return rule_id if name == rule_id else f"{rule_id} {name}"
+
+
 def show(f: FindingRow, is_whole: bool) -> None:
     tz, now = page.zone(), clock.now_ms()
     ended = "last seen" if f.status == FindingStatus.OPEN else "resolved"
@@ -60,7 +68,7 @@ def show(f: FindingRow, is_whole: bool) -> None:
             subject="" if f.subject in f.title else fill("{s}: ", s=words.code(f.subject)),
             title=words.utc_in(words.visible(f.title), tz),
             detail=lines(f.detail, 40 if is_whole else 2),
-            rule=f.rule_id,
+            rule=said_rule(f.rule_id),
             lasted=lasted,
             cluster=words.code(f.cluster_id, 40),
             advice=fill("<p>What to do: {a}</p>", a=words.visible(f.advice)) if f.advice else Html(""),
@@ -74,20 +82,25 @@ def show(f: FindingRow, is_whole: bool) -> None:
         if not is_whole:
             page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)
     if is_whole:
-        pairs = numbers_of(f)
-        if pairs:
-            page.heading("In numbers")
-            page.facts(pairs)
+        text = runbook(f.rule_id)
+        page.heading(f"The runbook: {said_rule(f.rule_id)}")
+        if text is None:
+            page.note("The app was installed without its documents; see docs/runbook.md, {rule}.", rule=f.rule_id)
+        else:
+            st.markdown(text)
         page.heading("Evidence")
         panels.evidence_links(list(f.evidence), f.cluster_id)
-        page.note("What this rule says, and what to do: docs/runbook.md, {rule}.", rule=f.rule_id)
+        pairs = numbers_of(f)
+        if pairs:
+            with st.expander(f"Its numbers, as the table has them: {len(pairs)}"):
+                page.facts(pairs)
 
 
 def one(cluster: str, finding_id: str) -> None:
     f = reader.finding(cluster, finding_id)
     if f is None:
         page.not_known("finding", finding_id, cluster, "findings")
-    page.title("What was found?")
+    page.title(said_rule(f.rule_id), under="What was found?")
     show(f, is_whole=True)
     page.link("All findings", "findings")
 
@@ -95,7 +108,7 @@ def one(cluster: str, finding_id: str) -> None:
 def listing() -> None:
     group = page.param("group")
     everything = reader.findings(cluster_id=cluster_id if group else None, group_id=group)
-    page.title("What is open, what was?")
+    page.title("Findings", under="What is open, what was?")
     open_count = sum(f.status == FindingStatus.OPEN for f in everything)
     if not everything:
         page.say("<b>Nothing was found</b> in what was read.")
@@ -111,15 +124,19 @@ def listing() -> None:
         open=words.count(open_count, "finding is open", "findings are open"),
         resolved=f"{len(everything) - open_count:,}",
     )
-    a, b, c, d = st.columns(4)
+    whole = reader.span() or Span(from_ms=0, to_ms=0)
+    span = page.span_of(whole, "all")
+    a, b, c, d, e = st.columns(5)
     with a:
         status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
     with b:
         severity = page.choice_in_address("Severity", "severity", [severity.value for severity in reversed(Severity)])
     with c:
-        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}))
+        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}), say=said_rule)
     with d:
-        subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything}))
+        subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything})[:MOST_CHOICES])
+    with e:
+        of = page.choice_in_address("Cluster", "of", sorted({f.cluster_id for f in everything}))
     found = [
         f
         for f in everything
@@ -127,13 +144,29 @@ def listing() -> None:
         and (not severity or f.severity == severity)
         and (not rule or f.rule_id == rule)
         and (not subject or f.subject == subject)
+        and (not of or f.cluster_id == of)
+        and f.first_seen_at_ms <= span.to_ms
+        and (f.status == FindingStatus.OPEN or f.last_seen_at_ms >= span.from_ms)
     ]
     if not found:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
-    for f in found[:MOST]:
+    pages = max(1, -(-len(found) // MOST))
+    now = min(max(page.number_param("page") or 1, 1), pages)
+    for f in found[(now - 1) * MOST : now * MOST]:
         show(f, is_whole=False)
-    if len(found) > MOST:
-        page.note("{n} more match; choose a rule or a subject to see them.", n=f"{len(found) - MOST:,}")
+    if pages > 1:
+        turn(now, pages, len(found))
+
+
+def turn(now: int, pages: int, count: int) -> None:
+    """To the page before and after; all else in the address stays."""
+    page.note("Page {now} of {pages}: {n}.", now=f"{now:,}", pages=f"{pages:,}", n=words.count(count, "finding"))
+    kept = {k: v for k, v in st.query_params.to_dict().items() if k != "page"}
+    with st.container(horizontal=True):
+        if now > 1:
+            page.link("Newer", "findings", **{**kept, "page": str(now - 1)})
+        if now < pages:
+            page.link("Older", "findings", **{**kept, "page": str(now + 1)})
 
 
 reader = page.reader_with_groups()
