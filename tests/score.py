@@ -244,6 +244,19 @@ def line(name: str, evidence: str, t: Tally) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def likely_lines(totals: Mapping[str, Tally]) -> list[str]:
+    """Markdown: pauses inside their likely ranges. `python -m tests.likely` checks them on captures they were not made
+    from, and costs as well."""
+    lines = ["| pauses inside their likely range | inside | of | share | median width, ms |", "|---|---|---|---|---|"]
+    for evidence, tally in totals.items():
+        p = tally.pauses
+        if p.likely_widths_ms:
+            count = len(p.likely_widths_ms)
+            width = f"{statistics.median(p.likely_widths_ms):.0f}"
+            lines.append(f"| {evidence} | {p.likely} | {count} | {p.likely / count:.1%} | {width} |")
+    return lines
+
+
 def captures_below(folder: Path) -> list[Path]:
     found = sorted(path.parent.parent for path in folder.glob("**/truth/scenario.json"))
     # Reassignments have no groups to score.
@@ -279,6 +292,7 @@ def main(arguments: Sequence[str]) -> int:
     for evidence, tally in totals.items():
         print(line(f"**{len(captures)} captures**", evidence, tally))
     print("", table(totals["all"].windows), sep="\n")
+    print("", *likely_lines(totals), sep="\n")
     print("", connect_scores.HEADER, *connect_lines, sep="\n")
     for evidence, tally in totals.items():
         print(connect_scores.line("**together**", evidence, tally.connect))

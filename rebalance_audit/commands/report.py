@@ -139,6 +139,7 @@ def report(
     output: Annotated[
         ReportFormat, typer.Option("-o", "--output", help="html is one file that needs nothing else.")
     ] = ReportFormat.TABLE,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Hard bounds, too, beside the likely ranges.")] = False,
     config: options.Config = None,
 ) -> None:
     """What a period cost: incidents, worst groups, causes, the unseen."""
@@ -151,7 +152,7 @@ def report(
     to_ms = None if to is None else options.instant_ms(to, now_ms)
     _known_group(opened, group)
     if output is ReportFormat.TABLE:
-        print_report(opened, group=group, from_ms=from_ms, to_ms=to_ms)
+        print_report(opened, group=group, from_ms=from_ms, to_ms=to_ms, bounds=bounds)
         return
     found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
     if output is ReportFormat.JSON:
@@ -175,11 +176,16 @@ def _known_group(opened: Any, group: str | None) -> None:
 
 
 def print_report(
-    opened: Any, *, group: str | None = None, from_ms: int | None = None, to_ms: int | None = None
+    opened: Any,
+    *,
+    group: str | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    bounds: bool = False,
 ) -> None:
     from rebalance_audit.reports.report import read_report, report_text
 
     now_ms = time.time_ns() // 1_000_000
     found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
-    sys.stdout.write(styled(report_text(found, output_width())))
+    sys.stdout.write(styled(report_text(found, output_width(), bounds=bounds)))
     sys.stdout.flush()

@@ -26,6 +26,9 @@ COST_UPPER = (
     "CASE WHEN count(*) FILTER (WHERE resource_seconds_estimate IS NOT NULL AND resource_seconds_upper IS NULL) = 0 "
     "THEN sum(resource_seconds_upper) END"
 )
+COST_LIKELY_LOWER = "sum(resource_seconds_likely_lower)"
+"""Of one group alone, and so the next: errors of several groups add up by their squares (`ranges.of_groups`)."""
+COST_LIKELY_UPPER = "sum(resource_seconds_likely_upper)"
 UNKNOWN_COST_COUNT = (
     f"count(*) FILTER (WHERE {IS_COUNTED} AND resource_seconds_estimate IS NULL AND resource_count > 0 "
     "AND moved_count + returned_count > 0)"

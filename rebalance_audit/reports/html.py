@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jinja2
 
-from rebalance_audit.domain.detect.wording import bounded, clock, duration, shown
+from rebalance_audit.domain.detect.wording import bounded, clock, duration, likely, shown
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.domain.reassign.advice import next_steps
 from rebalance_audit.reports.read import PAST_FINDINGS_SHOWN, Bucket, Report
@@ -63,6 +63,7 @@ def report_html(report: Report, *, runbook: str = "runbook.md") -> str:
         chart=_chart(report),
         rows=rows,
         bounded=bounded,
+        likely=likely,
         counts=counts,
         moved=reassignments(report),
         summary=summary,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from rebalance_audit.domain import numbers
+from rebalance_audit.domain.detect.wording import likely_seconds, seconds_bounds
 from rebalance_audit.domain.incidents.responses import response_of, standing, standing_words
 from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
 from rebalance_audit.domain.numbers import HAPPENED_AT
 from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.domain.ranges import Range, of_groups
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 
 GROUPS_SHOWN = 50
@@ -25,6 +27,8 @@ CHANGES_SHOWN = 10
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
 _COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
+_LIKELY = f"{numbers.COST_LIKELY_LOWER} AS likely_lower, {numbers.COST_LIKELY_UPPER} AS likely_upper"
+"""Of one group: sums over several are made by `of_groups`."""
 
 
 class Queries(Protocol):
@@ -40,21 +44,30 @@ class Cost:
     lower: float | None
     estimate: float | None
     upper: float | None
+    likely_lower: float | None = None
+    """Nine of ten truths lie between this and the next."""
+    likely_upper: float | None = None
 
     def __str__(self) -> str:
-        if self.estimate is None:
-            return "not known"
-        lower = "not known" if self.lower is None else f"{self.lower:,.1f}"
-        upper = "unbounded" if self.upper is None else f"{self.upper:,.1f}"
-        return f"{self.estimate:,.1f} [{lower} … {upper}]"
+        return likely_seconds(self.estimate, self.likely_lower, self.likely_upper)
+
+    def text(self, *, bounds: bool) -> str:
+        """With hard bounds where they are asked for."""
+        return f"{self} {seconds_bounds(self.lower, self.upper)}" if bounds and self.estimate is not None else str(self)
 
     @property
     def total(self) -> str:
-        return str(self).partition(" [")[0]
+        return likely_seconds(self.estimate, None, None)
+
+    @property
+    def likely(self) -> str:
+        """`88.0 to 95.2`; empty where it is not known."""
+        return str(self).partition(" (likely ")[2].rstrip(")")
 
     @property
     def bounds(self) -> str:
-        return str(self).partition(" [")[2].rstrip("]")
+        """`20.1 … 27.0`, the hard ones; empty where nothing is known."""
+        return "" if self.estimate is None else seconds_bounds(self.lower, self.upper).strip("[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +106,8 @@ class RebalanceRow:
     pause_lower_ms: int | None
     pause_estimate_ms: int | None
     pause_upper_ms: int | None
+    pause_likely_lower_ms: int | None
+    pause_likely_upper_ms: int | None
     broker_window_ms: int | None
     cost: Cost
     is_complete_evidence: bool
@@ -196,7 +211,7 @@ def read_report(
         group_count=total["group_count"],
         rebalance_count=total["rebalance_count"],
         expected_count=total["expected_count"],
-        cost=_cost(total),
+        cost=_with_likely(_cost(total), _by_group(asked)),
         incidents=incidents,
         incident_count=incident_count,
         open_findings=open_findings,
@@ -271,7 +286,8 @@ class _Asked:
 def _incidents(asked: _Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
     rows = asked.rows(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
-        "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, title, story, advice, "
+        "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
+        "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, "
         "len(rebalance_ids) AS rebalance_count FROM gold.incident WHERE {incidents} "
         "ORDER BY expected, status <> 'open', CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "
         "cost_seconds DESC NULLS LAST, "
@@ -306,7 +322,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
         "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
         "max(broker_window_ms) AS longest_window_ms, "
         f"mode(trigger) FILTER (WHERE {numbers.IS_COUNTED}) AS top_trigger, "
-        f"{_COST} FROM r GROUP BY cluster_id, group_id), "
+        f"{_COST}, {_LIKELY} FROM r GROUP BY cluster_id, group_id), "
         "opened AS (SELECT cluster_id, subject, count(*) AS open_finding_count FROM gold.finding "
         "WHERE status = 'open' AND subject_type = 'group' GROUP BY ALL) "
         "SELECT c.*, coalesce(o.open_finding_count, 0) AS open_finding_count, g.mode, g.assignor, g.state, "
@@ -340,7 +356,8 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
     rows = asked.rows(
         f"SELECT *, {HAPPENED_AT} AS at_ms, resource_seconds_lower AS lower, "
         "resource_seconds_estimate AS estimate, "
-        "resource_seconds_upper AS upper FROM gold.rebalance WHERE {rebalances} AND outcome <> 'missing' "
+        "resource_seconds_upper AS upper, resource_seconds_likely_lower AS likely_lower, "
+        "resource_seconds_likely_upper AS likely_upper FROM gold.rebalance WHERE {rebalances} AND outcome <> 'missing' "
         f"QUALIFY row_number() OVER (PARTITION BY cluster_id, group_id ORDER BY at_ms DESC NULLS LAST, "
         f"coalesce(generation_id, group_epoch) DESC, rewrite_seq DESC) <= {REBALANCES_SHOWN} "
         "ORDER BY cluster_id, group_id, at_ms DESC NULLS LAST, coalesce(generation_id, group_epoch) DESC, rewrite_seq "
@@ -357,7 +374,7 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
                 for name in (
                     "cluster_id", "group_id", "rebalance_id", "at_ms", "outcome", "trigger", "trigger_tier",
                     "trigger_detail", "expected", "moved_count", "pause_lower_ms", "pause_estimate_ms",
-                    "pause_upper_ms",
+                    "pause_upper_ms", "pause_likely_lower_ms", "pause_likely_upper_ms",
                     "broker_window_ms", "is_complete_evidence",
                 )
             },
@@ -374,15 +391,38 @@ def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
         "FROM gold.rebalance "
         "WHERE {rebalances} AND outcome <> 'missing' GROUP BY trigger ORDER BY rebalance_count DESC, trigger"
     )
+    by_group = _by_group(asked)
     return tuple(
         CauseRow(
             trigger=row["trigger"],
             rebalance_count=row["rebalance_count"],
             expected_count=row["expected_count"],
-            cost=_cost(row),
+            cost=_with_likely(_cost(row), [g for g in by_group if g["trigger"] == row["trigger"]]),
         )
         for row in rows
     )
+
+
+def _by_group(asked: _Asked) -> list[dict[str, Any]]:
+    """What each group lost to each cause."""
+    return asked.rows(
+        f"SELECT cluster_id, group_id, trigger, {_COST}, {_LIKELY} FROM gold.rebalance WHERE {{rebalances}} "
+        "AND resource_seconds_estimate IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def _with_likely(cost: Cost, by_group: Sequence[Mapping[str, Any]]) -> Cost:
+    """Of several groups together."""
+    costs: dict[str, list[Range]] = {}
+    for row in by_group:
+        if row["likely_lower"] is None or row["likely_upper"] is None:
+            return cost
+        found = Range(row["estimate"], row["lower"], row["upper"], row["likely_lower"], row["likely_upper"])
+        costs.setdefault(f"{row['cluster_id']}\0{row['group_id']}", []).append(found)
+    total = of_groups(costs)
+    if total is None:
+        return cost
+    return replace(cost, likely_lower=total.likely_lower, likely_upper=total.likely_upper)
 
 
 def _reassignments(asked: _Asked) -> tuple[tuple[Reassignment, ...], dict[str, int]]:
@@ -418,7 +458,13 @@ def _known(pick: Callable[[list[int]], int], *instants: int | None) -> int | Non
 
 
 def _cost(row: Mapping[str, Any]) -> Cost:
-    return Cost(lower=row["lower"], estimate=row["estimate"], upper=row["upper"])
+    return Cost(
+        lower=row["lower"],
+        estimate=row["estimate"],
+        upper=row["upper"],
+        likely_lower=row.get("likely_lower"),
+        likely_upper=row.get("likely_upper"),
+    )
 
 
 def _number(row: Mapping[str, Any]) -> str:

@@ -33,10 +33,10 @@ def report_dict(report: Report) -> dict[str, Any]:
     return found
 
 
-def report_text(report: Report, width: int = 110) -> str:
-    """For a terminal of `width` columns."""
-    lines = [*hanging(headline(report), width, 0), *hanging(period(report), width, 0), ""]
-    lines += _incident_lines(report, width)
+def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> str:
+    """For a terminal of `width` columns. `bounds`: hard bounds, too, beside the likely ranges."""
+    lines = [*hanging(headline(report, bounds=bounds), width, 0), *hanging(period(report), width, 0), ""]
+    lines += _incident_lines(report, width, bounds=bounds)
     if not report.open_findings and not report.past_findings:
         lines.append("No findings.")
     for heading, findings in (("Open", report.open_findings), ("Past", report.past_findings)):
@@ -59,7 +59,7 @@ def report_text(report: Report, width: int = 110) -> str:
             (
                 shown(name, 44), g.mode, _or_not_known(g.member_count),
                 counts(g.rebalance_count, g.expected_count),
-                milliseconds(g.worst_pause_ms), str(g.cost), cause(g.top_trigger),
+                milliseconds(g.worst_pause_ms), g.cost.text(bounds=bounds), cause(g.top_trigger),
             )
             for name, g in zip(names, report.groups, strict=True)
         ]  # fmt: skip
@@ -67,7 +67,10 @@ def report_text(report: Report, width: int = 110) -> str:
     if report.causes:
         lines += ["", "Causes"]
         causes = [("cause", "rebalances", "seconds lost")]
-        causes += [(cause(c.trigger), counts(c.rebalance_count, c.expected_count), str(c.cost)) for c in report.causes]
+        causes += [
+            (cause(c.trigger), counts(c.rebalance_count, c.expected_count), c.cost.text(bounds=bounds))
+            for c in report.causes
+        ]
         lines += _columns(causes, width)
     if report.reassignments:
         lines += ["", "Reassignments"]
@@ -86,16 +89,22 @@ def report_text(report: Report, width: int = 110) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _incident_lines(report: Report, width: int) -> list[str]:
+def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
     if not report.incidents:
         return []
     lines = ["Incidents"]
     for i in report.incidents[:INCIDENTS_IN_TEXT]:
         mark = "normal work" if i["expected"] else f"{i['severity']}, {i['status']}"
         head = f"  {mark:<15}  "
-        cost = Cost(lower=i["cost_lower_seconds"], estimate=i["cost_seconds"], upper=i["cost_upper_seconds"])
-        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}"
-        lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}; seconds lost: {cost}", width, len(head))
+        cost = Cost(
+            lower=i["cost_lower_seconds"],
+            estimate=i["cost_seconds"],
+            upper=i["cost_upper_seconds"],
+            likely_lower=i["cost_likely_lower_seconds"],
+            likely_upper=i["cost_likely_upper_seconds"],
+        )
+        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}; seconds lost: {cost.text(bounds=bounds)}"
+        lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}", width, len(head))
         lines += [line for said in i["answers"] for line in hanging(" " * len(head) + said, width, len(head))]
     rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)
     if rest > 0:

@@ -15,11 +15,13 @@ _OUTCOME_WORDS = {
 }
 
 
-def headline(report: Report) -> str:
+def headline(report: Report, *, bounds: bool = False) -> str:
     """The period in a sentence or two."""
     if not report.rebalance_count:
         return f"No rebalance was seen in this period{_moved(report, '; ')}."
-    lost = "not known how much stood still" if report.cost.estimate is None else f"{report.cost} resource-seconds lost"
+    lost = "not known how much stood still"
+    if report.cost.estimate is not None:
+        lost = f"{report.cost.text(bounds=bounds)} resource-seconds lost"
     return (
         f"{counted(report.rebalance_count, 'rebalance')} of {counted(report.group_count, 'group')}"
         f"{_expected(report.expected_count)}; {lost}{_moved(report, '. ')}."

@@ -66,11 +66,15 @@ def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[st
 
 
 def _orders() -> GroupStory:
-    story = a_group().joins("c1", "c2", "c3", at_s=0, resource_seconds_lower=0.0, resource_seconds_upper=0.0)
+    story = a_group().joins(
+        "c1", "c2", "c3", at_s=0, resource_seconds_lower=0.0, resource_seconds_upper=0.0,
+        resource_seconds_likely_lower=0.0, resource_seconds_likely_upper=0.0,
+    )  # fmt: skip
     story.vanishes("c3", at_s=60, gone_pause_ms=12_310, broker_window_ms=1_310)
     return story.last(
-        resource_seconds_lower=20.0, resource_seconds_estimate=24.8, resource_seconds_upper=27.5, pause_lower_ms=10_020,
-        pause_estimate_ms=12_310, pause_upper_ms=13_400,
+        resource_seconds_lower=20.0, resource_seconds_estimate=24.8, resource_seconds_upper=27.5,
+        resource_seconds_likely_lower=21.8, resource_seconds_likely_upper=26.8, pause_lower_ms=10_020,
+        pause_estimate_ms=12_310, pause_upper_ms=13_400, pause_likely_lower_ms=11_900, pause_likely_upper_ms=12_700,
     )  # fmt: skip
 
 
@@ -81,6 +85,7 @@ def _billing() -> GroupStory:
         story.rebalances[rebalance] = replace(
             story.rebalances[rebalance],
             resource_seconds_lower=0.5, resource_seconds_estimate=1.0, resource_seconds_upper=None,
+            resource_seconds_likely_lower=0.5, resource_seconds_likely_upper=1.5,
         )  # fmt: skip
     return story
 
@@ -108,6 +113,9 @@ def test_the_numbers_are_those_of_the_tables(warehouse: Warehouse) -> None:
     assert (report.group_count, report.rebalance_count, report.expected_count) == (2, 5, 1)
     assert report.cost.estimate == pytest.approx(24.8 + 3.0)
     assert report.cost.upper is None, "one pause has no upper bound, so the sum has none"
+    # orders 3.0 below and 2.0 above, billing three times 0.5 below and above: √(3² + 1.5²), √(2² + 1.5²)
+    assert report.cost.likely_lower == pytest.approx(27.8 - 11.25**0.5)
+    assert report.cost.likely_upper == pytest.approx(27.8 + 2.5)
     assert (report.from_ms, report.to_ms) == (T0_MS, T0_MS + 93_000)
     assert [(g.group_id, g.rebalance_count, g.expected_count, g.cost.estimate) for g in report.groups] == [
         ("orders", 2, 0, 24.8),
@@ -126,25 +134,28 @@ def test_the_numbers_are_those_of_the_tables(warehouse: Warehouse) -> None:
 
 
 def test_the_text_says_incidents_first_then_groups_causes_and_what_was_not_seen(warehouse: Warehouse) -> None:
-    text = report_text(read_report(warehouse), width=160)
+    text = report_text(read_report(warehouse), width=170, bounds=True)
     assert text.splitlines()[:2] == [
-        "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 [21.5 … unbounded] resource-seconds lost.",
+        "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 (likely 24.4 to 30.3) "
+        "[21.5 … no upper bound] resource-seconds lost.",
         "2025-11-21 04:40:00 UTC to 2025-11-21 04:41:33 UTC (1 min 33 s).",
     ]
     places = [text.index(word) for word in ("Incidents", "Open findings", "Worst groups", "Causes", "Not seen")]
     assert places == sorted(places)
     assert "RB007 warning   c3 (/10.0.0.9) of orders vanished without leaving" in text
-    assert re.search(r"orders +eager +2 +2 +12\.3 s +24\.8 \[20\.0 … 27\.5\] +a member joined", text)
+    assert re.search(
+        r"orders +eager +2 +2 +12\.3 s +24\.8 \(likely 21\.8 to 26\.8\) \[20\.0 … 27\.5\] +a member joined", text
+    )
     assert "record:__consumer_offsets-7: the checksum of a batch is wrong (from 10 to 20)" in text
     assert "2 records could not be read: unknown record type, for instance record:__consumer_offsets-7@15" in text
 
 
 def test_what_is_wrong_is_said_before_normal_work_with_its_cost(warehouse: Warehouse) -> None:
-    lines = report_text(read_report(warehouse), width=160).splitlines()
+    lines = report_text(read_report(warehouse), width=160, bounds=True).splitlines()
     at = lines.index("Incidents")
     # its session of 10 s ended at 04:41:00: that long before it was last known to live
     assert lines[at + 1].startswith("  warning, open    2025-11-21 04:40:50 UTC  c3 of orders vanished without leaving")
-    assert lines[at + 1].endswith("seconds lost: 24.8 [20.0 … 27.5]")
+    assert lines[at + 1].endswith("seconds lost: 24.8 (likely 21.8 to 26.8) [20.0 … 27.5]")
     assert lines[at + 2].startswith("  normal work      ")
 
 
@@ -184,7 +195,9 @@ def test_a_group_id_is_a_value_never_sql(warehouse: Warehouse) -> None:
 
 def test_json_is_json(warehouse: Warehouse) -> None:
     row = json.loads(json.dumps(report_dict(read_report(warehouse))))
-    assert row["groups"][0]["cost"] == {"lower": 20.0, "estimate": 24.8, "upper": 27.5}
+    assert row["groups"][0]["cost"] == {
+        "lower": 20.0, "estimate": 24.8, "upper": 27.5, "likely_lower": 21.8, "likely_upper": 26.8,
+    }  # fmt: skip
     assert row["open_findings"][0]["subject"] == "orders"
 
 
@@ -216,8 +229,8 @@ def test_the_page_shows_the_same_numbers(warehouse: Warehouse) -> None:
     text = " ".join(" ".join(page.words).split())
     assert page.unclosed == []
     for said in (
-        "5 rebalances of 2 groups", "c3 (/10.0.0.9) of orders vanished without leaving", "24.8 20.0 … 27.5",
-        "12.3 s (10 s … 13.4 s)", "1.3 s", "a member vanished", "the checksum of a batch is wrong",
+        "5 rebalances of 2 groups", "c3 (/10.0.0.9) of orders vanished without leaving", "24.8 likely 21.8 to 26.8",
+        "12.3 s, likely 11.9 to 12.7 s", "1.3 s", "a member vanished", "the checksum of a batch is wrong",
     ):  # fmt: skip
         assert said in text, said
 

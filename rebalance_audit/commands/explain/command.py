@@ -50,6 +50,7 @@ def explain(
     ] = None,
     latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Show only the newest N.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order they happened.")] = False,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Hard bounds, too, beside the likely ranges.")] = False,
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:
@@ -77,6 +78,7 @@ def explain(
         last_ms=None if last is None else options.duration_ms(last),
         latest=latest,
         oldest_first=oldest_first,
+        bounds=bounds,
         output=output,
         quiet=quiet,
     )

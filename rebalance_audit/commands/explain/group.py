@@ -57,7 +57,7 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
         incidents=answer.incidents,
     )
     if shown.output is Output.TABLE:
-        sys.stdout.write(styled(text.explain_text(explanation, output_width())))
+        sys.stdout.write(styled(text.explain_text(explanation, output_width(), bounds=shown.bounds)))
         sys.stdout.writelines(visible(line) + "\n" for line in moves_text(moves))
     elif shown.output is Output.JSON:
         listed = {"leader_moves": [leader_move_row(move) for move in moves]}

@@ -23,6 +23,7 @@ class Shown:
     last_ms: int | None
     latest: int | None
     oldest_first: bool
+    bounds: bool
     output: Output
     quiet: bool
 

@@ -9,7 +9,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.finding import Extent
 from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
-from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown
 from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind, Severity
 from rebalance_audit.domain.model import Finding, Member, Movement
 
@@ -75,7 +75,7 @@ def tasks_waiting(history: History) -> list[Finding]:
         worst = _longest(delay, waiting)
         pause = (
             f" Longest without its task: "
-            f"{bounded(worst.pause_estimate_ms, worst.pause_lower_ms, worst.pause_upper_ms)}."
+            f"{likely(worst.pause_estimate_ms, worst.pause_likely_lower_ms, worst.pause_likely_upper_ms)}."
             if worst is not None
             else ""
         )

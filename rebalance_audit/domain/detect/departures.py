@@ -18,7 +18,7 @@ from rebalance_audit.domain.detect.history import (
     refs_of,
 )
 from rebalance_audit.domain.detect.modes import number
-from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
 from rebalance_audit.domain.model import Finding, Member, Movement
 
@@ -66,7 +66,7 @@ class _GoneTogether:
         if w.overlap_ms and (w.pause_estimate_ms or 0) <= 0:
             longest = max(m.overlap_ms or 0 for m in self.movements)
             return f"{held} had two owners at once for {duration(longest)}"
-        return f"{held} stood still for {bounded(w.pause_estimate_ms, w.pause_lower_ms, w.pause_upper_ms)}"
+        return f"{held} stood still for {likely(w.pause_estimate_ms, w.pause_likely_lower_ms, w.pause_likely_upper_ms)}"
 
     @property
     def _is_known_empty(self) -> bool:

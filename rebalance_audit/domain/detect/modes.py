@@ -10,7 +10,7 @@ from rebalance_audit.domain.causes import SLOW_BY_DESIGN, Cause
 from rebalance_audit.domain.detect.finding import Extent
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, identity, label, refs_of
 from rebalance_audit.domain.detect.limits import Limits
-from rebalance_audit.domain.detect.wording import bounded, clock, counted, duration, listed, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, likely, listed, shown
 from rebalance_audit.domain.kinds import MemberChange, Mode, Outcome, Severity
 from rebalance_audit.domain.model import Finding, Member, Rebalance
 
@@ -149,7 +149,7 @@ def _pause_finding(
         f"{duration(usual_ms)} is usual for it{how_often}",
         detail=f"Median over the partitions of members that stayed, against "
         f"{counted(past_count, 'earlier rebalance')} of "
-        f"this group. Longest of all: {bounded(r.pause_estimate_ms, r.pause_lower_ms, r.pause_upper_ms)}.",
+        f"this group. Longest of all: {likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)}.",
         numbers={
             "pause_ms": round(worst_ms),
             "usual_pause_ms": round(usual_ms),

@@ -83,7 +83,7 @@ def likely(estimate_ms: float | None, lower_ms: float | None, upper_ms: float | 
     text = duration(estimate_ms)
     if lower_ms is None or upper_ms is None:
         return text
-    lower, upper = duration(lower_ms), duration(upper_ms)
+    lower, upper = duration(max(lower_ms, 0) if estimate_ms >= 0 else lower_ms), duration(upper_ms)
     if lower == upper == text:
         return text
     return f"{text}, likely {_to(lower, upper)}"
@@ -97,6 +97,13 @@ def likely_seconds(estimate: float | None, lower: float | None, upper: float | N
     if lower is None or upper is None or f"{lower:,.1f}" == f"{upper:,.1f}" == text:
         return text
     return f"{text} (likely {lower:,.1f} to {upper:,.1f})"
+
+
+def seconds_bounds(lower: float | None, upper: float | None) -> str:
+    """`[20.1 … 27.0]`: hard bounds in resource-seconds."""
+    first = "not known" if lower is None else f"{lower:,.1f}"
+    last = "no upper bound" if upper is None else f"{upper:,.1f}"
+    return f"[{first} … {last}]"
 
 
 def _to(lower: str, upper: str) -> str:

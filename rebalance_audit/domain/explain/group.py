@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rebalance_audit.domain.detect.finding import numbers_of
-from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, likely_seconds, seconds_bounds, shown
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.incidents import answer, incident_lines
@@ -20,6 +20,7 @@ from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exac
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
+from rebalance_audit.domain.numbers import cost_of
 
 _DETAIL_INDENT = 3
 
@@ -32,6 +33,8 @@ class Explanation:
     kind: str
     """`consumer group, classic, eager (range), 3 members`."""
     summary: str
+    cost_bounds: str
+    """The hard bounds of what was lost, `[20.1 … 27.0]`; empty where it is not known."""
     rebalances: tuple[RebalanceStory, ...]
     """In the order asked for."""
     left_out_count: int
@@ -71,6 +74,7 @@ def explain(
         group_id=group_id,
         kind=_kind(rebalances),
         summary=_summary(rebalances, seen_from_ms, seen_until_ms),
+        cost_bounds=_cost_bounds(rebalances),
         rebalances=tuple(shown_stories if oldest_first else reversed(shown_stories)),
         left_out_count=len(stories) - len(shown_stories),
         findings=tuple(sorted(findings, key=_urgency)),
@@ -89,14 +93,17 @@ def explain_dict(explanation: Explanation) -> dict[str, Any]:
     return found
 
 
-def explain_text(explanation: Explanation, width: int = 110) -> str:
-    """The same for a terminal of `width` columns; no line is longer unless a single word is."""
+def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = False) -> str:
+    """The same for a terminal of `width` columns; no line is longer unless a single word is. `bounds`: hard bounds,
+    too, beside the likely ranges."""
     width = max(width, 40)
     title = shown(explanation.group_id, max(width - 4, 20))
     head = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)
     lines = [] if explanation.incidents is None else [*hanging(answer(explanation.incidents), width, 0), ""]
     lines += [*head, *hanging(explanation.summary, width, 0)]
-    lines += incident_lines(explanation.incidents or (), width)
+    if bounds and explanation.cost_bounds:
+        lines += hanging(f"Hard bounds of what was lost, which no truth passes: {explanation.cost_bounds}.", width, 0)
+    lines += incident_lines(explanation.incidents or (), width, bounds=bounds)
     of_incidents = {finding_id for i in explanation.incidents or () for finding_id in i.finding_ids}
     for finding in explanation.findings:
         if finding.finding_id not in of_incidents:  # an incident's symptoms are its story once more
@@ -104,7 +111,7 @@ def explain_text(explanation: Explanation, width: int = 110) -> str:
     for connect_story in explanation.connect_stories:
         lines += ["", *_connect_story_lines(connect_story, width)]
     for story in explanation.rebalances:
-        lines += ["", *_story_lines(story, width)]
+        lines += ["", *_story_lines(story, width, bounds=bounds)]
     if explanation.left_out_count:
         lines += ["", f"{counted(explanation.left_out_count, 'older rebalance')} left out."]
     if explanation.not_seen:
@@ -190,15 +197,15 @@ def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_unt
 
 
 def _lost(rebalances: Sequence[Rebalance]) -> str:
-    noun = noun_of(rebalances[-1])
-    known = [r.resource_seconds_estimate for r in rebalances if r.resource_seconds_estimate is not None]
-    if not known:
+    noun, cost = noun_of(rebalances[-1]), cost_of(rebalances)
+    if cost.estimate is None:
         return f"{noun}-seconds lost: not known"
-    lowers = [r.resource_seconds_lower for r in rebalances if r.resource_seconds_estimate is not None]
-    uppers = [r.resource_seconds_upper for r in rebalances if r.resource_seconds_estimate is not None]
-    lower = "not known" if None in lowers else f"{sum(v or 0 for v in lowers):,.1f}"
-    upper = "no upper bound" if None in uppers else f"{sum(v or 0 for v in uppers):,.1f}"
-    return f"{sum(known):,.1f} {noun}-seconds lost [{lower} … {upper}]"
+    return f"{likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)} {noun}-seconds lost"
+
+
+def _cost_bounds(rebalances: Sequence[Rebalance]) -> str:
+    cost = cost_of(rebalances)
+    return "" if cost.estimate is None else seconds_bounds(cost.lower, cost.upper)
 
 
 def _urgency(finding: Finding) -> tuple[bool, int, int]:
@@ -221,7 +228,7 @@ def _connect_story_lines(story: ConnectStory, width: int) -> list[str]:
     return lines + hanging(f"{' ' * _DETAIL_INDENT}{story.text}", width, _DETAIL_INDENT)
 
 
-def _story_lines(story: RebalanceStory, width: int) -> list[str]:
+def _story_lines(story: RebalanceStory, width: int, *, bounds: bool) -> list[str]:
     indent = " " * _DETAIL_INDENT
     lines = aside(f"{story.at}  {story.number}   {story.cause}", story.cost, width)
     is_said = len(story.causes) == 1 and story.causes[0].text == story.cause
@@ -232,7 +239,8 @@ def _story_lines(story: RebalanceStory, width: int) -> list[str]:
     ways = max((len(m.way) for m in story.movements), default=0)
     for movement in story.movements:
         text = f"{indent}{movement.resources:<{min(names, width // 3)}}  {movement.way:<{min(ways, width // 3)}}"
-        lines += aside(f"{text}  {movement.pause}".rstrip(), movement.basis, width, hang=_DETAIL_INDENT + 2)
+        hard = f"  {movement.bounds}" if bounds and movement.bounds else ""
+        lines += aside(f"{text}  {movement.pause}{hard}".rstrip(), movement.basis, width, hang=_DETAIL_INDENT + 2)
     if story.broker_window_ms is not None:
         lines += hanging(
             f"{indent}(the broker's own window {exact(story.broker_window_ms)}, which is no pause)", width, 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from rebalance_audit.domain.detect.wording import clock, counted, shown
+from rebalance_audit.domain.detect.wording import clock, counted, likely_seconds, seconds_bounds, shown
 from rebalance_audit.domain.explain.layout import hanging
 from rebalance_audit.domain.incidents import Incident
 
@@ -26,13 +26,13 @@ def answer(incidents: Sequence[Incident]) -> str:
     return sentence + (f" And {counted(rest, 'other incident')}." if rest else "")
 
 
-def incident_lines(incidents: Sequence[Incident], width: int) -> Iterator[str]:
+def incident_lines(incidents: Sequence[Incident], width: int, *, bounds: bool = False) -> Iterator[str]:
     """Each trouble with its chain, the oldest link first; normal work in a line."""
     for i in sorted(incidents, key=lambda i: (i.expected, *_urgency(i))):
         mark = "normal work" if i.expected else f"{i.severity}, {i.status}"
         head = f"Incident ({mark})  "
         yield ""
-        yield from hanging(f"{head}{shown(i.title, _TITLE_WIDTH)}; {_cost(i)}", width, 3)
+        yield from hanging(f"{head}{shown(i.title, _TITLE_WIDTH)}; {_cost(i, bounds=bounds)}", width, 3)
         if i.expected:
             continue
         half = LINKS_SHOWN // 2
@@ -51,13 +51,13 @@ def _urgency(i: Incident) -> tuple[bool, int, float, int, str]:
     return i.status != "open", rank, -(i.cost_seconds or 0.0), i.first_at_ms, i.incident_id
 
 
-def _cost(i: Incident) -> str:
+def _cost(i: Incident, *, bounds: bool = False) -> str:
     if i.cost_seconds is None:
         return "no rebalance's cost is booked on it"
-    lower = "not known" if i.cost_lower_seconds is None else f"{i.cost_lower_seconds:,.1f}"
-    upper = "no upper bound" if i.cost_upper_seconds is None else f"{i.cost_upper_seconds:,.1f}"
     rounds = counted(len(i.rebalance_ids), "rebalance")
-    return f"{rounds}, {i.cost_seconds:,.1f} resource-seconds lost [{lower} … {upper}]"
+    lost = likely_seconds(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds)
+    hard = f" {seconds_bounds(i.cost_lower_seconds, i.cost_upper_seconds)}" if bounds else ""
+    return f"{rounds}, {lost} resource-seconds lost{hard}"
 
 
 def _state(i: Incident) -> str:

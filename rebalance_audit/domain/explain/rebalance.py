@@ -49,10 +49,14 @@ class HandOver:
     way: str
     """`c3 → c1`, `back to the same owner`."""
     pause: str
-    """`stood still 12.31 s  [10.02 … 13.40]`: the longest of them."""
+    """`stood still 12.31 s  (likely 11.90 to 12.72)`: the longest of them."""
+    bounds: str
+    """`[10.02 … 13.40]`, its hard bounds; empty if nothing bounds it."""
     pause_lower_ms: int | None
     pause_estimate_ms: int | None
     pause_upper_ms: int | None
+    pause_likely_lower_ms: int | None
+    pause_likely_upper_ms: int | None
     first_commit_after_ms: int | None
     """The wait of the resource that stood still longest: also bounded by how often its owner commits."""
     basis: str
@@ -77,6 +81,8 @@ class RebalanceStory:
     pause_lower_ms: int | None
     pause_estimate_ms: int | None
     pause_upper_ms: int | None
+    pause_likely_lower_ms: int | None
+    pause_likely_upper_ms: int | None
     broker_window_ms: int | None
     evidence: tuple[str, ...]
 
@@ -108,6 +114,8 @@ def story_of(
         pause_lower_ms=r.pause_lower_ms,
         pause_estimate_ms=r.pause_estimate_ms,
         pause_upper_ms=r.pause_upper_ms,
+        pause_likely_lower_ms=r.pause_likely_lower_ms,
+        pause_likely_upper_ms=r.pause_likely_upper_ms,
         broker_window_ms=r.broker_window_ms,
         evidence=tuple(shown(ref, 160) for ref in r.evidence[:_REFS_SHOWN]),
     )
@@ -120,6 +128,15 @@ def noun_of(rebalance: Rebalance) -> str:
 def exact(ms: float) -> str:
     """`12.31 s`; from a minute on as people say it."""
     return f"{ms / 1000:.2f} s" if abs(ms) < 60_000 else duration(ms)
+
+
+def exact_likely(lower_ms: float | None, upper_ms: float | None) -> str:
+    """`(likely 11.90 to 12.72)`, empty where it is not known, or no wider than what is shown."""
+    if lower_ms is None or upper_ms is None:
+        return ""
+    ends = max(lower_ms, 0), max(upper_ms, 0)
+    lower, upper = (f"{v / 1000:.2f}" if ends[1] < 60_000 else duration(v) for v in ends)
+    return "" if lower == upper else f"(likely {lower} to {upper})"
 
 
 def exact_bounds(lower_ms: float | None, upper_ms: float | None) -> str:
@@ -277,9 +294,12 @@ def _hand_over(kind: str, way: str, movements: Sequence[Movement]) -> HandOver:
         resource_names=tuple(m.resource for m in movements),
         way=way,
         pause=_pause(kind, worst, movements),
+        bounds=_bounds(worst),
         pause_lower_ms=worst.pause_lower_ms,
         pause_estimate_ms=worst.pause_estimate_ms,
         pause_upper_ms=worst.pause_upper_ms,
+        pause_likely_lower_ms=worst.pause_likely_lower_ms,
+        pause_likely_upper_ms=worst.pause_likely_upper_ms,
         first_commit_after_ms=worst.first_commit_after_ms,
         basis="" if worst.pause_estimate_ms is None else worst.pause_tier or "",
     )
@@ -298,8 +318,14 @@ def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
     least = min(m.pause_estimate_ms for m in movements if m.pause_estimate_ms is not None)
     up_to = "up to " if worst.pause_estimate_ms > 1.25 * max(least, 1) and worst.pause_estimate_ms - least > 50 else ""
     text = f"stood still {up_to}{exact(worst.pause_estimate_ms)}"
-    bounds = exact_bounds(worst.pause_lower_ms, worst.pause_upper_ms)
-    return (f"{text}  {bounds}" if bounds else text) + two_owners(worst.pause_lower_ms)
+    likely = exact_likely(worst.pause_likely_lower_ms, worst.pause_likely_upper_ms)
+    return (f"{text}  {likely}" if likely else text) + two_owners(worst.pause_lower_ms)
+
+
+def _bounds(worst: Movement) -> str:
+    if worst.pause_estimate_ms is None:
+        return ""
+    return exact_bounds(worst.pause_lower_ms, worst.pause_upper_ms)
 
 
 class _MemberNames:

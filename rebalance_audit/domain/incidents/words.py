@@ -10,11 +10,11 @@ from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import HistoryStep, Identity, worker_name
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import (
-    bounded,
     clock,
     counted,
     duration,
     folded,
+    likely,
     likely_seconds,
     listed,
     shown,
@@ -196,7 +196,7 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
     moved = (r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0)
     noun = "task" if r.protocol_type == "connect" else "partition"
     if moved and r.pause_estimate_ms is not None:
-        longest = bounded(r.pause_estimate_ms, r.pause_lower_ms, r.pause_upper_ms)
+        longest = likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)
         parts.append(f"{counted(moved, noun)} stopped, the longest for {longest}")
     if r.connect_delay_ms:
         parts.append(f"Connect waits up to {duration(r.connect_delay_ms)} with what nobody runs")

@@ -64,11 +64,14 @@ def _killed_member() -> list[Rebalance]:
 
 def test_a_killed_member_is_explained_as_the_design_shows_it() -> None:
     text = explain_text(
-        explain("orders", _killed_member(), not_seen=("logs of kafka-2 were not given",), latest=1), width=100
+        explain("orders", _killed_member(), not_seen=("logs of kafka-2 were not given",), latest=1),
+        width=100,
+        bounds=True,
     )
     assert text == (
         "orders   consumer group, classic, eager (range), 2 members\n"
-        "2 rebalances in 10 min 1 s; 24.9 partition-seconds lost [20.1 … 27.0].\n"
+        "2 rebalances in 10 min 1 s; 24.9 partition-seconds lost.\n"
+        "Hard bounds of what was lost, which no truth passes: [20.1 … 27.0].\n"
         "\n"
         "2025-11-21 14:03:11 UTC  generation 6 → 7   a member vanished                worst partition 12.31 s\n"
         "   c3 (/10.0.0.9) sent no heartbeat for its session timeout of 10 s                           logged\n"
@@ -81,6 +84,20 @@ def test_a_killed_member_is_explained_as_the_design_shows_it() -> None:
         "\n"
         "Not seen: logs of kafka-2 were not given.\n"
     )
+
+
+def test_a_pause_is_shown_with_its_likely_range_and_with_hard_bounds_only_if_asked() -> None:
+    before, killed = _killed_member()
+    moved = replace(killed.movements[4], pause_likely_lower_ms=11_900, pause_likely_upper_ms=12_720)
+    likely = replace(killed, resource_seconds_likely_lower=24.0, resource_seconds_likely_upper=25.8, movements=(moved,))
+    explanation = explain("orders", [before, likely])
+    text = explain_text(explanation)
+    assert "24.9 (likely 24.0 to 25.8) partition-seconds lost." in text
+    assert "stood still 12.31 s  (likely 11.90 to 12.72) " in text
+    assert "10.02" not in text
+    assert "stood still 12.31 s  (likely 11.90 to 12.72)  [10.02 … 13.40]" in explain_text(explanation, bounds=True)
+    [shown] = explain_dict(explanation)["rebalances"][0]["movements"]
+    assert (shown["pause_likely_lower_ms"], shown["pause_lower_ms"]) == (11_900, 10_020)
 
 
 def test_one_line_says_when_which_why_who_and_how_bad() -> None:
@@ -100,9 +117,9 @@ def test_a_pause_that_nothing_bounds_says_so() -> None:
     unbounded = replace(
         killed, resource_seconds_upper=None, movements=(_movement(4, "moved", "c3", "c1", (10_020, 12_310, None)),)
     )
-    text = explain_text(explain("orders", [before, unbounded]))
+    text = explain_text(explain("orders", [before, unbounded]), bounds=True)
     assert "stood still 12.31 s  [10.02 … no upper bound]" in text
-    assert "24.9 partition-seconds lost [20.1 … no upper bound]" in text
+    assert "which no truth passes: [20.1 … no upper bound]." in text
     assert "Not seen: when 1 resumption happened at the latest (nothing bounds those pauses)." in text
 
 
