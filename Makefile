@@ -28,8 +28,8 @@ $(STAMP): requirements/all.txt pyproject.toml
 setup: $(STAMP) ## Make the environment in .venv from the pinned requirements
 
 requirements: ## Renew the pinned requirements on purpose
-	$(BIN)/uv pip compile -q --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 --upgrade pyproject.toml --extra collector --extra spark --extra ui -o requirements/base.txt
-	$(BIN)/uv pip compile -q --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 pyproject.toml --extra all --group dev -c requirements/base.txt -o requirements/all.txt
+	$(BIN)/uv pip compile -q --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 --upgrade pyproject.toml --extra all --group dev -o requirements/all.txt
+	$(BIN)/uv pip compile -q --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 pyproject.toml --extra collector --extra spark --extra ui -c requirements/all.txt -o requirements/base.txt
 
 lint: $(STAMP) ## Style, types and import contracts
 	$(BIN)/ruff check .

@@ -11,18 +11,18 @@ import json
 import os
 import urllib.parse
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ingest.errors import Misconfigured
+from ingest.errors import Misconfigured, Retryable
 from ingest.readings import AnyRun, LogText, SourceReading
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.storage import files_at, store_fault
 
 _RECORD = arrow_schema(tables.BRONZE_RECORD)
 _LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)
@@ -42,12 +42,7 @@ class Landing:
     """The landing folders of one warehouse: a folder, or an object-store URL."""
 
     def __init__(self, warehouse: str | os.PathLike[str]) -> None:
-        location = os.fspath(warehouse)
-        self._is_local = "://" not in location
-        if self._is_local:
-            self._fs, self._root = pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(location))
-        else:
-            self._fs, self._root = pafs.FileSystem.from_uri(location)
+        self._files = files_at(os.fspath(warehouse))
 
     def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[AnyRun]) -> int:
         """One landing file of records, sorted by topic, partition and offset. How many; no file for none."""
@@ -111,49 +106,41 @@ class Landing:
         return len(rows)
 
     def read_positions(self, name: str) -> dict[str, Any]:
-        try:
-            with self._fs.open_input_stream(f"{self._root}/positions/{name}.json") as stream:
-                positions: dict[str, Any] = json.loads(stream.read())
-        except FileNotFoundError:
+        with _retryable():
+            text = self._files.read(f"positions/{name}.json")
+        if text is None:
             return {}
+        try:
+            positions: dict[str, Any] = json.loads(text)
         except ValueError as error:
             raise Misconfigured(
-                f"{self._root}/positions/{name}.json is not readable ({error}); delete it to read everything once more."
+                f"{self._files.uri}/positions/{name}.json is not readable ({error}); delete it to read everything once "
+                "more."
             ) from error
         return positions
 
     def write_positions(self, name: str, positions: Mapping[str, Any]) -> None:
         """Call only after everything before these positions has been written."""
-        self._write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
+        with _retryable():
+            self._files.write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
 
     def _write_parquet(self, noun: str, landing_id: str, data: pa.Table, **encodings: Any) -> None:
         sink = pa.BufferOutputStream()
         pq.write_table(data, sink, compression="zstd", **encodings)
-        self._write(f"landing/{noun}/{landing_id}.parquet", sink.getvalue())
+        with _retryable():
+            self._files.write(f"landing/{noun}/{landing_id}.parquet", sink.getvalue())
 
-    def _write(self, name: str, content: bytes | pa.Buffer) -> None:
-        path = f"{self._root}/{name}"
-        if not self._is_local:
-            with self._fs.open_output_stream(path) as stream:  # an object appears when its upload ends
-                stream.write(content)
-            return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
-        try:
-            with open(unfinished, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(unfinished)
+
+@contextlib.contextmanager
+def _retryable() -> Iterator[None]:
+    """An object store that is away today may be back tomorrow; what was not landed is read again then."""
+    try:
+        yield
+    except Exception as error:
+        sentence = store_fault(error)
+        if sentence is None:
             raise
-        folder = os.open(os.path.dirname(path), os.O_RDONLY)
-        try:
-            os.fsync(folder)  # else the rename itself may be lost with the power
-        finally:
-            os.close(folder)
+        raise Retryable(sentence) from error
 
 
 def new_read_id(what: str) -> str:

@@ -173,6 +173,9 @@ def sentence_for(error: Exception) -> str | None:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
             return str(error)
+    storage = sys.modules.get("rebalance_audit.warehouse.storage")
+    if storage is not None and (sentence := storage.store_fault(error)) is not None:
+        return str(sentence)
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
         kind = type(error).__name__
         return f"A table of the warehouse cannot be read ({kind}); `rebalance-audit doctor -w W` says which."

@@ -172,15 +172,21 @@ def scratch() -> Diagnosis:
 
 def warehouse(location: str) -> Iterator[Diagnosis]:
     from rebalance_audit.warehouse.damage import damages
+    from rebalance_audit.warehouse.storage import store_fault
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     try:
         opened = Warehouse.open(location)
         published = opened.published()
+        landed = len(opened.landed("record")) + len(opened.landed("log_line"))
     except WarehouseError as error:
         yield fault("warehouse", str(error))
         return
-    landed = len(opened.landed("record")) + len(opened.landed("log_line"))
+    except Exception as error:
+        if (sentence := store_fault(error)) is None:
+            raise
+        yield fault("warehouse", sentence)
+        return
     if not published:
         yield fault(
             "warehouse", f"{landed} landing files, nothing published yet", f"run `rebalance-audit run -w {location}`"

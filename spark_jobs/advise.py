@@ -12,7 +12,6 @@ from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +19,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Rebalance, from_row
 from rebalance_audit.domain.replay.fleet import LATEST_REBALANCES, SECONDS_PER_REBALANCE, advice_of, advice_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask
 from spark_jobs.group_evidence import seen_until_ms
@@ -117,7 +117,7 @@ def _advising(asked: Callable[[], tuple[list[str], dict[str, int], str]]) -> Arr
 def _histories(files: list[str], groups: pa.Table) -> Iterator[list[Rebalance]]:
     """Each group's latest rebalances, and the one before them, in their order."""
     listed = ", ".join(f'"{name}"' for name in _COLUMNS)
-    with duckdb.connect() as db:
+    with database() as db:
         db.register("wanted", groups)
         found = db.execute(
             f"""

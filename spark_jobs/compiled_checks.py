@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.queries import shared_database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import EXAMPLES, KEY_CHECK, Check, Verdict, checks_of, example
 
@@ -54,7 +55,7 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    db = duckdb.connect()
+    db = shared_database()
     db.execute("CREATE MACRO size(items) AS len(items)")  # laws are Spark's SQL
     return db
 

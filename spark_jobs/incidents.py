@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain.detect import DEFAULT, Limits
@@ -21,6 +20,7 @@ from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.domain.tables import GOLD_REBALANCE
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
@@ -201,7 +201,7 @@ def _differing(
 ) -> list[tuple[str, int | None]]:
     """By cluster, the earliest row that readers do not see as it is now."""
     files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
-    with duckdb.connect() as db:
+    with database() as db:
         where = ""
         if groups is not None:
             db.register("changed", groups)
@@ -224,7 +224,7 @@ def _rebalances(
     if not files:
         return {}
     own = [c.name for c in GOLD_REBALANCE.columns]
-    with duckdb.connect() as db:
+    with database() as db:
         rows = db.execute(
             f"""
             SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements FROM {relation(files)}

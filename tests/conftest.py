@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.object_store import ObjectStore
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -34,3 +36,31 @@ def spark() -> Iterator[SparkSession]:
 def golden() -> Path:
     """The captures, as `<kafka version>/<scenario>`."""
     return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def _running_store() -> Iterator[ObjectStore]:
+    from tests.object_store import ObjectStore
+
+    with ObjectStore() as store:
+        yield store
+
+
+@pytest.fixture
+def object_store(_running_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """An S3 server, well; this process knows it by its environment."""
+    for name, value in _running_store.environment().items():
+        monkeypatch.setenv(name, value)
+    _running_store.fault = None
+    yield _running_store
+    _running_store.fault = None
+
+
+@pytest.fixture
+def store_url(object_store: ObjectStore) -> str:
+    """Where no other test has anything."""
+    import uuid
+
+    from tests.object_store import BUCKET
+
+    return f"s3://{BUCKET}/{uuid.uuid4().hex[:12]}"

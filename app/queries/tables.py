@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from app.answers.rows import FindingRow
 from rebalance_audit.domain import numbers
 from rebalance_audit.warehouse.damage import damages
+from rebalance_audit.warehouse.storage import store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
@@ -101,6 +102,8 @@ class Tables:
         try:
             return self._warehouse.query(sql, params, without)
         except (duckdb.Error, DeltaError, pa.ArrowException, OSError) as error:
+            if (sentence := store_fault(error)) is not None:
+                raise WarehouseError(sentence) from error
             found = damages(self._warehouse, self._warehouse.mentioned(sql) - without)
             if not found:
                 _log.exception("a query failed over tables that seem whole")

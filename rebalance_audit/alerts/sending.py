@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_audit.alerts.message import EVIDENCE_SHOWN, News, body, title
-from rebalance_audit.alerts.state import locked, read_state, write_state
+from rebalance_audit.alerts.state import StoredState, locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
 from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.incidents import Incident, incident_of, incident_row
@@ -42,7 +42,7 @@ class AlertReport:
 def send_alerts(
     incidents: Sequence[Incident],
     targets: Sequence[str],
-    state_path: str | os.PathLike[str],
+    state_path: str | os.PathLike[str] | StoredState,
     dry_run: bool = False,
     min_severity: str = Severity.WARNING,
     *,
@@ -70,7 +70,7 @@ def send_alerts(
     senders = [sender_for(target, runbook) for target in targets]
     stands = {i.incident_id: standing(i, responses, now_ms) for i in incidents} if responses else {}
     current = [i for i in incidents if i.incident_id not in except_ids]
-    path = Path(state_path)
+    path = state_path if isinstance(state_path, StoredState) else Path(state_path)
     if dry_run:
         state = read_state(path)
         printed: list[str] = []

@@ -7,23 +7,45 @@ import fcntl
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rebalance_audit.alerts.target import AlertError
+from rebalance_audit.warehouse.lease import lease
+from rebalance_audit.warehouse.storage import Files, WarehouseError
 
 STATE_VERSION = 2
 """1 remembered findings. Its targets get what is open once more, as incidents."""
 
 
-def read_state(path: Path) -> dict[str, Any]:
+_WAIT_S = 60
+"""For another sender; it has a time limit for each of its targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """The state as a file of a warehouse in an object store."""
+
+    files: Files
+    name: str = "notes/alerts.json"
+
+    def __str__(self) -> str:
+        return f"{self.files.uri}/{self.name}"
+
+
+Place: TypeAlias = Path | StoredState
+
+
+def read_state(path: Place) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return {"version": STATE_VERSION, "delivered": {}}
+        text = _text(path)
     except OSError as error:
         raise AlertError(f"The alert state {path} cannot be read: {error.strerror}.") from None
+    if text is None:
+        return {"version": STATE_VERSION, "delivered": {}}
     try:
         state = json.loads(text)
         entries = [entry for delivered in state["delivered"].values() for entry in delivered.values()]
@@ -40,7 +62,20 @@ def read_state(path: Path) -> dict[str, Any]:
     return dict(state) if state["version"] == STATE_VERSION else {"version": STATE_VERSION, "delivered": {}}
 
 
-def write_state(path: Path, state: dict[str, Any]) -> None:
+def _text(path: Place) -> str | None:
+    if isinstance(path, StoredState):
+        content = path.files.read(path.name)
+        return None if content is None else content.decode(errors="replace")
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def write_state(path: Place, state: dict[str, Any]) -> None:
+    if isinstance(path, StoredState):
+        path.files.write(path.name, json.dumps(state, ensure_ascii=True, sort_keys=True).encode())
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
@@ -56,9 +91,26 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Place) -> Iterator[None]:
     """One sender at a time per state file; the lock goes with the process."""
+    if isinstance(path, StoredState):
+        with contextlib.ExitStack() as held:
+            _take_turn(path, held)
+            yield
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_name(path.name + ".lock"), "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _take_turn(state: StoredState, held: contextlib.ExitStack) -> None:
+    until = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            held.enter_context(lease(state.files, "alert", state.name.replace(".json", ".lease.json")))
+            return
+        except WarehouseError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)

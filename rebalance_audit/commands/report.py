@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
 from rebalance_audit.commands.rows import known_table, published, selection
 from rebalance_audit.domain.kinds import FindingStatus, Severity
+
+if TYPE_CHECKING:
+    from rebalance_audit.alerts.state import StoredState
 
 EXIT_FINDINGS = 3
 _SHOWN = ("severity", "rule_id", "cluster_id", "subject", "status", "title", "finding_id")
@@ -114,11 +117,13 @@ def send(
     return not sent.failures
 
 
-def alert_state(opened: Any) -> Path:
-    """Where a warehouse remembers what was sent. Raises UsageError if it is no folder."""
-    if "://" in opened.location:
-        raise options.UsageError(f"{opened.location} is no folder; say with --state FILE where to remember alerts.")
-    return Path(opened.location) / "notes" / "alerts.json"
+def alert_state(opened: Any) -> Path | StoredState:
+    """Where a warehouse remembers what was sent."""
+    from rebalance_audit.alerts.state import StoredState
+    from rebalance_audit.warehouse.storage import files_at
+
+    files = files_at(opened.location)
+    return Path(opened.location) / "notes" / "alerts.json" if files.is_local else StoredState(files)
 
 
 def _print_message(text: str) -> None:

@@ -76,8 +76,6 @@ def watch(
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
     carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
     opened = Warehouse.open(warehouse, create=True)
-    if to:
-        alert_state(opened)
     note(following(settings, followed, every), quiet=quiet)
     note(carried.sentence, quiet=quiet)
     with until_stopped() as stopped:
@@ -173,16 +171,20 @@ class StageRuns:
     def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
         """`newer`: incidents about which something was sent since a moment of the monotonic clock. False if somebody
         else writes: try again."""
+        from rebalance_audit.warehouse.storage import store_fault
         from rebalance_audit.warehouse.warehouse import WarehouseError
 
         started = time.monotonic()
-        landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
-        if landed == self._seen:
-            return True
         try:
+            landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
+            if landed == self._seen:
+                return True
             outcome = run_stages(self.opened, None, self.carried, quiet=True)
-        except WarehouseError as error:  # somebody else writes; they will end
-            note(f"{error} Trying again in {CATCHING_UP_S:.0f} s.", quiet=self.quiet)
+        except Exception as error:  # somebody else writes, or the store is away: either ends
+            sentence = str(error) if isinstance(error, WarehouseError) else store_fault(error)
+            if sentence is None:
+                raise
+            note(f"{sentence} Trying again in {CATCHING_UP_S:.0f} s.", quiet=self.quiet)
             self.stopped.wait(CATCHING_UP_S)
             return False
         self._seen = landed

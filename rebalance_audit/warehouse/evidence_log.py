@@ -38,7 +38,7 @@ from rebalance_audit.warehouse.signing import (
     private_key,
     signed,
 )
-from rebalance_audit.warehouse.storage import Files, WarehouseError
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -334,7 +334,7 @@ class SecondPlace:
     """Where heads are written as well, so that a warehouse that is set back as a whole is noticed."""
 
     def __init__(self, location: str) -> None:
-        self._files = Files(location)
+        self._files = files_at(location)
         self.location = location
 
     def add(self, head: Head) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of
-from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.queries import cursor, quoted
 from rebalance_audit.warehouse.row_groups import row_groups_of
 from rebalance_audit.warehouse.storage import located, relation
 
@@ -116,9 +115,7 @@ def _kept(db: duckdb.DuckDBPyConnection, folder: str, schema: pa.Schema) -> tupl
     touched = [str(file) for file, _ in gone]
     if not touched:
         return [], []
-    counted = dict(
-        db.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata([{_quoted(touched)}])").fetchall()
-    )
+    counted = dict(db.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata([{quoted(touched)}])").fetchall())
     left = [(counted[file] - count, str(file)) for file, count in gone]
     batches: list[list[str]] = []
     filled = 0
@@ -134,17 +131,13 @@ def _kept(db: duckdb.DuckDBPyConnection, folder: str, schema: pa.Schema) -> tupl
     kept = []
     for batch in batches:
         name = f"part-{uuid.uuid4().hex}.parquet"
-        target = os.path.join(folder, name).replace("'", "''")
+        target = quoted([f"{folder}/{name}"])
         db.execute(  # streams: what is kept may be far more than what changes
             f"COPY (SELECT {listed} FROM {relation(batch, with_name=True, with_row=True)} "
-            f"ANTI JOIN gone USING (filename, file_row_number)) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+            f"ANTI JOIN gone USING (filename, file_row_number)) TO {target} (FORMAT parquet, COMPRESSION zstd)"
         )
         kept.append(name)
     return touched, kept
-
-
-def _quoted(files: Sequence[str]) -> str:
-    return ", ".join("'" + file.replace("'", "''") + "'" for file in files)
 
 
 def _pair(db: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, int]:

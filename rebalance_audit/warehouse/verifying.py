@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.evidence_log import (
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
 from rebalance_audit.warehouse.signing import Head
-from rebalance_audit.warehouse.storage import Files, WarehouseError
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 WAIT_S = 60.0
@@ -78,7 +78,7 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
 
     Raises WarehouseError where there is nothing to verify, and where a head was lost.
     """
-    files = Files(Warehouse.open(location).location)
+    files = files_at(Warehouse.open(location).location)
     second = SecondPlace(heads) if heads else None
     witnessed = second.all() if second else []
     with ExitStack() as held:

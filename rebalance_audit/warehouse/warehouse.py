@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import time
 import uuid
@@ -24,19 +25,18 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news
-from rebalance_audit.warehouse.lease import lease
-from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.lease import Lease, lease
+from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
-from rebalance_audit.warehouse.storage import Files, WarehouseError, relation
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
 
 __all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
@@ -44,6 +44,8 @@ __all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
 Transactions = tuple[str, int] | Mapping[str, int] | None
 """What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
 
+_APPEND_TRIES = 50
+"""Chosen: more processes than add to one table within a second."""
 _QUALIFIED = re.compile(r"\b(bronze|silver|gold)\.([a-z_]+)\b")
 
 
@@ -60,13 +62,19 @@ class Warehouse:
     """Tables of `domain.tables` at one location. Open it with `Warehouse.open`."""
 
     def __init__(self, location: str) -> None:
-        self._files = Files(location)
+        self._files = files_at(location)
         self.location = self._files.uri
+        self._options = _delta_options(self.location)
+        self._lease: Lease | None = None
         self._file_lists: dict[tuple[str, int], list[str]] = {}
         self._newest: dict[str, DeltaTable] = {}
         self._acts: list[Act] = []
         self._lacking: list[str] = []
         """Tables of an older release, which the next writer extends."""
+        self._checked: set[str] = set()
+        """Of these, the tables that only this process can have changed since they were opened; for the one writer."""
+        self._absent: set[str] = set()
+        """Likewise, tables nobody has written to yet."""
 
     @classmethod
     def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
@@ -228,15 +236,12 @@ class Warehouse:
             sizes = {str(p): int(s) for p, s in _paths_and_sizes(table)}
             if keys is None:
                 touched = list(sizes)
-            elif self._files.is_local:
+            else:
                 files = {self._file_uri(name, path): path for path in sizes}
-                found = differing(self._files.path(_folder(name)), self.schema(name), list(files), data, keys)
+                found = differing(self._uri(name), self.schema(name), list(files), data, keys)
                 touched = [files[uri] for uri in found.touched]
                 adds += [self._add_action(name, file) for file in found.kept]
                 data, keys = found.fresh, found.keys
-            else:
-                touched, kept = self._without(name, sizes, keys)
-                adds += [kept] if kept is not None else []
             now_ms = int(time.time() * 1000)
             removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
         if keys is not None and keys.num_rows:
@@ -263,7 +268,7 @@ class Warehouse:
         if table is None:
             return
         before = int(table.version())
-        self._newest.pop(name, None)  # this one is about to change
+        self._forget(name)  # this one is about to change
         table.optimize.compact()
         table.create_checkpoint()
         table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
@@ -288,12 +293,7 @@ class Warehouse:
 
     def _delete_older(self, folder: str, keep_hours: int, only: Sequence[str] | None = None) -> int:
         until_ns = time.time_ns() - keep_hours * 3_600_000_000_000
-        selector = pafs.FileSelector(self._files.path(folder), allow_not_found=True)
-        old = [
-            f.base_name
-            for f in self._files.fs.get_file_info(selector)
-            if f.type == pafs.FileType.File and f.mtime_ns < until_ns and (only is None or f.base_name in only)
-        ]
+        old = [n for n in self._files.older_than(folder, until_ns) if only is None or n in only]
         for name in old:
             self._files.delete(f"{folder}/{name}")
         return len(old)
@@ -336,7 +336,7 @@ class Warehouse:
         published = self.published()
         mentioned = self.mentioned(sql)
         self._refuse_lacking(mentioned)
-        with duckdb.connect() as db:  # a catalog of its own: the views are those of this publication
+        with database() as db:  # a catalog of its own: the views are those of this publication
             for layer in sorted({name.partition(".")[0] for name in mentioned}):
                 db.execute(f"CREATE SCHEMA {layer}")
             for name in sorted(mentioned):
@@ -348,10 +348,10 @@ class Warehouse:
                     files = []  # written, but by a publication that has not ended
                 else:
                     files = self.files(name)
-                if files and self._files.is_local:
+                if files:
                     db.execute(f"CREATE VIEW {name} AS SELECT * FROM {relation(files)}")
                 else:
-                    db.register("unpublished", self._arrow(name, files))
+                    db.register("unpublished", self.schema(name).empty_table())
                     db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
                     db.unregister("unpublished")
             return db.execute(sql, list(params)).to_arrow_table()
@@ -371,7 +371,9 @@ class Warehouse:
 
     def publication(self) -> dict[str, Any]:
         """The manifest: `versions` of gold tables, `consumed` versions of silver tables."""
-        text = self._files.read("published.json")
+        return self._manifest(self._files.read("published.json"))
+
+    def _manifest(self, text: bytes | None) -> dict[str, Any]:
         try:
             return {} if text is None else dict(json.loads(text))
         except ValueError:
@@ -383,9 +385,15 @@ class Warehouse:
     def publish(self, versions: Mapping[str, int], consumed: Mapping[str, Any] | None = None) -> bool:
         """Let readers see these table versions, all at once. False if they see them already."""
         manifest = {"versions": dict(sorted(versions.items())), "consumed": dict(sorted((consumed or {}).items()))}
-        if self.publication() == manifest:
+        stored = self._files.read_tagged("published.json")
+        if stored is not None and self._manifest(stored.content) == manifest:
             return False
-        self._files.write("published.json", json.dumps(manifest, indent=1).encode())
+        self._confirm_lease()
+        text = json.dumps(manifest, indent=1).encode()
+        if self._files.write_if("published.json", text, None if stored is None else stored.tag) is None:
+            raise WarehouseError(
+                f"{self.location} was published to by another process at the same moment; run it again."
+            )
         return True
 
     def landed(self, noun: str) -> list[str]:
@@ -412,9 +420,16 @@ class Warehouse:
 
     def clear_staging(self) -> None:
         """Remove what a killed writer left behind. Only for the one who holds the lease."""
-        folder = self._files.path("staging")
-        if self._files.fs.get_file_info(folder).type == pafs.FileType.Directory:
-            self._files.fs.delete_dir(folder)
+        self._files.delete_folder("staging")
+
+    @contextlib.contextmanager
+    def staging_folder(self) -> Iterator[str]:
+        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        name = f"staging/{uuid.uuid4().hex}"
+        try:
+            yield f"{self.location}/{name}"
+        finally:
+            self._files.delete_folder(name)
 
     def recall(self, note: str) -> dict[str, Any]:
         """What `remember` kept last under this name; empty if nothing."""
@@ -431,7 +446,7 @@ class Warehouse:
 
         What was written meanwhile goes into the log of evidence before the lease is given back.
         """
-        with lease(self._files, what):
+        with lease(self._files, what) as self._lease:
             self._acts.clear()
             try:
                 self._upgrade()
@@ -440,7 +455,16 @@ class Warehouse:
                 with contextlib.suppress(WarehouseError, OSError):  # the first fault is the one to show
                     add_news(self, self._files, self._acts)
                 raise
-            add_news(self, self._files, self._acts)
+            else:
+                add_news(self, self._files, self._acts)
+            finally:
+                self._lease = None
+                self._checked.clear()
+                self._absent.clear()
+
+    def _confirm_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.confirm()
 
     def _upgrade(self) -> None:
         stated = json.loads(self._files.read("warehouse.json") or b"{}")
@@ -463,10 +487,11 @@ class Warehouse:
         adds = []
         for path, _ in _paths_and_sizes(table):
             file = f"part-{uuid.uuid4().hex}.parquet"
-            self._put_parquet(name, file, extended(self._read_parquet(self._file_uri(name, path))))
+            self._put_parquet(name, file, extended(_read_parquet(self._file_uri(name, path))))
             add = self._add_action(name, file)
             adds.append(AddAction(file, add.size, {}, add.modification_time, False, add.stats))
-        self._newest.pop(name, None)
+        self._forget(name)
+        self._confirm_lease()
         table.create_write_transaction(  # `overwrite` takes the old files out, and sets the schema
             adds, mode="overwrite", schema=Schema.from_arrow(self.schema(name)),
             commit_properties=CommitProperties(custom_metadata={SAME_ROWS: "extended"}),
@@ -494,24 +519,38 @@ class Warehouse:
 
     def _delta(self, name: str, version: int | None = None) -> DeltaTable | None:
         _known(name)
-        if not self._files.is_there(f"{_folder(name)}/_delta_log"):  # DeltaTable() would say so more slowly
-            return None
-        try:
-            if version is not None:
-                return DeltaTable(self._uri(name), version=version)
-            known = self._newest.get(name)
-            if known is None or not self._is_newest(name, int(known.version())):
-                known = self._newest[name] = DeltaTable(self._uri(name))
+        known = self._newest.get(name)
+        if version is not None:
+            return known if known is not None and known.version() == version else self._opened(name, version)
+        if name in self._absent or (known is not None and self._is_newest(name, int(known.version()))):
             return known
-        except TableNotFoundError:
-            return None
+        opened = self._opened(name)
+        if opened is not None:
+            self._newest[name] = opened
+        if self._lease is not None:
+            (self._checked if opened is not None else self._absent).add(name)
+        return opened
 
     def _is_newest(self, name: str, version: int) -> bool:
-        """Opening a table reads its log, 10 ms; a stage asks for the same one dozens of times."""
+        """Opening a table reads its log, 10 ms and in a store a request per commit; a stage asks for the same one
+        dozens of times."""
+        if name in self._checked:
+            return True  # the one writer is this process
         log = f"{_folder(name)}/_delta_log"
-        return self._files.is_there(f"{log}/{version:020d}.json") and not self._files.is_there(
-            f"{log}/{version + 1:020d}.json"
+        is_newest = not self._files.is_there(f"{log}/{version + 1:020d}.json") and (
+            not self._files.is_local or self._files.is_there(f"{log}/{version:020d}.json")
         )
+        if is_newest and self._lease is not None:
+            self._checked.add(name)
+        return is_newest
+
+    def _opened(self, name: str, version: int | None = None) -> DeltaTable | None:
+        if self._files.is_local and not self._files.is_there(f"{_folder(name)}/_delta_log"):
+            return None  # DeltaTable() would say so more slowly
+        try:
+            return DeltaTable(self._uri(name), version=version, storage_options=self._options)
+        except TableNotFoundError:
+            return None
 
     def _is_committed(self, name: str, transaction: Transactions) -> bool:
         wanted = _as_mapping(transaction)
@@ -542,16 +581,76 @@ class Warehouse:
         if not actions and not _as_mapping(transaction):
             return False
         if not self.exists(name):
-            DeltaTable.create(self._uri(name), self.schema(name), mode="ignore", name=name)
-        table = DeltaTable(self._uri(name))  # one of its own: a commit changes it
-        applied = [Transaction(app, version) for app, version in _as_mapping(transaction).items()]
-        table.create_write_transaction(
-            actions,
-            mode="append",
-            schema=table.schema(),
-            commit_properties=CommitProperties(app_transactions=applied, custom_metadata=dict(metadata or {})),
-        )
+            DeltaTable.create(
+                self._uri(name), self.schema(name), mode="ignore", name=name, storage_options=self._options
+            )
+        self._commit(name, actions, _as_mapping(transaction), metadata or {})
         return True
+
+    def _commit(
+        self,
+        name: str,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """As the version after the newest, or not at all: what is removed and kept was worked out from that one.
+
+        What only adds may come after what somebody else added meanwhile.
+        """
+        self._confirm_lease()
+        only_adds = not any(isinstance(action, RemoveAction) for action in actions)
+        for tries_left in reversed(range(_APPEND_TRIES if only_adds else 1)):
+            if self._try_commit(name, actions, transactions, metadata):
+                return
+            if only_adds and transactions and self._is_committed(name, transactions):
+                return
+            if tries_left:
+                time.sleep(random.uniform(0.005, 0.05))
+        raise WarehouseError(
+            f"{self.location} was changed by another process at the same moment; nothing of this was committed, run "
+            "it again."
+        )
+
+    def _try_commit(
+        self,
+        name: str,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> bool:
+        """False if somebody else's commit took the place."""
+        table = self._newest.get(name) if name in self._checked else self._opened(name)
+        self._forget(name)  # a commit changes it, and what it is after one that failed nobody knows
+        assert table is not None, name
+        next_version, commit_id = int(table.version()) + 1, uuid.uuid4().hex
+        try:
+            table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=table.schema(),
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(app, version) for app, version in transactions.items()],
+                    custom_metadata={**metadata, "commitId": commit_id},
+                    max_commit_retries=0,
+                ),
+            )
+        except (DeltaError, OSError):
+            # The answer may have been lost, and the commit be there.
+            log = self._files.read(f"{_folder(name)}/_delta_log/{next_version:020d}.json")
+            if log is None:
+                raise
+            return commit_id.encode() in log
+        table.update_incremental()
+        self._newest[name] = table
+        if self._lease is not None:
+            self._checked.add(name)
+        return True
+
+    def _forget(self, name: str) -> None:
+        self._newest.pop(name, None)
+        self._checked.discard(name)
+        self._absent.discard(name)
 
     def _put_parquet(self, name: str, file: str, data: pa.Table) -> None:
         path = self._files.path(f"{_folder(name)}/{file}")
@@ -562,51 +661,14 @@ class Warehouse:
         path = self._files.path(f"{_folder(name)}/{file}")
         rows = pq.read_metadata(path, filesystem=self._files.fs).num_rows
         info = self._files.fs.get_file_info(path)
-        return AddAction(file, info.size, {}, int(info.mtime_ns // 1_000_000), True, json.dumps({"numRecords": rows}))
+        now_ms = int(time.time() * 1000)
+        return AddAction(file, info.size, {}, now_ms, True, json.dumps({"numRecords": rows}))
 
     def _taken_in(self, name: str, file: str) -> AddAction:
         inside = os.path.basename(file)
         if not self._files.is_there(f"{_folder(name)}/{inside}"):
-            self._link(file, f"{_folder(name)}/{inside}")
+            self._files.take(file, f"{_folder(name)}/{inside}")
         return self._add_action(name, inside)
-
-    def _link(self, file: str, name: str) -> None:
-        target = self._files.path(name)
-        self._files.make_folder_of(name)
-        if self._files.is_local:
-            try:
-                os.link(file, target)
-                return
-            except OSError:  # another file system, or one without links
-                unfinished = f"{target}.tmp"
-                pafs.copy_files(file, unfinished)
-                os.replace(unfinished, target)
-                return
-        pafs.copy_files(file, f"{self.location}/{name}")
-
-    def _without(self, name: str, sizes: Mapping[str, int], keys: pa.Table) -> tuple[list[str], AddAction | None]:
-        """On an object store: the files that hold rows of these keys, and one file with what else they hold."""
-        columns = keys.schema.names
-        same = " AND ".join(f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns)
-        touched, parts = [], []
-        with cursor() as db:
-            db.register("k", keys.group_by(columns).aggregate([]) if columns else keys)
-            for path in sizes:
-                whole = self._arrow(name, [self._file_uri(name, path)])
-                db.register("t", whole)
-                others = f"SELECT * FROM t WHERE NOT EXISTS (SELECT 1 FROM k WHERE {same})"
-                kept = db.execute(others).to_arrow_table()
-                if kept.num_rows < whole.num_rows:
-                    touched.append(path)
-                    parts.append(in_types_of(kept, self.schema(name)))
-        return touched, self._kept_file(name, pa.concat_tables(parts) if parts else None)
-
-    def _kept_file(self, name: str, rest: pa.Table | None) -> AddAction | None:
-        if rest is None or rest.num_rows == 0:
-            return None
-        file = f"part-{uuid.uuid4().hex}.parquet"
-        self._put_parquet(name, file, rest)
-        return self._add_action(name, file)
 
     def _rows(
         self, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
@@ -614,40 +676,40 @@ class Warehouse:
         listed = ", ".join(f'"{c}"' for c in schema.names)
         condition = f" WHERE {where}" if where else ""
         with cursor() as db:
-            if self._files.is_local:
-                source = relation(files)
-            else:  # DuckDB's own object-store reader is an extension that must be downloaded
-                source = "t"
-                db.register("t", pa.concat_tables([self._read_parquet(f) for f in files]))
             try:
-                found = db.execute(f"SELECT {listed} FROM {source}{condition}", list(params)).to_arrow_table()
+                found = db.execute(f"SELECT {listed} FROM {relation(files)}{condition}", list(params)).to_arrow_table()
             except (duckdb.BinderException, duckdb.InvalidInputException):
-                db.register("widened", self._widened(files, schema))
+                db.register("widened", _widened(files, schema))
                 found = db.execute(f"SELECT {listed} FROM widened{condition}", list(params)).to_arrow_table()
         return in_types_of(found, schema)
 
-    def _widened(self, files: Sequence[str], schema: pa.Schema) -> pa.Table:
-        """Files of which some were written before a column was there: null in them."""
-        found = pa.concat_tables([self._read_parquet(f) for f in files], promote_options="permissive")
-        for field in schema:
-            if field.name not in found.schema.names:
-                found = found.append_column(field, pa.nulls(found.num_rows, field.type))
-        return found
 
-    def _read_parquet(self, uri: str) -> pa.Table:
-        inside = uri.removeprefix(self.location).removeprefix(self._files.root)
-        return pq.read_table(self._files.root + inside, filesystem=self._files.fs)
+def _widened(files: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Files of which some were written before a column was there: null in them."""
+    found = pa.concat_tables([_read_parquet(file) for file in files], promote_options="permissive")
+    for field in schema:
+        if field.name not in found.schema.names:
+            found = found.append_column(field, pa.nulls(found.num_rows, field.type))
+    return found
 
-    def _arrow(self, name: str, files: Sequence[str]) -> pa.Table:
-        schema = self.schema(name)
-        parts = [in_types_of(self._read_parquet(f).select(schema.names), schema) for f in files]
-        return pa.concat_tables([schema.empty_table(), *parts])
+
+def _read_parquet(file: str) -> pa.Table:
+    fs, path = located(file)
+    return pq.read_table(path, filesystem=fs)
 
 
 def _known(name: str) -> str:
     if name not in tables.BY_NAME:
         raise WarehouseError(f"There is no table {name!r}; tables are {', '.join(sorted(tables.BY_NAME))}.")
     return name
+
+
+def _delta_options(location: str) -> dict[str, str] | None:
+    if "://" not in location:
+        return None
+    from rebalance_audit.warehouse.object_store import delta_options
+
+    return delta_options(location)
 
 
 def _folder(name: str) -> str:

@@ -20,12 +20,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.engine import ArrowTask
 from spark_jobs.pipeline import landing_application
@@ -135,7 +134,7 @@ def _merging(grain: Grain, files: Sequence[str], known: Sequence[str], folder: s
         schema = arrow_schema(grain.table)
         writer = TaskWriter(folder)
         for batch in stretches:
-            with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": tempfile.gettempdir()}) as db:
+            with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:
                 db.register("stretch", pa.Table.from_batches([batch]))
                 sql = (_UNSEEN_RECORDS if grain is RECORD else _UNSEEN_LINES).format(
                     arrived=relation(files), known=relation(known) if known else _NONE.format(arrived=relation(files))

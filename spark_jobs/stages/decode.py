@@ -23,7 +23,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,7 +34,7 @@ from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
-from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.storage import located, relation
 from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
@@ -236,7 +235,7 @@ def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[s
             f"AND byte < from_byte AND byte >= from_byte - {_TORN_CONTEXT_BYTES}"
         )
     # A log of gigabytes is sorted on disk, outside the working folder.
-    with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": tempfile.gettempdir()}) as db:
+    with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:
         db.register("log_file", pa.Table.from_batches([log_files]))
         # A file is parsed in its order: what a client's text tore shows in the lines after it.
         ordered = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")

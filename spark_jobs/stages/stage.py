@@ -6,10 +6,8 @@ consumed. So what a stage has done is part of what it wrote: it cannot be lost, 
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -72,15 +70,9 @@ class Run:
         with self.warehouse.staging_file(table, rows) as file:
             yield [file]
 
-    @contextmanager
-    def staging_folder(self) -> Iterator[str]:
+    def staging_folder(self) -> AbstractContextManager[str]:
         """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
-        folder = f"{self.warehouse.location}/staging/{uuid.uuid4().hex}"
-        try:
-            yield folder
-        finally:
-            if "://" not in folder:
-                shutil.rmtree(folder, ignore_errors=True)
+        return self.warehouse.staging_folder()
 
     def replace(
         self,

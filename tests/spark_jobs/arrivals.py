@@ -15,6 +15,7 @@ from ingest.folders import EvidenceFolder
 from ingest.landing import Landing
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.storage import files_at
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 NOUNS = ("record", "log_line", "source")
@@ -38,11 +39,12 @@ def landed(folders: Sequence[Path | EvidenceFolder], scratch: Path) -> Landed:
 
 def deliver(warehouse: Warehouse, name: str, parts: Mapping[str, pa.Table]) -> None:
     """One landing file per noun."""
+    files = files_at(warehouse.location)
     for noun, rows in parts.items():
         if rows.num_rows:
-            folder = Path(warehouse.location) / "landing" / noun
-            folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(rows, folder / f"{name}.parquet")
+            sink = pa.BufferOutputStream()
+            pq.write_table(rows, sink)
+            files.write(f"landing/{noun}/{name}.parquet", sink.getvalue())
 
 
 def cut(rows: pa.Table, pieces: int) -> list[pa.Table]:

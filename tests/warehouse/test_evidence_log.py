@@ -20,7 +20,7 @@ from rebalance_audit.domain.merkle import EMPTY, Frontier, leaf_hash, roots
 from rebalance_audit.warehouse import signing
 from rebalance_audit.warehouse.evidence_log import CHUNK, HEAD, SecondPlace, add_news
 from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY, Head
-from rebalance_audit.warehouse.storage import Files
+from rebalance_audit.warehouse.storage import files_at
 from rebalance_audit.warehouse.verifying import verify
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs import pipeline
@@ -270,7 +270,7 @@ def test_more_leaves_than_one_file_holds(tmp_path: Path) -> None:
     with warehouse.lease("many"):
         for number in range(CHUNK):
             warehouse.publish({"gold.group": -1}, {"n": number})
-            add_news(warehouse, Files(warehouse.location))
+            add_news(warehouse, files_at(warehouse.location))
     assert len(list((tmp_path / "w" / "audit" / "leaves").iterdir())) == 2
     assert one_page_verifier.verify(tmp_path / "w") == []
 

@@ -21,11 +21,15 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, arrow_type, row
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 
-@pytest.fixture(params=["folder", "url"])
-def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Warehouse:
-    """The same promises on a folder and behind a URL."""
-    place = tmp_path / "w"
-    return Warehouse.open(str(place) if request.param == "folder" else place.as_uri(), create=True)
+@pytest.fixture(params=["folder", "store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same promises in a folder and in an object store."""
+    return str(tmp_path / "w") if request.param == "folder" else str(request.getfixturevalue("store_url"))
+
+
+@pytest.fixture
+def warehouse(place: str) -> Warehouse:
+    return Warehouse.open(place, create=True)
 
 
 def a_finding(subject: str, **changes: Any) -> dict[str, Any]:
