@@ -18,7 +18,7 @@ from app.queries import Questions, WarehouseError, opened
 from app.words import Html, fill
 
 ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
-LOOKS_AGAIN_S = 10
+LOOKS_AGAIN_S = 1
 _log = logging.getLogger(__name__)
 _HERE = Path(__file__).parents[1]
 

@@ -43,7 +43,6 @@ COMPANY = {
     "mainframe": "2.7.2/eager_join_leave_kill",
 }
 """A company that never was: the name of each of its clusters, and the recorded evidence of a real one behind it."""
-LIVE_EVERY_S = 3.0
 _LAB_IS_UP = "Ctrl-C ends it all."
 
 
@@ -179,7 +178,7 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="rebalance-audit-live-") as scratch, starting_lab(kafka) as lab:
         lab.read_until_up()
         opened: Any = Warehouse.open(warehouse or f"{scratch}/warehouse", create=True)
-        settings = collect_settings(lab.bootstrap, None, None, [lab.logs], None, flush_ms=1_000)
+        settings = collect_settings(lab.bootstrap, None, None, [lab.logs], None)
         app = start_app(opened.location, port)
         try:
             note(f"Kafka is at {lab.bootstrap}, its logs in {lab.logs}.")
@@ -190,7 +189,7 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
             note("Ctrl-C ends it all.")
             with until_stopped() as stopped:
                 threading.Thread(target=_drain, args=(lab,), name="lab output", daemon=True).start()
-                follow(opened, settings, stopped, every_s=LIVE_EVERY_S, alert_to=[], quiet=quiet)
+                follow(opened, settings, stopped, every_s=None, alert_to=[], quiet=quiet)
         finally:
             app.stop()
 
