@@ -12,7 +12,7 @@ import pytest
 from ingest.landing import Landing
 from tests.faults import simulator
 
-RUNS = int(os.environ.get("FAULT_RUNS", "16"))
+RUNS = int(os.environ.get("FAULT_RUNS", "12"))
 
 
 def test_runs_with_faults_end_as_the_undisturbed_one(capsys: pytest.CaptureFixture[str]) -> None:
