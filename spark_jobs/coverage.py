@@ -15,8 +15,8 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Clocks, node_clocks, stored
 
-_NOT_A_GAP = frozenset({"above_majority"})
-"""Problems that cast doubt, and do not say that something is missing."""
+_NOT_A_GAP = frozenset({"above_majority", "skipped"})
+"""Problems that cast doubt, and do not say that something is missing; and what was left out on purpose."""
 
 _HOURLY = re.compile(r"(log:[^/]+/controller\.log)\.(\d{4}-\d\d-\d\d-\d\d)(?:\.gz)?#\w+")
 _HOURS_THAT_SHOW_A_HABIT = 3

@@ -17,6 +17,7 @@ __all__ = [
     "ClusterRow",
     "ConnectTask",
     "Contents",
+    "ContradictionRow",
     "Coordination",
     "Coverage",
     "FindingRow",
@@ -26,6 +27,7 @@ __all__ = [
     "Headline",
     "IncidentCount",
     "IncidentRow",
+    "IncompleteRow",
     "MarkRow",
     "Member",
     "Movement",
@@ -296,6 +298,31 @@ class Coverage:
     problem: str | None
     utc_offset_ms: int | None
     utc_offset_source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContradictionRow:
+    """Evidence that cannot be true beside the rest, and was not believed."""
+
+    cluster_id: str
+    group_id: str
+    ref: str
+    at_ms: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncompleteRow:
+    """A rebalance around which evidence is missing."""
+
+    cluster_id: str
+    group_id: str
+    rebalance_id: str
+    generation_id: int | None
+    group_epoch: int | None
+    rewrite_seq: int
+    outcome: str
+    at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

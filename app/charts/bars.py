@@ -215,3 +215,28 @@ PARTITION_LEGEND = Html(
     '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood still</span> '
     '<span class="ra-key"><span class="ra-sign">\u25c6</span> its leader changed</span></div>'
 )
+
+
+def coverage_html(rows: Sequence[tuple[Html, Sequence[tuple[int, int, bool]]]], from_ms: int, to_ms: int) -> Html:
+    """Per row the stretches that were seen, and between them the gaps: (from, to, is a gap), to scale."""
+    length = max(1, to_ms - from_ms)
+    drawn = []
+    for label, stretches in rows:
+        parts = [
+            fill(
+                '<div class="ra-seen{gap}" style="left:{left}%;width:{width}%"></div>',
+                gap=" ra-seen-gap" if is_gap else "",
+                left=f"{100 * (start - from_ms) / length:.2f}",
+                width=f"{max(0.2, 100 * (end - start) / length):.2f}",
+            )
+            for start, end, is_gap in stretches
+        ]
+        drawn.append(
+            fill(
+                '<div class="ra-seen-row"><div class="ra-seen-label">{label}</div><div class="ra-seen-track">{parts}'
+                "</div></div>",
+                label=label,
+                parts=words.join(parts),
+            )
+        )
+    return words.join(drawn)

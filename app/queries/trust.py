@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.answers.rows import CheckRow, Coverage, UndecodedRow
-from app.queries.tables import Tables, made
+from app.answers.rows import CheckRow, ContradictionRow, Coverage, IncompleteRow, UndecodedRow
+from app.queries.tables import AT, Tables, made
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 
 
@@ -16,6 +16,21 @@ class TrustQuestions(Tables):
             (cluster_id, cluster_id),
         )
         return [Coverage(**row) for row in rows]
+
+    def contradictions(self, most: int = 500) -> list[ContradictionRow]:
+        """Newest first."""
+        rows = self.rows(f"SELECT * FROM silver.contradiction ORDER BY at_ms DESC NULLS LAST, ref LIMIT {most:d}")
+        return [made(ContradictionRow, row) for row in rows]
+
+    def incomplete(self, most: int = 500) -> tuple[list[IncompleteRow], int]:
+        """Rebalances with evidence missing around them, the newest; and how many there are."""
+        rows = self.rows(
+            f"SELECT cluster_id, group_id, rebalance_id, generation_id, group_epoch, rewrite_seq, outcome,"
+            f" {AT} AS at_ms,"
+            " count(*) OVER () AS total FROM gold.rebalance WHERE NOT is_complete_evidence"
+            f" ORDER BY at_ms DESC NULLS LAST, cluster_id, rebalance_id LIMIT {most:d}"
+        )
+        return [made(IncompleteRow, row) for row in rows], rows[0]["total"] if rows else 0
 
     def undecoded(self, most: int = 500) -> list[UndecodedRow]:
         rows = self.rows(

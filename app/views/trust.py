@@ -5,8 +5,10 @@ import streamlit as st
 
 from app import page, sentences, words
 from app.answers.rows import CheckRow, Coverage
+from app.charts import bars
 from app.words import Html, fill
 
+MOST_LANES, MOST_STRETCHES = 24, 400
 PROBLEMS = {
     "none": "seen without a break",
     "compacted": "compaction may have taken some",
@@ -45,6 +47,83 @@ def gaps(found: list[Coverage]) -> None:
     page.table(["source", "cluster", "where", "why", ""], rows)
     if len(together) > 100:
         page.note("{n} more gaps are not listed.", n=f"{len(together) - 100:,}")
+
+
+def left_out(found: list[Coverage]) -> None:
+    """What nobody asked for is no gap."""
+    if found:
+        page.note(
+            "Left out on purpose: {what}.",
+            what="; ".join(dict.fromkeys(words.visible((c.problem or c.source).rstrip(".")) for c in found[:20])),
+        )
+
+
+def over_time(found: list[Coverage]) -> None:
+    """Each kind of source of each cluster, drawn to scale; the newest cluster's first."""
+    timed = [c for c in found if c.from_at_ms is not None and c.to_at_ms is not None and c.problem_code != "skipped"]
+    if not timed:
+        return
+    page.heading("Seen over time")
+    first = min(c.from_at_ms or 0 for c in timed)
+    last = max(c.to_at_ms or 0 for c in timed)
+    lanes: dict[tuple[str, str], list[tuple[int, int, bool]]] = {}
+    for c in timed:
+        what = "logs" if c.kind == "log" else "records"
+        lanes.setdefault((c.cluster_id, what), []).append((c.from_at_ms or 0, c.to_at_ms or 0, c.is_gap))
+    rows = [
+        (fill("{c}, {w}", c=words.code(cluster, 24), w=what), sorted(set(stretches))[:MOST_STRETCHES])
+        for (cluster, what), stretches in sorted(lanes.items(), key=lambda lane: -max(end for _, end, _ in lane[1]))
+    ]
+    st.html(bars.coverage_html(rows[:MOST_LANES], first, last))
+    page.note(
+        "{a} to {b}; hatched is a gap.{more}",
+        a=words.minute(first, page.zone()),
+        b=words.minute(last, page.zone()),
+        more=f" {len(rows) - MOST_LANES:,} more are not drawn." if len(rows) > MOST_LANES else "",
+    )
+
+
+def contradictions() -> None:
+    found = reader.contradictions()
+    page.heading("What contradicts the rest")
+    if not found:
+        page.note("Nothing: no line and no record had to be left unbelieved.")
+        return
+    frame = pd.DataFrame(
+        {
+            "group": [words.name(c.group_id, 40) for c in found],
+            "when": [words.instant(c.at_ms, page.zone()) for c in found],
+            "why it was not believed": [words.name(c.detail, 160) for c in found],
+            "where": [words.name(c.ref, 80) for c in found],
+            "cluster": [words.name(c.cluster_id, 30) for c in found],
+        }
+    )
+    page.note("{n}. Click a row to see it.", n=words.count(len(found), "piece of evidence", "pieces of evidence"))
+    row = page.clickable_table(frame, {"why it was not believed": st.column_config.TextColumn(width="large")}, "contra")
+    if row is not None and row < len(found):
+        page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
+
+
+def incomplete() -> None:
+    found, total = reader.incomplete()
+    page.heading("Rebalances with evidence missing around them")
+    if not found:
+        page.note("None.")
+        return
+    frame = pd.DataFrame(
+        {
+            "group": [words.name(r.group_id, 50) for r in found],
+            "number": [words.number_of(r.generation_id, r.group_epoch, r.rewrite_seq) for r in found],
+            "when": [words.instant(r.at_ms, page.zone()) for r in found],
+            "how it ended": [words.OUTCOME_WORDS.get(r.outcome, r.outcome) for r in found],
+            "cluster": [words.name(r.cluster_id, 30) for r in found],
+        }
+    )
+    more = f", the newest {len(found):,} listed" if total > len(found) else ""
+    page.note("{n}{more}. Click a row to open it.", n=words.count(total, "rebalance"), more=more)
+    row = page.clickable_table(frame, {}, "incomplete")
+    if row is not None and row < len(found):
+        page.go("rebalance", cluster=found[row].cluster_id, rebalance=found[row].rebalance_id)
 
 
 def ledger(found: list[Coverage]) -> None:
@@ -183,7 +262,7 @@ def verdicts(found: list[CheckRow]) -> None:
 
 
 reader = page.reader()
-page.title("What did we not see?")
+page.title("Trust", under="What did we not see?")
 coverage = reader.coverage()
 counts = reader.undecoded_counts()
 checks = reader.checks()
@@ -195,7 +274,11 @@ st.html(
 )
 if not coverage and not checks and not reader.group_count():
     page.reader_with_groups()
-gaps([c for c in coverage if c.is_gap])
+gaps([c for c in coverage if c.is_gap and c.problem_code != "skipped"])
+left_out([c for c in coverage if c.problem_code == "skipped"])
+over_time(coverage)
+contradictions()
+incomplete()
 if coverage:
     ledger([c for c in coverage if not c.is_gap])
     clocks(coverage)

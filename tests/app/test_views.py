@@ -606,3 +606,10 @@ def test_a_contradicted_record_says_so(opened: Open, full_warehouse: Path) -> No
 def test_no_page_says_none_or_nan(opened: Open, full_warehouse: Path, view: str, params: dict[str, str]) -> None:
     text = said(opened(full_warehouse, view, **params))
     assert not re.search(r"\b(None|nan|NaN|NaT)\b", text.replace("None: this number", ""))
+
+
+def test_trust_shows_contradictions_what_is_incomplete_and_time_to_scale(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "trust")
+    text = said(at)
+    for heading in ("Seen over time", "What contradicts the rest", "Rebalances with evidence missing around them"):
+        assert heading in text
