@@ -163,7 +163,11 @@ class Browser:
         return time.monotonic() - begun
 
     def click(self, label: str) -> float:
-        return self.timed(lambda: self.page.get_by_role("link", name=label, exact=True).first.click())
+        def act() -> None:
+            self.page.get_by_role("link", name=label, exact=True).first.click()
+            self.page.locator(".ra-title", has_text=label).first.wait_for(timeout=60_000)
+
+        return self.timed(act)
 
 
 def measure(location: str, rounds: int) -> dict[str, list[float]]:

@@ -85,6 +85,27 @@ def long_table(frame: pd.DataFrame, columns: dict[str, Any] | None = None, rows:
     )
 
 
+def downloads(frame: pd.DataFrame, name: str) -> None:
+    """What is shown, whole, to take away; made when it is asked for. CSV as a spreadsheet may open it."""
+    with st.container(horizontal=True):
+        st.download_button(
+            "CSV",
+            lambda: _for_spreadsheets(frame).to_csv(index=False).encode(),
+            f"{name}.csv",
+            "text/csv",
+            on_click="ignore",
+            key=f"{name}-csv",
+        )
+        st.download_button(
+            "JSON",
+            lambda: frame.to_json(orient="records", force_ascii=True).encode(),
+            f"{name}.json",
+            "application/json",
+            on_click="ignore",
+            key=f"{name}-json",
+        )
+
+
 def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, height: int | None = None) -> int | None:
     """As `long_table`; the number (in `frame`) of the row that was clicked."""
     shown = min(len(frame), 15)

@@ -1,7 +1,9 @@
 """What is open, what was?"""
 
 import json
+from dataclasses import asdict
 
+import pandas as pd
 import streamlit as st
 
 from app import clock, page, panels, words
@@ -150,6 +152,8 @@ def listing() -> None:
     ]
     if not found:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
+    else:
+        page.downloads(pd.DataFrame([asdict(f) for f in found]), "findings")
     pages = max(1, -(-len(found) // MOST))
     now = min(max(page.number_param("page") or 1, 1), pages)
     for f in found[(now - 1) * MOST : now * MOST]:

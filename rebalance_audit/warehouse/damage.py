@@ -49,8 +49,8 @@ def _fault_of(warehouse: Warehouse, name: str, file: str) -> str | None:
     for field in arrow_schema(name):
         if field.name not in schema.names:
             return (
-                f"has no column {field.name}: another version wrote it; read it with that one, or read the evidence "
-                "into a new warehouse"
+                f"has no column {field.name}: another release wrote it; the next `rebalance-audit run -w "
+                f"{warehouse.location}` extends it"
             )
     return None
 

@@ -44,7 +44,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "the folder is gone": (shutil.rmtree, "was there at the last publication and is not any more"),
     "the log is gone": (lambda t: shutil.rmtree(t / "_delta_log"), "was there at the last publication"),
     "the log is broken": (with_a_broken_log, "has a log that cannot be read"),
-    "a column is gone": (without_a_column, "has no column trigger: another version wrote it"),
+    "a column is gone": (without_a_column, "has no column trigger: another release wrote it"),
 }
 
 
