@@ -180,6 +180,8 @@ class IncidentRow:
     cost_seconds: float | None = None
     cost_lower_seconds: float | None = None
     cost_upper_seconds: float | None = None
+    cost_likely_lower_seconds: float | None = None
+    cost_likely_upper_seconds: float | None = None
     title: str
     story: str
     advice: str | None = None

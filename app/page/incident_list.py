@@ -68,14 +68,15 @@ def _link(label: str, view: str, is_main: bool = False, **params: str | int | No
 def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     tz, now = zone(), clock.now_ms()
     is_open = i.status == "open"
-    cost = words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
+    likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
+    certain = words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
     facts = [("What happened:", words.cut(words.utc_in(words.visible(i.story), tz), 700))]
     if i.advice:
         facts.append(("What to do:", words.cut(words.visible(i.advice), 400)))
     state = "open, " if is_open else "over, "
     facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {state}last seen {words.minute(i.last_at_ms, tz)}."))
     if i.cost_seconds is not None:
-        facts.append(("Cost:", f"{cost}."))
+        facts.append(("Cost:", f"{likely}. For certain: {certain}."))
     links = [_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
     for_groups = i.group_ids[:3] if with_cluster else ()  # else the page is the group's own
     links += [_link(f"Group {words.name(g, 30)}", "group", cluster=i.cluster_id, group=g) for g in for_groups]

@@ -10,7 +10,8 @@ from rebalance_audit.domain import numbers
 
 _OF_A_LIST = (
     "cluster_id, incident_id, kind, root_cause, root_cause_tier, culprits, group_ids, first_at_ms, last_at_ms, status, "
-    "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, title, story, advice, finding_ids"
+    "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
+    "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, finding_ids"
 )
 _TOUCHES = "i.first_at_ms <= ? AND i.last_at_ms >= ?"
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"

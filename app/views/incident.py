@@ -31,10 +31,12 @@ def state_line(i: IncidentRow) -> Html:
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
         return Html("No rebalance of it has a known cost.")
+    likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
-        "<b>{cost}</b>{groups}",
-        cost=words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit),
+        '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
+        likely=likely,
         groups=f" over {words.count(len(i.group_ids), 'group')}" if len(i.group_ids) > 1 else "",
+        bounds=words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit),
     )
 
 
@@ -148,7 +150,7 @@ if found is None:
 subject = page.subject_of(found)
 page.title(subject, over=state_line(found), under=page.cause_of(found))
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
-st.html(fill('<p class="ra-say">{c}</p>', c=cost_line(found)))
+st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
 if found.advice:
     st.html(fill('<p class="ra-say"><b>What to do:</b> {a}</p>', a=words.cut(words.visible(found.advice), 800)))
 picture(found, histories(found, costs))

@@ -22,7 +22,7 @@ from app.words.kafka import (
     things,
     trigger,
 )
-from app.words.numbers import bounds, count, duration, pause, seconds, seconds_bounds
+from app.words.numbers import bounds, count, duration, pause, seconds, seconds_bounds, seconds_likely
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
 from app.words.times import ago, clock, instant, minute, moment, typed_time, utc_in, when, zone
 
@@ -69,6 +69,7 @@ __all__ = [
     "resources",
     "seconds",
     "seconds_bounds",
+    "seconds_likely",
     "state",
     "things",
     "trigger",

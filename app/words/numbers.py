@@ -79,6 +79,15 @@ def seconds(value: float | None, unit: str = "resource") -> str:
     return f"{_seconds_number(value)} {unit}-seconds"
 
 
+def seconds_likely(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
+    """`91.6 task-seconds, likely 88.0 to 95.2`; without a range where none is known or all three are the same."""
+    said = seconds(estimate, unit)
+    if estimate is None or lower is None or upper is None:
+        return said
+    low, high = _seconds_number(lower), _seconds_number(upper)
+    return said if low == high == _seconds_number(estimate) else f"{said}, likely {low} to {high}"
+
+
 def seconds_bounds(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
     if estimate is None:
         return f"not known: {unit}-seconds, no resource's pause is known"

@@ -190,3 +190,30 @@ def test_what_a_group_hands_out_is_named_after_its_protocol() -> None:
     assert [words.things(p, 2) for p in ("consumer", "share", "streams", "connect", None)] == [
         "2 partitions", "2 partitions", "2 tasks", "2 tasks and connectors", "2 partitions",
     ]  # fmt: skip
+
+
+def test_a_cost_is_said_with_its_likely_range() -> None:
+    assert words.seconds_likely(88.0, 91.6, 95.2, "task") == "91.6 task-seconds, likely 88.0 to 95.2"
+    assert words.seconds_likely(2.0, 2.0, 2.0, "partition") == "2.0 partition-seconds"
+    assert words.seconds_likely(None, 2.0, 3.0, "partition") == "2.0 partition-seconds"
+    assert words.seconds_likely(None, None, None, "task") == "not known: task-seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("2026-11-21 14:00", 1_795_266_000_000),
+        ("2026-11-21T14:00:00Z", 1_795_269_600_000),
+        ("1795269600000", 1_795_269_600_000),
+        ("-2h", 1_000_000_000_000 - 7_200_000),
+        ("now", 1_000_000_000_000),
+        ("yesterday", None),
+        ("99999-01-01", None),
+        ("12", None),
+        ("-2000-01-01", None),
+        ("<b>", None),
+        ("", None),
+    ],
+)
+def test_a_typed_time_is_in_the_readers_zone_or_its_own(text: str, at_ms: int | None) -> None:
+    assert words.moment(text, words.zone("Europe/Berlin"), 1_000_000_000_000) == at_ms
