@@ -117,6 +117,10 @@ differential: $(STAMP) ## Ten million records, and 200,000 groups of each assign
 	$(BIN)/python -m tests.differential 10000000
 	$(BIN)/python -m tests.differential.assignors 200000
 
+faults: $(STAMP) ## Faults between broker and phone: 5,000 simulated runs, and 200 of real processes that are killed
+	$(BIN)/python -m tests.faults.simulator 5000
+	$(BIN)/python -m tests.faults.processes 200
+
 FUZZ_VENV := .build/fuzz-venv
 
 $(FUZZ_VENV)/.installed: tests/fuzz/requirements.txt
@@ -137,4 +141,4 @@ clean: ## Remove what builds and runs left behind (not .venv)
 
 .PHONY: help setup requirements lint test test-domain test-spark test-differential test-broker test-airflow \
 	test-browser demo live doctor \
-	capture pictures score unions compare-versions differential fuzz bench clean
+	capture pictures score unions compare-versions differential faults fuzz bench clean

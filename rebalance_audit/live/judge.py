@@ -192,13 +192,21 @@ class Judge(threading.Thread):
             self._pending[group_id] = _Pending(at, due)
 
     def _drop_quiet(self, memory: ClusterMemory) -> None:
-        """When nothing happens any more, everything is in the tables: begin anew with what they hold."""
-        if self._touched_at and not self._pending and max(self._touched_at.values()) < self._clock() - FORGET_S:
+        """Memory follows the groups that are busy; when nothing happens at all, it begins anew with what the tables
+        hold."""
+        until = self._clock() - FORGET_S
+        if not self._touched_at or min(self._touched_at.values()) >= until:
+            return
+        quiet = [g for g, at in self._touched_at.items() if at < until and g not in self._pending]
+        if len(quiet) == len(self._touched_at):
             memory.forget()
-            self._touched_at.clear()
-            self._next_fold.clear()
             self._said.clear()
             self._said_at.clear()
+        for group_id in quiet:
+            if group_id in memory.groups:
+                memory.drop(group_id)
+            del self._touched_at[group_id]
+            self._next_fold.pop(group_id, None)
 
     # ---- commits
 

@@ -227,6 +227,19 @@ class ClusterMemory:
         self._clocks, self._zones = dict(known.clocks), dict(known.zones)
         self._topic_names = set(known.topic_names)
 
+    def drop(self, group_id: str) -> None:
+        """The group was quiet for long, and the tables hold all of it: what it went through stays, its evidence goes
+        and comes again with the group."""
+        group = self.groups.pop(group_id)
+        self._keys.discard(group_id.encode("utf-8", "surrogatepass"))
+        rows = self._rows
+        self._rows = replace(
+            rows,
+            groups={**rows.groups, group_id: _since(group.rebalances, self._since_ms)},
+            tasks=[t for t in rows.tasks if t.group_id != group_id] + [t for t in group.tasks if t.to_ms is None],
+            findings=[f for f in rows.findings if f[0] != group_id] + [(group_id, f) for f in group.findings],
+        )
+
     def is_wanted_commit(self, key: bytes) -> bool:
         """Whether this commit is of a group in memory."""
         return group_of_commit_key(key) in self._keys

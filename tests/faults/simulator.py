@@ -536,6 +536,8 @@ def main() -> None:
         except AssertionError as error:
             failed.append(str(error))
             print(error, file=sys.stderr, flush=True)
+        if (done := seed - asked.seed + 1) % 20 == 0:
+            print(f"{done:,} runs, {len(failed)} failed", file=sys.stderr, flush=True)
     print(f"{asked.runs:,} runs, {len(failed)} ended otherwise than the undisturbed one.")
     for name, count in sorted(counts.items()):
         print(f"{count:>9,}  {name}")

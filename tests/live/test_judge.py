@@ -14,7 +14,7 @@ from ingest.readings import LogText, RecordRun
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
-from rebalance_audit.live.judge import OPEN_EVERY_S, RECENT_S, Judge
+from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, RECENT_S, Judge
 from rebalance_audit.live.memory import ClusterMemory, NoPast, is_commit_key
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
@@ -158,6 +158,22 @@ def test_what_was_said_since_the_stages_began_is_left_alone() -> None:
         bench.lands(landing(records, lines))
     assert set(bench.warnings()) <= bench.judge.said_since(0.0)
     assert bench.judge.said_since(bench.now + 1) == set()
+
+
+def test_memory_follows_the_groups_that_are_busy() -> None:
+    bench = Bench()
+    for records, lines in arrivals(KILL):
+        bench.lands(landing(records, lines))
+    bench.memory._group("busy")
+    bench.now += FORGET_S + 1
+    bench.judge._touched_at["busy"] = bench.now
+    bench.lands(LandedPieces())
+    assert bench.memory.groups.keys() == {"busy"}
+    assert any(i.severity == "warning" for i in bench.memory.incidents())
+    bench.judge._touched_at["busy"] = bench.now - FORGET_S - 1
+    bench.lands(LandedPieces())
+    assert bench.memory.groups == {}
+    assert bench.memory.incidents() == []  # there are no tables here that would hold them
 
 
 @pytest.mark.parametrize("name", [b"g", "groß".encode(), b"a" * 200])

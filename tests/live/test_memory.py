@@ -139,3 +139,21 @@ def test_other_keys_are_no_commits() -> None:
     assert not is_commit_key(None)
     assert not is_commit_key(b"\x00\x02\x00\x01g")
     assert not is_commit_key(b"")
+
+
+def test_a_group_that_was_quiet_leaves_and_its_incident_stays() -> None:
+    capture = GOLDEN / "4.3.0" / "eager_join_leave_kill"
+    memory = ClusterMemory("c", NoPast())
+    for records, lines in arrivals(capture):
+        memory.take(records, lines)
+    for group_id in memory.groups:
+        memory.fold(group_id)
+    before = memory.incidents()
+    assert any(i.severity == "warning" for i in before)
+    for group_id in list(memory.groups):
+        memory.drop(group_id)
+    assert memory.groups == {}
+    assert [(i.incident_id, i.title, i.cost_seconds) for i in memory.incidents()] == [
+        (i.incident_id, i.title, i.cost_seconds) for i in before
+    ]
+    assert not memory.is_wanted_commit(b"\x00\x01\x00\x0aorders-app\x00\x01t\x00\x00\x00\x00")
