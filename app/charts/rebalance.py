@@ -12,6 +12,15 @@ from app.answers.rows import ConnectTask
 from app.charts.time_line import BARS, Style, TimeLine, empty
 
 
+def _way(m: Any) -> str:
+    """`c3 → c1`; nothing where the owner stayed."""
+    before = m.from_worker_url or m.from_client_id or m.from_member_id
+    after = m.to_worker_url or m.to_client_id or m.to_member_id
+    if not before or not after or (m.from_member_id == m.to_member_id and before == after):
+        return ""
+    return f"{words.name(before, 16)} \u2192 {words.name(after, 16)}"
+
+
 def rebalance_time_line(
     movements: Sequence[Any],
     started_ms: int | None,
@@ -47,7 +56,7 @@ def rebalance_time_line(
             continue
         stop = resume - m.pause_estimate_ms
         lane = len(lanes)
-        lanes.append(words.name(m.resource, 40))
+        lanes.append(f"{words.name(m.resource, 30)}  {_way(m)}".rstrip())
         texts.append(f"pause {words.pause(m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)}")
         earliest = m.stopped_at_lower_ms if m.stopped_at_lower_ms is not None else stop
         latest = m.resumed_at_upper_ms if m.resumed_at_upper_ms is not None else resume

@@ -29,7 +29,7 @@ def numbers(r: Rebalance, unit: str) -> None:
             (r.assigned_count, "first assigned"),
             (r.revoked_count, "revoked"),
             (r.restarted_count, "restarted in place"),
-            (r.unassigned_count, "without owner"),
+            (r.unassigned_count, "unassigned"),
         )
         if n
     ]
@@ -56,7 +56,7 @@ def numbers(r: Rebalance, unit: str) -> None:
         )
         + (f", {words.TIER_WORDS[r.started_tier]}" if r.started_at_ms is not None and r.started_tier else ""),
         "members had joined": at(r.joined_at_ms, "neither record nor log line says"),
-        "delivered": at(r.assigned_at_ms, "no assignment was recorded"),
+        "assigned": at(r.assigned_at_ms, "no assignment was recorded"),
         "tasks and connectors" if r.protocol_type == "connect" else f"{unit}s": ", ".join(counts)
         if counts
         else "none changed",
@@ -159,7 +159,8 @@ at_ms = next(
     None,
 )
 page.title(
-    fill("What happened to {g} at {n}?", g=words.code(r.group_id, 80), n=number),
+    fill("{g}, {n}", g=words.code(r.group_id, 80), n=number),
+    under="What happened here?",
     over=fill(
         "{cluster} \u00b7 {when}", cluster=words.code(cluster_id, 40), when=words.when(at_ms, clock.now_ms(), tz)
     ),
@@ -175,15 +176,24 @@ with st.container(horizontal=True):
         page.link("Rebalance after", "rebalance", cluster=cluster_id, rebalance=near.after)
 st.html(fill('<p class="ra-say">{s}</p>', s=sentences.rebalance(r)))
 
-page.heading("How long each stood still, to scale")
+page.heading("Downtime of each, to scale")
 waiting = []
 if r.protocol_type == "connect" and at_ms is not None:
     longest_ms = max((m.pause_estimate_ms or 0 for m in r.movements), default=0)
     around = Span(from_ms=at_ms - longest_ms, to_ms=at_ms)
     waiting = [t for t in reader.connect_tasks(cluster_id, r.group_id, around) if t.state == TaskState.WAITING]
+has_pauses = any(m.pause_estimate_ms is not None for m in r.movements)
 picture = charts.rebalance_time_line(r.movements, r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, waiting)
 if picture is None:
     page.note("Not drawn: none of its times is known.")
+elif not has_pauses:
+    left = words.things(r.protocol_type, r.revoked_count) if r.revoked_count else None
+    page.note(
+        "{what}",
+        what=f"Nothing to draw: {left} lost their owner here, and no new one took them in this rebalance."
+        if left
+        else "Nothing to draw: no downtime of any resource is known of this rebalance.",
+    )
 else:
     page.time_line(
         picture, f"Phases and pauses of {number}; the numbers below say the same.", key="rebalance-time-line"
@@ -193,8 +203,16 @@ else:
         st.html(bars.WAITING_LEGEND)
     if (picture.bars["style"] == charts.Style.UNKNOWN).any():
         st.html(bars.OVERLAP_LEGEND)
-    zero = "preparing to rebalance" if r.started_at_ms is not None else "the first thing known"
+    zero = "the moment the broker began to rebalance" if r.started_at_ms is not None else "the first moment known"
     page.note("0 is {zero}, {at}.", zero=zero, at=words.instant(int(picture.zero_ms or 0), tz))
+    phases = (
+        ("began", r.started_at_ms),
+        ("all members back", r.joined_at_ms),
+        ("assignment written", r.assigned_at_ms),
+    )
+    said = [f"{what} at {words.duration(at - (picture.zero_ms or 0))}" for what, at in phases if at is not None]
+    if said:
+        page.note("The diamonds, from left to right: {said}.", said=", ".join(said))
 
 page.heading("In numbers")
 numbers(r, unit)
@@ -206,7 +224,7 @@ else:
 page.heading("What moved")
 movements(r.movements)
 if len(r.triggers) > 1 or (r.triggers and r.triggers[0].detail):
-    page.heading("What was met while it was prepared")
+    page.heading("All causes that were seen")
     page.table(
         ["cause", "how sure", "who", "says"],
         [

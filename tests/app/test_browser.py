@@ -127,7 +127,7 @@ def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> Non
     click_mark(page, 1)
     shows(
         page,
-        "What happened to orders at generation 7?",
+        "orders, generation 7",
         "orders-4, orders-5 went from c3 to c2 and stood still 12.3 s (10.0 … 13.4).",
     )
     assert "rebalance=orders" in page.url
@@ -313,7 +313,7 @@ def test_a_lost_worker_is_shown_drawn_and_leads_to_its_rounds(page: Any, address
     assert "by=workers" in page.url
     shows(page, "31.3 s from 2026-11-21")
     click_link(page, "Generation 9")
-    shows(page, "What happened to connect-lab at generation 9?")
+    shows(page, "connect-lab, generation 9")
     click_link(page, "Its workers and tasks")
     shows(page, "Which tasks were not running?")
 
