@@ -20,7 +20,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from rebalance_audit import __version__
+from rebalance_audit import __version__, health_metrics
 from rebalance_audit.domain.numbers import IS_COUNTED
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
@@ -51,6 +51,7 @@ METRICS: Mapping[str, str] = {
     "undecoded": "Records that could not be read, by reason.",
     "check_failed": "1 while the last run of this data check failed.",
     "evidence_age_seconds": "How old the newest evidence is.",
+    **health_metrics.METRICS,
 }
 """Every metric without its prefix; Prometheus appends _total to counters."""
 
@@ -66,6 +67,7 @@ class Exporter(Collector):
         self._metrics: list[Metric] = []
         self._versions: dict[str, int] | None = None
         self._evidence_end_ms: dict[str, int] = {}
+        self._source_end_ms: dict[tuple[str, str], int] = {}
         self._is_up = False
         self._refreshed_at = 0.0
         self.registry = CollectorRegistry()
@@ -78,8 +80,10 @@ class Exporter(Collector):
             versions = self._warehouse.published()
             if versions != self._versions:
                 metrics, ends = read_metrics(self._warehouse)
+                sources = health_metrics.source_ends(self._warehouse)
                 with self._lock:
                     self._metrics, self._evidence_end_ms, self._versions = metrics, ends, versions
+                    self._source_end_ms = {(_label(c), _label(source)): end for (c, source), end in sources.items()}
             is_up = True
         except (WarehouseError, OSError):
             is_up = False
@@ -88,7 +92,7 @@ class Exporter(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            metrics, ends = list(self._metrics), dict(self._evidence_end_ms)
+            metrics, ends, sources = list(self._metrics), dict(self._evidence_end_ms), dict(self._source_end_ms)
             is_up, refreshed_at = self._is_up, self._refreshed_at
         yield GaugeMetricFamily(f"{PREFIX}_up", METRICS["up"], value=float(is_up))
         yield InfoMetricFamily(f"{PREFIX}_build", METRICS["build"], value={"version": __version__})
@@ -98,6 +102,7 @@ class Exporter(Collector):
         for cluster, end_ms in sorted(ends.items()):
             age.add_metric([_label(cluster)], max(0.0, time.time() - end_ms / 1000))
         yield age
+        yield health_metrics.source_ages(sources, time.time())
 
     def listen(self, host: str, port: int) -> int:
         """The port, which is another than given if that was 0. Raises OSError."""
@@ -128,6 +133,7 @@ def read_metrics(warehouse: Warehouse) -> tuple[list[Metric], dict[str, int]]:
         *_connect_metrics(warehouse, named),
         *_reassignment_metrics(warehouse),
         *_trust_metrics(warehouse),
+        *health_metrics.health_metrics(warehouse),
     ]
     return metrics, ends
 

@@ -6,7 +6,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -83,6 +83,8 @@ def run(
             report(stage.name, "ended" if did else "nothing new")
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+        if outcome.ms_by_stage:
+            opened.remember("last_run", {**asdict(outcome), "ended_at_ms": time.time_ns() // 1_000_000})
     return outcome
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rebalance_audit import exporter
+from rebalance_audit import cli, exporter, health_metrics
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.exporter import METRICS, OTHERS, Exporter
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -83,6 +83,9 @@ def test_every_metric_has_the_prefix_and_no_label_names_a_member(seen: dict[Any,
         "quantile",
         "le",
         "reason",
+        "part",
+        "source",
+        "stage",
         "table",
         "check",
         "version",
@@ -181,3 +184,40 @@ def test_every_metric_of_the_alert_rules_is_served() -> None:
     served = {f"rebalance_audit_{name}" for name in METRICS} | {f"rebalance_audit_{name}_total" for name in METRICS}
     assert used
     assert used <= served
+
+
+# ---- the pipeline itself
+
+
+def test_a_source_is_a_topic_or_the_logs_of_a_node(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    row = {"cluster_id": "c", "from_position": 0, "is_gap": False, "problem_code": "none"}
+    coverage = [
+        row | {"source": "record:__consumer_offsets-7", "kind": "record", "to_at_ms": 5_000},
+        row | {"source": "record:__consumer_offsets-49", "kind": "record", "to_at_ms": 9_000},
+        row | {"source": "log:broker-1/server.log#ab", "kind": "log", "to_at_ms": 7_000},
+        row | {"source": "log:broker-1/server.log.1#cd", "kind": "log", "to_at_ms": None},
+        row | {"source": "record:connect-status-0", "kind": "record", "to_at_ms": 99_000, "is_gap": True},
+    ]
+    warehouse.append("gold.coverage", rows_to_table("gold.coverage", coverage))
+    warehouse.publish({"gold.coverage": warehouse.version("gold.coverage") or 0})
+    ends = health_metrics.source_ends(warehouse)
+    assert ends == {("c", "__consumer_offsets"): 9_000, ("c", "logs of broker-1"): 7_000}
+    ages = health_metrics.source_ages(ends, now_s=60.0)
+    assert {s.labels["source"]: s.value for s in ages.samples} == {"__consumer_offsets": 51.0, "logs of broker-1": 53.0}
+
+
+def test_a_run_leaves_its_times_for_the_metrics(tmp_path: Path) -> None:
+    from spark_jobs import pipeline
+
+    location = str(tmp_path / "w")
+    assert cli.run(["import", "-q", "-w", location, str(ROOT / "tests/golden/4.3.0/eager_join_leave_kill")]) == 0
+    pipeline.run(location, engine="local")
+    told = Exporter(Warehouse.open(location))
+    told.refresh()
+    found = scraped(told)
+    assert {dict(key)["stage"] for name, key in found if name == "rebalance_audit_run_seconds"} >= {"bronze", "publish"}
+    assert found["rebalance_audit_evidence_log_leaves", ()] == 5  # begin, three tables of bronze, the publication
+    assert found["rebalance_audit_last_run_timestamp_seconds", ()] > 0
+    rebalances = Warehouse.open(location).read("gold.rebalance").num_rows
+    assert found["rebalance_audit_run_rows", labels(table="gold.rebalance")] == rebalances

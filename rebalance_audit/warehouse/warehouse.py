@@ -32,7 +32,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
-from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news
+from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news, read_head
 from rebalance_audit.warehouse.lease import Lease, lease
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
@@ -465,6 +465,11 @@ class Warehouse:
     def _confirm_lease(self) -> None:
         if self._lease is not None:
             self._lease.confirm()
+
+    def evidence_log_size(self) -> int | None:
+        """Leaves of the log of evidence; None if there is none yet. Raises WarehouseError if its head is lost."""
+        head = read_head(self._files)
+        return None if head is None else head.size
 
     def _upgrade(self) -> None:
         stated = json.loads(self._files.read("warehouse.json") or b"{}")
