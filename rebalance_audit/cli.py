@@ -20,6 +20,7 @@ from rebalance_audit.commands import (
     collect,
     config,
     demo,
+    erase,
     export,
     lab,
     maintain,
@@ -60,6 +61,7 @@ app.command("mark", epilog=epilog("mark"))(mark.mark)
 app.command("ack", epilog=epilog("ack"))(respond.ack)
 app.command("silence", epilog=epilog("silence"))(respond.silence)
 app.command("maintain", epilog=epilog("maintain"))(maintain.maintain)
+app.command("erase", epilog=epilog("erase"))(erase.erase)
 app.command("check", epilog=epilog("check"))(report.check)
 app.command("alert", epilog=epilog("alert"))(report.alert)
 app.command("serve", epilog=epilog("serve"))(serve.serve)

@@ -20,10 +20,11 @@ from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.domain.tables import GOLD_REBALANCE
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.queries import database
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_rows import GROUP, of_groups
 
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = "silver.reassignment"
@@ -201,12 +202,11 @@ def _differing(
 ) -> list[tuple[str, int | None]]:
     """By cluster, the earliest row that readers do not see as it is now."""
     files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
-    with database() as db:
-        where = ""
+    with cursor() as db:
         if groups is not None:
-            db.register("changed", groups)
-            where = " SEMI JOIN changed USING (cluster_id, group_id)"
-        each = [f"SELECT cluster_id, {at_ms} at_ms, {content} FROM {relation(f)}{where}" for f in files if f]
+            db.register("wanted", groups)
+        sources = [relation(f) if groups is None else of_groups(f, groups) for f in files if f]
+        each = [f"SELECT cluster_id, {at_ms} at_ms, {content} FROM {source}" for source in sources]
         if len(each) == 2:
             sql = f"(({each[0]}) EXCEPT ({each[1]})) UNION ALL (({each[1]}) EXCEPT ({each[0]}))"
         elif each:
@@ -224,15 +224,22 @@ def _rebalances(
     if not files:
         return {}
     own = [c.name for c in GOLD_REBALANCE.columns]
-    with database() as db:
+    with cursor() as db:
+        # Wide columns are read of the groups of which anything is wanted.
+        db.execute(
+            f"CREATE TEMP TABLE first AS SELECT group_id, min(place) FILTER ({_AT} >= ?) since FROM {relation(files)} "
+            "WHERE cluster_id = ? GROUP BY 1 HAVING since IS NOT NULL",
+            [from_ms, cluster_id],
+        )
+        places = db.execute("SELECT group_id FROM first").to_arrow_table()
+        wanted = pa.table({"cluster_id": pa.array([cluster_id] * len(places), pa.string()), **places.to_pydict()})
+        db.register("wanted", wanted.cast(GROUP))
         rows = db.execute(
             f"""
-            SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements FROM {relation(files)}
-            WHERE cluster_id = ?
-            QUALIFY place >= min(place) FILTER ({_AT} >= ?) OVER (PARTITION BY group_id)
-            ORDER BY group_id, place
-            """,
-            [cluster_id, from_ms],
+            SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements
+            FROM {of_groups(files, wanted)} JOIN first USING (group_id)
+            WHERE place >= since ORDER BY group_id, place
+            """
         ).to_arrow_table()
     found: dict[str, list[Rebalance]] = defaultdict(list)
     for batch in rows.to_batches(max_chunksize=2_000):

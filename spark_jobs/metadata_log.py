@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 
 OF_METADATA = f"starts_with(topic, '{METADATA_TOPIC}')"
 OF_CONTROLLERS = "(" + " OR ".join(f"contains(text, '{sign}')" for sign in LINE_SIGNS) + ")"
-_TORN_HEADS = r"""(contains(text, '[GroupCoordinator ') OR contains(text, '[GroupMetadataManager ')) AND (
+TORN_HEADS = r"""(contains(text, '[GroupCoordinator ') OR contains(text, '[GroupMetadataManager ')) AND (
     NOT regexp_matches(text, '\)\s*$')
     OR (contains(text, 'Preparing to rebalance group ') AND NOT contains(text, ' with old generation '))
     OR (contains(text, 'Stabilized group ') AND NOT contains(text, ' generation ')))"""
@@ -243,7 +243,7 @@ def controller_lines(
 ) -> list[PartitionLine]:
     """Lines that brokers and controllers logged about partitions, by time."""
     columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
-    where = f"({OF_CONTROLLERS} OR {_TORN_HEADS}) AND cluster_id = ?"
+    where = f"({OF_CONTROLLERS} OR {TORN_HEADS}) AND cluster_id = ?"
     rows = warehouse.read("bronze.log_line", columns, where, [cluster_id], version)
     in_files = rows.sort_by([("node", "ascending"), ("file_id", "ascending"), ("byte", "ascending")])
     sources = (SourceLine(**row) for batch in in_files.to_batches(10_000) for row in batch.to_pylist())

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -37,7 +37,7 @@ from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Belonging, Clocks
 from spark_jobs.group_rows import Place, of_groups, places_table
 from spark_jobs.stages.stage import Batch, Run
-from spark_jobs.task_files import Numbers, batches_of, numbers_of, row_groups
+from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, row_groups
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
 BUCKET_BYTES = 8 << 20
@@ -47,6 +47,9 @@ _LEAST_BYTES = 256 << 10
 PARCEL_BYTES = 4 << 20
 """Well below what Spark's shuffle takes as one row."""
 _ROWS = 1 << 17
+_NEVER_MS = -(1 << 62)
+_DAY_MS = 86_400_000
+"""More than a log's local time can differ from the instant."""
 _REPEATED = ("cluster_id", "group_id", "source_kind", "kind", "topic", "node")
 _HEAD = (*_REPEATED, "ref")
 """The columns that show where an event belongs."""
@@ -64,6 +67,13 @@ _OF_MARKS = ("cluster_id", "group_id", "topic", "offsets_topic")
 """Columns of marks that repeat themselves."""
 
 
+class Start(NamedTuple):
+    """What of a group is read: pieces from this instant on, and these records."""
+
+    from_ms: int
+    refs: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParcelPlan:
     """Where each piece of evidence goes."""
@@ -74,6 +84,8 @@ class ParcelPlan:
     """For a bucket that holds one large group, the instants at which its next slices begin."""
     homes: Belonging
     clocks: Clocks
+    starts: Mapping[Place, Start] = field(default_factory=dict)
+    """Of groups that are not folded from their beginning."""
 
     @property
     def bucket_count(self) -> int:
@@ -114,6 +126,7 @@ def plan_of(
     homes: Belonging,
     clocks: Clocks,
     tasks_at_once: int,
+    starts: Mapping[Place, Start],
 ) -> ParcelPlan:
     """`sizes`: of all wanted groups, as `evidence_sizes` gives them."""
     buckets: dict[Place, int] = {}
@@ -128,31 +141,38 @@ def plan_of(
         buckets[place] = bucket
         filled += size
         if size > BUCKET_BYTES:
-            cuts[bucket] = _cuts(context, batch, place, size // BUCKET_BYTES)
-    return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks)
+            cuts[bucket] = _cuts(context, batch, place, size // BUCKET_BYTES, starts)
+    return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks, starts=starts)
 
 
-def evidence_sizes(context: Run, batch: Batch, wanted: set[Place]) -> dict[Place, int]:
+def evidence_sizes(context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start]) -> dict[Place, int]:
     """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
-    with _pieces(context, batch, wanted) as db:
+    with _pieces(context, batch, wanted, starts) as db:
         rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
     return dict.fromkeys(wanted, 0) | {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
 
 
-def _cuts(context: Run, batch: Batch, place: Place, count: int) -> list[int]:
+def _cuts(context: Run, batch: Batch, place: Place, count: int, starts: Mapping[Place, Start]) -> list[int]:
     """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
     shares = [(n + 1) / (count + 1) for n in range(count)]
-    with _pieces(context, batch, {place}) as db:
+    with _pieces(context, batch, {place}, starts) as db:
         found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
     return [] if found is None or found[0] is None else sorted(set(found[0]))
 
 
 @contextmanager
-def _pieces(context: Run, batch: Batch, wanted: set[Place]) -> Iterator[duckdb.DuckDBPyConnection]:
+def _pieces(
+    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start]
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """The wanted groups' evidence as the view `piece`."""
     groups = places_table(wanted)
+    chosen = sorted(place for place in starts if place in wanted)
+    started = places_table(chosen).append_column(
+        "from_ms", pa.array([starts[place].from_ms - _DAY_MS for place in chosen], pa.int64())
+    )
     selects = [
-        f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {of_groups(files, groups)}"
+        f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {of_groups(files, groups)} "
+        f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
         for table, at_ms, size in (
             (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
             (MARKS, "first_at_ms", "100"),
@@ -161,6 +181,7 @@ def _pieces(context: Run, batch: Batch, wanted: set[Place]) -> Iterator[duckdb.D
     ] or ["SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"]
     with cursor() as db:
         db.register("wanted", groups)
+        db.register("started", started)
         db.execute(f"CREATE TEMP VIEW piece AS {' UNION ALL '.join(selects)}")
         yield db
 
@@ -195,7 +216,11 @@ def _packed_marks(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterat
         if len(rows):
             instants = batch["first_at_ms"].to_numpy().take(rows)
             home = batch["group_id"].take(pa.array(rows))
-            yield from _packed("mark", batch, rows, home, buckets[rows], instants, plan)
+            if plan.starts:
+                wanted = _since_start(batch["cluster_id"].take(pa.array(rows)), home, instants, None, plan)
+                rows, instants, home = rows[wanted], instants[wanted], home.filter(pa.array(wanted))
+            if len(rows):
+                yield from _packed("mark", batch, rows, home, buckets[rows], instants, plan)
 
 
 def _event_batches(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
@@ -208,11 +233,30 @@ def _packed_events(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Itera
     for batch in batches:
         rows, home, buckets = _placed(batch, plan)
         instants = _instants(batch.select(["cluster_id", "node", "at_ms"]).take(pa.array(rows)), plan.clocks)
+        if plan.starts:
+            taken = batch.select(["cluster_id", "ref"]).take(pa.array(rows))
+            wanted = _since_start(taken["cluster_id"], home, instants, taken["ref"], plan)
+            rows, buckets, instants = rows[wanted], buckets[wanted], instants[wanted]
+            home = home.filter(pa.array(wanted))
         is_line = pc.equal(batch["source_kind"].cast(pa.string()), "log").to_numpy(zero_copy_only=False)[rows]
         for grain, of_grain in (("line", is_line), ("record", ~is_line)):
             if of_grain.any():
                 chosen = home.filter(pa.array(of_grain))
                 yield from _packed(grain, batch, rows[of_grain], chosen, buckets[of_grain], instants[of_grain], plan)
+
+
+def _since_start(
+    clusters: pa.Array, homes: pa.Array, instants: Numbers, refs: pa.Array | None, plan: ParcelPlan
+) -> Flags:
+    """Whether each piece is one that its group's fold starts from, or comes after."""
+    places = list(plan.starts)
+    starts = numbers_of(clusters, homes, {place: at for at, place in enumerate(places)})
+    from_ms = np.array([plan.starts[place].from_ms for place in places] + [_NEVER_MS], np.int64)
+    flags: Flags = instants >= from_ms[starts]  # -1, of a group without a start, is the last one
+    if refs is not None:
+        for at in np.flatnonzero(~flags).tolist():
+            flags[at] = refs[at].as_py() in plan.starts[places[starts[at]]].refs
+    return flags
 
 
 def _placed(heads: pa.RecordBatch, plan: ParcelPlan) -> tuple[Numbers, pa.Array, Numbers]:

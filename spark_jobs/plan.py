@@ -41,7 +41,13 @@ RECONSTRUCT = Stage(
     module="spark_jobs.stages.reconstruct",
     reads=("silver.group_event", "silver.commit_mark", "bronze.source"),
     looks_up=("bronze.record",),  # topics' names, in the metadata log
-    writes=("silver.rebalance", "silver.connect_task", "silver.contradiction"),
+    writes=(
+        "silver.rebalance",
+        "silver.connect_task",
+        "silver.contradiction",
+        "silver.reopening",
+        "silver.checkpoint",  # last: it is what the next fold starts from
+    ),
     law="any order of arrival and any cut into batches give the same rows",
 )
 MEASURE = Stage(

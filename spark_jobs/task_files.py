@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, footer, open_writer, row_groups_of
 from rebalance_audit.warehouse.storage import located
 
 Flags = npt.NDArray[np.bool_]
@@ -35,9 +34,19 @@ _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
 _SOON_REPLACED = frozenset({"gold.group", "silver.finding", "gold.finding"})
 _SORTED = frozenset({"silver.group_event"})
-_ROW_GROUP_ROWS = 500
 _FEW_ROWS, _MANY_ROWS = 500, 1_000_000
-"""In a file: what a commit that replaces one row writes again."""
+"""In a file."""
+_MOST_ROWS = {
+    "silver.rebalance": 2_000,
+    "silver.measured_rebalance": 2_000,
+    "gold.rebalance": 2_000,
+    "gold.rebalance_member": 20_000,
+    "gold.movement": 20_000,
+    "silver.connect_task": 20_000,
+    "gold.connect_task": 20_000,
+    "silver.group_event": 100_000,
+}
+"""A commit that replaces one row writes its whole file again; and a footer names every row group."""
 
 
 # ---- reading
@@ -67,7 +76,7 @@ def batches_of(
     Columns that are `repeated` come as dictionaries.
     """
     fs, path = located(named["file"])
-    with pq.ParquetFile(path, filesystem=fs, read_dictionary=list(repeated)) as file:
+    with pq.ParquetFile(path, filesystem=fs, metadata=footer(named["file"]), read_dictionary=list(repeated)) as file:
         of_file = file.schema_arrow.names
         there = [name for name in columns if name in of_file]
         group = file.metadata.row_group(named["row_group"])
@@ -154,7 +163,7 @@ class TaskWriter:
                 self._add(part, chosen)
 
     def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
-        most_rows = _FEW_ROWS if part.is_replaced_soon else _MANY_ROWS
+        most_rows = _FEW_ROWS if part.is_replaced_soon else _MOST_ROWS.get(part.table, _MANY_ROWS)
         for start in range(0, rows.num_rows, most_rows):
             batch = rows.slice(start, most_rows)
             if self._rows[part] + batch.num_rows > most_rows:
@@ -189,18 +198,11 @@ class TaskWriter:
             file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"
             fs, path = located(file)
             fs.create_dir(path.rpartition("/")[0], recursive=True)
-            self._files[part] = file, _writer(path, fs, self._schemas.get(table) or arrow_schema(table))
+            self._files[part] = file, open_writer(path, self._schemas.get(table) or arrow_schema(table), fs)
         written = pa.Table.from_batches(rows)
         if table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
             written = written.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])
-        self._files[part][1].write_table(written, row_group_size=_ROW_GROUP_ROWS)
-
-
-def _writer(path: str, fs: pafs.FileSystem, schema: pa.Schema) -> pq.ParquetWriter:
-    """Nobody looks for a row by what is inside its lists, and of marks and refs hardly one is like another: without
-    statistics and dictionaries of them a file is written in four fifths of the time and smaller."""
-    flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
-    return pq.ParquetWriter(path, schema, filesystem=fs, compression="zstd", write_statistics=flat, use_dictionary=flat)
+        self._files[part][1].write_table(written, row_group_size=ROW_GROUP_ROWS)
 
 
 def files_by_table(written: pa.Table) -> dict[str, list[str]]:

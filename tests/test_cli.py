@@ -42,7 +42,7 @@ EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
     "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "mark", "ack", "silence",
     "maintain", "check", "alert",
-    "serve", "ui", "demo", "doctor", "lab", "config",
+    "erase", "serve", "ui", "demo", "doctor", "lab", "config",
 )  # fmt: skip
 
 

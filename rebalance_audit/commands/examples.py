@@ -28,7 +28,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "ack": ("ack in:1cff5785a0b3c2d1 -w W --reason 'rolling back v2.3'",),
     "silence": ("silence 'orders*' -w W --until 2h --reason 'planned migration'", "silence 'orders*' -w W --until now "
                 "--reason 'done early'"),
-    "maintain": ("maintain -w W",),
+    "maintain": ("maintain -w W", "maintain -w W --keep-bronze 2d --keep-gold 90d"),
+    "erase": ("erase orders-app -w W --reason 'ticket 4711'",),
     "check": ("check -w W --fail-on critical", "check -w W -g orders-app -o json"),
     "alert": ("alert -w W --to slack://TOKEN/CHANNEL --dry-run",),
     "serve": ("serve -w W --port 9108",),

@@ -161,6 +161,17 @@ BRONZE_SOURCE = Table(
     ),
 )
 
+SILVER_FLOOR = Table(
+    "silver.floor",
+    "How far retention has deleted a source: what lies before is not taken in again.",
+    ("cluster_id", "source"),
+    (
+        _CLUSTER,
+        _c("source", "string", "`record:<topic>-<p>` or `log:<node>#<file id>`.", required=True),
+        _c("position", "bigint", "The first offset or byte that was kept.", required=True),
+    ),
+)
+
 SILVER_GROUP_EVENT = Table(
     "silver.group_event",
     "One record or log line about one group, with its bytes.",
@@ -632,18 +643,56 @@ SILVER_CONTRADICTION = Table(
     ),
 )
 
+SILVER_CHECKPOINT = Table(
+    "silver.checkpoint",
+    "A point up to which a group's history is settled, and the state of the fold there: new evidence goes on from it.",
+    ("cluster_id", "group_id", "read_until_ms"),
+    (
+        _CLUSTER,
+        _c("group_id", "string", "", required=True),
+        _c("fold_version", "int", "Of the fold that wrote it; another fold does not use it.", required=True),
+        _c("read_from_ms", "bigint", "Evidence from here on is read again.", required=True),
+        _c(
+            "read_until_ms",
+            "bigint",
+            "Evidence before is in it; news that is not later reopens.",
+            required=True,
+        ),
+        _c("settled_at_ms", "bigint", "Rebalances that happened before are settled.", required=True),
+        _c("row_count", "bigint", "How many rebalances are settled.", required=True),
+        _c("latest", "array<string>", "The latest record of each key before `read_from_ms`.", required=True),
+        _c("state", "string", "What else the fold needs, as JSON.", required=True),
+        _c("is_floor", "boolean", "Evidence before `read_from_ms` was deleted by retention.", required=True),
+    ),
+    (Law("settles what was read", "read_from_ms <= settled_at_ms AND settled_at_ms <= read_until_ms"),),
+)
+
+SILVER_REOPENING = Table(
+    "silver.reopening",
+    "A group whose settled history was worked out again, since evidence came that is older.",
+    ("cluster_id", "group_id", "batch_id"),
+    (
+        _CLUSTER,
+        _c("group_id", "string", "", required=True),
+        _c("batch_id", "string", "The batch that brought the evidence.", required=True),
+        _c("settled_at_ms", "bigint", "Up to here the group was settled.", required=True),
+        _c("evidence_at_ms", "bigint", "The oldest new evidence; null where clocks, names or homes changed."),
+        _c("from_ms", "bigint", "It was folded again from here on; null: from its beginning."),
+        _c("is_too_old", "boolean", "Retention has deleted what the news belongs to: rows stay.", required=True),
+    ),
+)
+
 SILVER_FINDING = Table("silver.finding", GOLD_FINDING.doc, GOLD_FINDING.key, GOLD_FINDING.columns, GOLD_FINDING.laws)
 
 TABLES: tuple[Table, ...] = (
-    BRONZE_RECORD, BRONZE_LOG_LINE, BRONZE_SOURCE,
+    BRONZE_RECORD, BRONZE_LOG_LINE, BRONZE_SOURCE, SILVER_FLOOR,
     SILVER_GROUP_EVENT, SILVER_COMMIT_MARK, SILVER_UNDECODED, SILVER_DECODE_COUNT,
-    SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_CONTRADICTION, SILVER_FINDING,
+    SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_CONTRADICTION, SILVER_CHECKPOINT,
+    SILVER_REOPENING, SILVER_FINDING,
     GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
     GOLD_COVERAGE, GOLD_CHECK,
 )  # fmt: skip
 BY_NAME = {t.name: t for t in TABLES}
-UNPUBLISHED = ("gold.check", "gold.response")
-"""Tables of gold that readers see as they are: they are written between publications."""
 
 # Reassignments
 
@@ -872,6 +921,23 @@ GOLD_MARK = Table(
     ),
 )
 
+GOLD_ERASURE = Table(
+    "gold.erasure",
+    "What `erase` took out of the warehouse, without saying what it was. Rows are only added; they need no run to be "
+    "seen.",
+    ("erasure_id",),
+    (
+        _c("erasure_id", "string", "", required=True),
+        _CLUSTER,
+        _c("at_ms", "bigint", "When.", required=True),
+        _c("by", "string", "Who.", required=True),
+        _c("reason", "string", "Why, as it was given."),
+        _c("subject_sha256", "string", "SHA-256 of the group's id: who knows the id can find its row.", required=True),
+        _c("row_count", "bigint", "Rows that are gone, of all tables.", required=True),
+        _c("tables", "array<struct<table:string,row_count:bigint>>", "Of which tables.", required=True),
+    ),
+)
+
 RESPONSE_KINDS = ("acknowledged", "silenced")
 
 GOLD_RESPONSE = Table(
@@ -953,7 +1019,10 @@ TABLES = (
     GOLD_MARK,
     GOLD_RESPONSE,
     GOLD_WHATIF,
+    GOLD_ERASURE,
 )
 BY_NAME = {t.name: t for t in TABLES}
-UNPUBLISHED = ("gold.check", "gold.response")
+MAINTAINED = ("silver.floor", "gold.whatif")
+"""Tables that no stage writes."""
+UNPUBLISHED = ("gold.check", "gold.response", "gold.erasure")
 """Tables of gold that readers see as they are: they are written between publications."""

@@ -58,6 +58,9 @@ def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[
     found: dict[str, Any] = {}
     if settings.warehouse is not None:
         found["warehouse"] = settings.warehouse
+    if verb == "maintain":
+        kept = settings.retention
+        found |= {"keep_bronze": kept.bronze, "keep_silver": kept.silver, "keep_gold": kept.gold}
     if verb in _RECEIVERS and settings.alerts:
         found["to"] = [revealed(target.url) for target in settings.alerts]
     if verb in _SOURCES and (settings.clusters or cluster is not None):

@@ -100,6 +100,18 @@ class EvidenceLog(_Part):
     """The second place of the signed heads: a folder or an object-store URL."""
 
 
+Age = Annotated[str, Field(pattern=r"^[1-9][0-9]*[hd]$")]
+"""Hours or days: 12h, 30d."""
+
+
+class Retention(_Part):
+    """How long `maintain` keeps each layer, counted back from the end of a cluster's evidence."""
+
+    bronze: Age = "7d"
+    silver: Age = "30d"
+    gold: Age = "400d"
+
+
 class Settings(_Part):
     """The whole file. Everything is optional."""
 
@@ -109,6 +121,7 @@ class Settings(_Part):
     teams: list[Team] = []
     alerts: list[AlertTarget] = []
     evidence_log: EvidenceLog = EvidenceLog()
+    retention: Retention = Retention()
     limits: list[dict[str, Any]] = []
     """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster` and `group`; later
     entries win."""

@@ -59,3 +59,13 @@ def rows_to_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def in_types_of(data: pa.Table, schema: pa.Schema) -> pa.Table:
     """The same rows in the table's own types; DuckDB names list items otherwise, and uses 64-bit offsets at times."""
     return data if data.schema.equals(schema) else data.cast(schema)
+
+
+def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows with all columns of the schema; one that is not there, since an older release wrote the rows, is
+    null."""
+    arrays = [
+        data[field.name].cast(field.type) if field.name in data.schema.names else pa.nulls(data.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)

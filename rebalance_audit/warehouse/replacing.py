@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.arrow_tables import in_types_of
-from rebalance_audit.warehouse.queries import cursor, quoted
-from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, footer, open_writer, row_groups_of
 from rebalance_audit.warehouse.storage import located, relation
 
 JOINED_ROWS = 2_000
@@ -34,16 +34,29 @@ class Differing:
     """Under which anything changes."""
 
 
+def agreeing(columns: Sequence[str], since: str | None) -> str:
+    """SQL: the row `t` is one of the key `k`; see `Warehouse.replace`."""
+    same = [f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns if c != since]
+    if since is not None:
+        same.append(f'(k."{since}" IS NULL OR t."{since}" >= k."{since}")')
+    return " AND ".join(same) or "true"
+
+
 def differing(
-    folder: str, schema: pa.Schema, files: Sequence[str], data: pa.Table | Sequence[str], keys: pa.Table
+    folder: str,
+    schema: pa.Schema,
+    files: Sequence[str],
+    data: pa.Table | Sequence[str],
+    keys: pa.Table,
+    since: str | None = None,
 ) -> Differing:
     """What differs between `data` and the rows of these files under these keys. Rows are compared by a hash of them."""
-    columns = keys.schema.names
+    of_keys = agreeing(keys.schema.names, since)
+    columns = [column for column in keys.schema.names if column != since]
     listed = ", ".join(f'"{column}"' for column in columns)
     row = "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
     with cursor() as db:
-        db.register("k", keys.group_by(columns).aggregate([]) if columns else keys)
-        of_keys = " AND ".join(f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns) or "true"
+        db.register("k", keys.group_by(keys.schema.names).aggregate([]) if columns else keys)
         stored = _stored(db, schema, files, keys)
         db.execute(
             f"CREATE TEMP TABLE stored AS SELECT {listed}, filename, file_row_number, {row} h FROM {stored} t "
@@ -74,7 +87,7 @@ def differing(
             new = db.execute(f"SELECT {own} FROM {arrived} t WHERE {row} NOT IN (SELECT h FROM stored)")
             fresh = in_types_of(new.to_arrow_table(), schema)
         touched, kept = _kept(db, folder, schema)
-        return Differing(touched, kept, fresh, changed.cast(keys.schema))
+        return Differing(touched, kept, fresh, changed.cast(keys.select(columns).schema))
 
 
 def _stored(db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[str], keys: pa.Table) -> str:
@@ -86,7 +99,7 @@ def _stored(db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[st
     column, values = few
     for group in row_groups_of(files, column, values):
         fs, path = located(group.file)
-        with pq.ParquetFile(path, filesystem=fs) as file:
+        with pq.ParquetFile(path, filesystem=fs, metadata=footer(group.file)) as file:
             held = file.read_row_group(group.number, [column], use_threads=False)[column]
             chosen = pc.indices_nonzero(pc.is_in(held, pa.array(values, held.type)))
             if len(chosen):
@@ -115,8 +128,7 @@ def _kept(db: duckdb.DuckDBPyConnection, folder: str, schema: pa.Schema) -> tupl
     touched = [str(file) for file, _ in gone]
     if not touched:
         return [], []
-    counted = dict(db.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata([{quoted(touched)}])").fetchall())
-    left = [(counted[file] - count, str(file)) for file, count in gone]
+    left = [(footer(file).num_rows - count, str(file)) for file, count in gone]
     batches: list[list[str]] = []
     filled = 0
     for rows, file in sorted(left):
@@ -127,17 +139,32 @@ def _kept(db: duckdb.DuckDBPyConnection, folder: str, schema: pa.Schema) -> tupl
             filled = 0
         batches[-1].append(file)
         filled += rows
-    listed = ", ".join(f'"{column}"' for column in schema.names)
+    places: dict[str, list[int]] = {}
+    for file, row in db.execute("SELECT filename, file_row_number FROM gone").fetchall():
+        places.setdefault(str(file), []).append(row)
     kept = []
     for batch in batches:
         name = f"part-{uuid.uuid4().hex}.parquet"
-        target = quoted([f"{folder}/{name}"])
-        db.execute(  # streams: what is kept may be far more than what changes
-            f"COPY (SELECT {listed} FROM {relation(batch, with_name=True, with_row=True)} "
-            f"ANTI JOIN gone USING (filename, file_row_number)) TO {target} (FORMAT parquet, COMPRESSION zstd)"
-        )
+        _write_others(f"{folder}/{name}", schema, {file: places[file] for file in batch})
         kept.append(name)
     return touched, kept
+
+
+def _write_others(target: str, schema: pa.Schema, gone: Mapping[str, Sequence[int]]) -> None:
+    """The rows of these files but for those in these places, in their order, one row group at a time."""
+    to_fs, to_path = located(target)
+    with open_writer(to_path, schema, to_fs) as writer:
+        for file, rows in gone.items():
+            at, places = 0, pa.array(sorted(rows), pa.int64())
+            fs, path = located(file)
+            with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as held:
+                for number in range(held.metadata.num_row_groups):
+                    group = held.read_row_group(number, use_threads=False)
+                    here = pa.array(range(at, at + group.num_rows), pa.int64())
+                    others = group.filter(pc.invert(pc.is_in(here, places)))
+                    at += group.num_rows
+                    if others.num_rows:
+                        writer.write_table(whole(others, schema), row_group_size=ROW_GROUP_ROWS)
 
 
 def _pair(db: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, int]:

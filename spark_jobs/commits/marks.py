@@ -20,6 +20,7 @@ from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
 from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, places_table, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups
@@ -97,8 +98,13 @@ def commit_marks(
         concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
         group_records = group_records_of(context, concerned)
     known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned)
+    floors = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
+    inputs = {
+        "partial": partial, "known": known, "cut": group_records, "uncertain": uncertain,
+        "floor": floors.rename_columns(["cluster_id", "offsets_topic", "offsets_partition", "floor"]),
+    }  # fmt: skip
     with cursor() as db:
-        for name, data in (("partial", partial), ("known", known), ("cut", group_records), ("uncertain", uncertain)):
+        for name, data in inputs.items():
             db.register(name, data)
         stretch = "coalesce(c.offset, -1)"
         same = (
@@ -136,6 +142,9 @@ def commit_marks(
                     SELECT {_PARTIAL} FROM rebuilt
                     UNION ALL SELECT {_PARTIAL} FROM partial p WHERE {untouched}
                     UNION ALL SELECT {_PARTIAL} FROM old p WHERE {untouched}
+                    -- What retention has deleted cannot be folded again: marks stay, their counts are upper bounds.
+                    UNION ALL SELECT {_PARTIAL} FROM old p JOIN floor f USING (cluster_id, offsets_topic,
+                        offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
                 ) GROUP BY {place}
             ) ORDER BY cluster_id, group_id, topic, partition, first_offset
             """

@@ -27,6 +27,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.engine import ArrowTask
+from spark_jobs.floors import floors_of
 from spark_jobs.pipeline import landing_application
 from spark_jobs.stages.stage import Run
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
@@ -58,7 +59,8 @@ def _take_in(context: Run, grain: Grain) -> bool:
     new = _new_files(context, grain.table, grain.noun)
     if not new:
         return False
-    alone, overlapping = split_by_overlap(new, context.warehouse.files(grain.table), grain)
+    floors = floors_of(context.warehouse, grain.stretch, grain.position)
+    alone, overlapping = split_by_overlap(new, context.warehouse.files(grain.table), grain, floors)
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:
             continue
@@ -66,7 +68,7 @@ def _take_in(context: Run, grain: Grain) -> bool:
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
         point = f"{grain.table}:{'adopted' if is_alone else 'merged'}"
         with context.staging_folder() as folder:
-            taken = files if is_alone else _unseen(context, grain, files, folder)
+            taken = files if is_alone else _unseen(context, grain, files, floors, folder)
             context.add(grain.table, taken, batch_id, transaction, point)
     return True
 
@@ -86,8 +88,11 @@ def _new_files(context: Run, table: str, noun: str) -> list[str]:
     return [file for file in landed if done[landing_application(noun, file)] is None]
 
 
-def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain) -> tuple[list[str], list[str]]:
-    """New files without repeats, in themselves and beside committed and earlier new ones; and the other new files.
+def split_by_overlap(
+    new: Sequence[str], committed: Sequence[str], grain: Grain, floors: pa.Table | None = None
+) -> tuple[list[str], list[str]]:
+    """New files without repeats, in themselves and beside committed and earlier new ones, nor anything below the floor
+    that retention has set; and the other new files.
 
     Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
     """
@@ -103,6 +108,12 @@ def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain)
     with cursor() as db:
         db.execute(f"CREATE TEMP TABLE arrived AS {ranges(new)}")
         db.execute(f"CREATE TEMP TABLE taken AS {ranges(committed) if committed else 'FROM arrived LIMIT 0'}")
+        if floors is not None and floors.num_rows:
+            db.register("floor", floors)
+            db.execute(
+                f"INSERT INTO taken SELECT NULL, {stretch}, -1, floor - 1, false FROM floor SEMI JOIN arrived "
+                f"USING ({stretch})"
+            )
         alone: list[str] = []
         for file in new:
             hit = db.execute(
@@ -116,7 +127,7 @@ def split_by_overlap(new: Sequence[str], committed: Sequence[str], grain: Grain)
     return alone, [file for file in new if file not in set(alone)]
 
 
-def _unseen(context: Run, grain: Grain, files: Sequence[str], folder: str) -> list[str]:
+def _unseen(context: Run, grain: Grain, files: Sequence[str], floors: pa.Table, folder: str) -> list[str]:
     """Files with the rows of these files that bronze lacks, or has otherwise; stretches are shared out to the tasks."""
     engine = context.engine_for(files)
     known = context.warehouse.files(grain.table)
@@ -125,19 +136,26 @@ def _unseen(context: Run, grain: Grain, files: Sequence[str], folder: str) -> li
         work = db.execute(
             f"SELECT DISTINCT {stretch} FROM {relation(files)} ORDER BY ALL"
         ).to_arrow_table()  # fmt: skip
-    merging = _merging(grain, list(files), known, folder)
+    merging = _merging(grain, list(files), known, floors, folder)
     return files_by_table(engine.spread(work, merging, WRITTEN)).get(grain.table, [])
 
 
-def _merging(grain: Grain, files: Sequence[str], known: Sequence[str], folder: str) -> ArrowTask:
+def _merging(grain: Grain, files: Sequence[str], known: Sequence[str], floors: pa.Table, folder: str) -> ArrowTask:
+    stretch = ", ".join(grain.stretch)
+    arrived = (
+        f"(SELECT a.* FROM {relation(files)} a LEFT JOIN floor f USING ({stretch}) "
+        f'WHERE f.floor IS NULL OR a."{grain.position}" >= f.floor)'
+    )
+
     def merge(stretches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(grain.table)
         writer = TaskWriter(folder)
         for batch in stretches:
             with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:
                 db.register("stretch", pa.Table.from_batches([batch]))
+                db.register("floor", floors)
                 sql = (_UNSEEN_RECORDS if grain is RECORD else _UNSEEN_LINES).format(
-                    arrived=relation(files), known=relation(known) if known else _NONE.format(arrived=relation(files))
+                    arrived=arrived, known=relation(known) if known else _NONE.format(arrived=arrived)
                 )
                 for rows in db.execute(sql).to_arrow_reader(_ROWS_AT_ONCE):
                     writer.add(grain.table, rows.select(schema.names).cast(schema))

@@ -48,7 +48,7 @@ from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table, fl
 
 NAME, INPUTS, OUTPUTS = DECODE.name, DECODE.reads, DECODE.writes
 
-_TORN_CONTEXT_BYTES = 2 * 131_072
+TORN_CONTEXT_BYTES = 2 * 131_072
 """So far before a file's new lines the parser looks for a line that a client's text tore: log_lines.parse_lines."""
 _LINES_AT_ONCE = 5_000
 _COUNT = pa.schema(
@@ -232,7 +232,7 @@ def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[s
         ids = ", ".join(literal(name) for name in sorted(set(log_files["file_id"].to_pylist())))
         sources.append(
             f"SELECT {columns}, false FROM {relation(older)} JOIN log_file USING ({place}) WHERE file_id IN ({ids}) "
-            f"AND byte < from_byte AND byte >= from_byte - {_TORN_CONTEXT_BYTES}"
+            f"AND byte < from_byte AND byte >= from_byte - {TORN_CONTEXT_BYTES}"
         )
     # A log of gigabytes is sorted on disk, outside the working folder.
     with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:

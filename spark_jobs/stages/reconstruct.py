@@ -1,11 +1,12 @@
 """reconstruct: silver.group_event, silver.commit_mark -> silver.rebalance, silver.connect_task,
-silver.contradiction.
+silver.contradiction, silver.reopening, silver.checkpoint.
 
-Rows in:  all evidence of the groups about which anything is new.
-Rows out: one per rebalance of those groups, in place of what was there; one per state interval of a Connect task; one
-          per piece of evidence that was not believed.
-Law:      any order of arrival and any cut into batches give the same rows, since a dirty group is folded as a whole, in
-          windows where it is long.
+Rows in:  evidence of the groups about which anything is new: all of it, or that since the last checkpoint before the
+          news.
+Rows out: one per rebalance of those groups from there on, in place of what was there; one per state interval of a
+          Connect task; one per piece of evidence that was not believed.
+Law:      any order of arrival and any cut into batches give the same rows: a checkpoint is the state of the one fold
+          between two of its windows, and is used only where nothing new is older (decision 0012).
 
     evidence of the group orders (a and b are members)         silver.rebalance
     @231 generation 7: a has t-0 and t-1, b has t-2       ->   7 completed: movements by what was before
@@ -16,7 +17,7 @@ Law:      any order of arrival and any cut into batches give the same rows, sinc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -26,10 +27,10 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.gather.groups import group_evidence
-from rebalance_audit.domain.gather.windows import Piece, reconstruct_in_windows
+from rebalance_audit.domain.gather.windows import AROUND, WINDOW, Checkpoint, Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
-from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
@@ -37,6 +38,7 @@ from spark_jobs.group_rows import GROUP, Place, places_table
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcels import (
     ParcelPlan,
+    Start,
     evidence_of,
     evidence_sizes,
     groups_in,
@@ -44,6 +46,17 @@ from spark_jobs.parcels import (
     plan_of,
 )
 from spark_jobs.plan import RECONSTRUCT
+from spark_jobs.settled import (
+    CHECKPOINTS,
+    REOPENINGS,
+    SettledPoints,
+    begin_tables,
+    checkpoint_of,
+    checkpoint_row,
+    digests_of_lines,
+    placed_otherwise,
+    settled_points,
+)
 from spark_jobs.stages.stage import Batch, Run, next_batch
 from spark_jobs.structs import struct_array
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
@@ -55,6 +68,7 @@ _ARROW_BYTES_OF_A_BYTE = 4
 
 
 def run(context: Run) -> bool:
+    begin_tables(context.warehouse, NAME, INPUTS, OUTPUTS)
     batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
     if batch is None:
         return False
@@ -62,18 +76,22 @@ def run(context: Run) -> bool:
     clocks = node_clocks(context.warehouse, events, sources)
     homes = belonging(context.warehouse, events)
     names = _topic_names(context, batch)
-    dirty = _dirty(context, batch, clocks, homes) | _newly_named(context, batch, names)
-    if dirty:
-        sizes = evidence_sizes(context, batch, dirty)
-        engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
-        plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once)
-        _fold(context, batch, plan, names, engine)
-    else:
-        empty = GROUP.empty_table()
-        for table in OUTPUTS:
-            context.replace(table, arrow_schema(table).empty_table(), empty, batch.batch_id, batch.transaction)
+    lines = digests_of_lines(homes)
+    # What these say is dated, named or placed otherwise now, however old it is.
+    changed = _moved(context, batch, clocks, homes) | _newly_named(context, batch, names)
+    changed |= placed_otherwise(lines, context.warehouse.recall(NAME).get("lines", {}))
+    dirty = _dirty(context, batch, homes) | changed
+    settled = settled_points(context, batch, dirty, changed, clocks)
+    dirty -= settled.closed
+    starts = {
+        place: Start(point["read_from_ms"], frozenset(point["latest"])) for place, point in settled.points.items()
+    }
+    sizes = evidence_sizes(context, batch, dirty, starts) if dirty else {}
+    engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
+    plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once, starts)
+    _fold(context, batch, plan, names, settled, engine)
     # After the commits: lost, it only makes some groups dirty once more.
-    notes = {"clocks": settings_of(clocks), "topics": _topics(homes), "names": names}
+    notes = {"clocks": settings_of(clocks), "topics": _topics(homes), "names": names, "lines": lines}
     context.warehouse.remember(NAME, notes)
     return True
 
@@ -124,8 +142,8 @@ def _topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _dirty(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
-    """(cluster, group) of every group whose evidence, clocks or Connect topics changed."""
+def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
+    """(cluster, group) of every group with new evidence."""
     warehouse = context.warehouse
     events = "silver.group_event"
     since, until = batch.since, batch.until
@@ -144,7 +162,7 @@ def _dirty(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[
     ).to_pylist():
         groups = homes.lines.get(row["cluster_id"], {}).get(row["ref"], ())
         dirty |= {(row["cluster_id"], group) for group in groups}
-    return dirty | _marked(context, batch) | _moved(context, batch, clocks, homes)
+    return dirty | _marked(context, batch)
 
 
 def _marked(context: Run, batch: Batch) -> set[Place]:
@@ -221,21 +239,39 @@ def _places(groups: pa.Table) -> set[Place]:
     return set(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
 
 
-def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, engine: Engine) -> None:
-    keys = places_table(plan.buckets)
+def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, settled: SettledPoints, engine: Engine) -> None:
+    places = sorted(plan.buckets)
+    points = [settled.points.get(place) for place in places]
+    since = {
+        "silver.rebalance": ("place", [None if p is None else p["row_count"] for p in points]),
+        "silver.contradiction": ("at_ms", [None if p is None else p["settled_at_ms"] for p in points]),
+        CHECKPOINTS: ("read_until_ms", [None if p is None else p["read_until_ms"] + 1 for p in points]),
+    }
     with context.staging_folder() as folder:
-        folding = _folding(folder, plan.clocks, names)
-        work = evidence_of(context, batch, plan)
-        folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
-        written = files_by_table(folded)
+        written: dict[str, list[str]] = {}
+        if places:
+            folding = _folding(folder, plan.clocks, names, settled.points)
+            work = evidence_of(context, batch, plan)
+            folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
+            written = files_by_table(folded)
         for table in OUTPUTS:
-            context.replace(table, written.get(table, []), keys, batch.batch_id, batch.transaction)
+            if table == REOPENINGS:
+                context.add(table, rows_to_table(table, settled.reopenings), batch.batch_id, batch.transaction)
+                continue
+            column, values = since.get(table, (None, []))
+            keys = places_table(places)
+            if column is not None:
+                keys = keys.append_column(column, pa.array(values, arrow_schema(table).field(column).type))
+            files = written.get(table, [])
+            context.replace(table, files, keys, batch.batch_id, batch.transaction, since=column)
 
 
-def _folding(folder: str, clocks: Clocks, names: Names) -> ArrowTask:
+def _folding(folder: str, clocks: Clocks, names: Names, points: Mapping[Place, Mapping[str, Any]]) -> ArrowTask:
+    window, around = WINDOW, AROUND
+
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
-        waiting: dict[str, list[Any]] = {table: [] for table in OUTPUTS}
+        waiting: dict[str, list[Any]] = {table: [] for table in _MAKERS}
 
         def write(table: str) -> None:
             writer.add(table, pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table])))
@@ -244,11 +280,12 @@ def _folding(folder: str, clocks: Clocks, names: Names) -> ArrowTask:
         topics = {cluster_id: [(topic_id, topic) for topic_id, topic in known] for cluster_id, known in names.items()}
         for (cluster_id, group_id), pieces in groups_in(batches):
             known = clocks.get(cluster_id, {}), topics.get(cluster_id, [])
-            for table, row in _told(cluster_id, group_id, pieces, *known):
+            point = points.get((cluster_id, group_id))
+            for table, row in _told(cluster_id, group_id, pieces, *known, point, window, around):
                 waiting[table].append(row)
                 if len(waiting[table]) >= _ROWS_AT_ONCE:
                     write(table)
-        for table in OUTPUTS:
+        for table in _MAKERS:
             if waiting[table]:
                 write(table)
         yield from writer.written()
@@ -259,9 +296,12 @@ def _folding(folder: str, clocks: Clocks, names: Names) -> ArrowTask:
 def _told(
     cluster_id: str,
     group_id: str,
-    pieces: Iterable[tuple[int, Piece]],
+    pieces: Iterator[tuple[int, Piece]],
     clocks: Mapping[str, NodeClock],
     topic_names: Sequence[tuple[str, str]],
+    point: Mapping[str, Any] | None,
+    window: int,
+    around: int,
 ) -> Iterator[tuple[str, Any]]:
     """(table, row) of all that the evidence of one group shows."""
 
@@ -275,14 +315,21 @@ def _told(
             topic_names,
         )
 
-    place = count()
-    for part in reconstruct_in_windows(pieces, gather):
+    start = None
+    if point is not None:
+        start, pieces = checkpoint_of(point, pieces)
+    place = count(0 if start is None else start.row_count)
+    noted: list[Checkpoint] = []
+    parts = reconstruct_in_windows(pieces, gather, window=window, around=around, start=start, note=noted.append)
+    for part in parts:
         for rebalance in part.rebalances:
             yield "silver.rebalance", (next(place), rebalance)
         for task in part.connect_tasks:
             yield "silver.connect_task", task
         for contradiction in {c.evidence[-1]: c for c in part.contradictions}.values():
             yield "silver.contradiction", (cluster_id, group_id, contradiction)
+    for checkpoint in noted:
+        yield CHECKPOINTS, checkpoint_row(cluster_id, group_id, checkpoint)
 
 
 def _rebalances(placed: list[tuple[int, Rebalance]], type_: pa.StructType) -> pa.Array:
@@ -299,9 +346,10 @@ def _contradictions(found: list[tuple[str, str, Contradiction]], type_: pa.Struc
     )
 
 
-_TYPES = {table: pa.struct(list(arrow_schema(table))) for table in OUTPUTS}
 _MAKERS: dict[str, Callable[[list[Any], pa.StructType], pa.Array]] = {
     "silver.rebalance": _rebalances,
     "silver.connect_task": struct_array,
     "silver.contradiction": _contradictions,
+    CHECKPOINTS: pa.array,
 }
+_TYPES = {table: pa.struct(list(arrow_schema(table))) for table in _MAKERS}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
@@ -81,10 +81,13 @@ class Run:
         keys: pa.Table,
         batch_id: str,
         transaction: Mapping[str, int] | None = None,
+        *,
+        since: str | None = None,
     ) -> None:
-        """Check rows, in memory or staged, and put them in the place of all rows with these keys."""
+        """Check rows, in memory or staged, and put them in the place of all rows with these keys; `since` as in
+        `Warehouse.replace`."""
         self._check(table, rows, batch_id)
-        self.warehouse.replace(table, rows, keys, transaction)
+        self.warehouse.replace(table, rows, keys, transaction, since=since)
         self._committed(table, rows)
 
     def add(
@@ -129,12 +132,6 @@ def row_count(files: Sequence[str]) -> int:
 def size_of(file: str) -> int:
     fs, path = located(file)
     return int(fs.get_file_info(path).size)
-
-
-def footer(file: str) -> pq.FileMetaData:
-    """The footer of a Parquet file, on whatever store."""
-    fs, path = located(file)
-    return pq.read_metadata(path, filesystem=fs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,8 +54,8 @@ class Stored:
         places = {(self.cluster_id, group_id) for group_id in wanted}
         context: Any = SimpleNamespace(warehouse=self.warehouse)
         batch: Any = SimpleNamespace(until=self.until)
-        sizes = parcels.evidence_sizes(context, batch, places)
-        return parcels.plan_of(context, batch, sizes, self.homes, self.clocks, 1)
+        sizes = parcels.evidence_sizes(context, batch, places, {})
+        return parcels.plan_of(context, batch, sizes, self.homes, self.clocks, 1, {})
 
     def packed(self, plan: parcels.ParcelPlan) -> list[pa.RecordBatch]:
         context: Any = SimpleNamespace(warehouse=self.warehouse)

@@ -33,6 +33,7 @@ BREAKS: dict[str, list[dict[str, Any]]] = {
     "byte is not negative": [{"byte": -1}],
     "first is not after last": [{"first_offset": 9, "last_offset": 8}, {"commit_count": 0}],
     "rows in = rows out": [{"in_count": 11}],
+    "settles what was read": [{"settled_at_ms": 0}, {"settled_at_ms": 2}],
     "names its evidence": [{"evidence": []}],
     "one number, of its own kind": [
         {"generation_id": None, "group_epoch": None},

@@ -7,8 +7,9 @@ of a Connect group, whose tasks' intervals have no seams.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from rebalance_audit.domain.model import (
@@ -24,22 +25,57 @@ from rebalance_audit.domain.model import (
 from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.reconstruct import Reconstruction, is_connect_group, rebalance_id, reconstruct
 
-WINDOW = 20_000
-"""Pieces of evidence that are folded at once: some 2,500 generations, and 100 MB with all that is made of them."""
-AROUND = 2_000
-"""Pieces before and after that each window sees, too: some 250 generations."""
+WINDOW = 8_000
+"""Pieces of evidence that are folded at once: some 1,000 generations, and 40 MB with all that is made of them."""
+AROUND = 1_000
+"""Pieces before and after that each window sees, too: some 125 generations."""
+FOLD_VERSION = 1
+"""Of what windows find and of `Checkpoint`. A change of either is a new number: older checkpoints are not used then."""
 
 Piece = GroupRecord | ConnectRecord | LogEvent | CommitMark
 Gather = Callable[[Sequence[Piece]], GroupEvidence]
 """The group's evidence made of these pieces, which come in any order."""
 
 
-def reconstruct_in_windows(
-    pieces: Iterable[tuple[int, Piece]], gather: Gather, *, window: int = WINDOW, around: int = AROUND
-) -> Iterator[Reconstruction]:
-    """Reconstruct one part at a time. `pieces` come in the order of their instants, each with its own.
+class Seam(NamedTuple):
+    """Where the next window takes over: a row that both windows know by its evidence, else an instant."""
 
-    Ten pieces, 0 to 9, with `window` 6 and `around` 2:
+    identity: Hashable
+    at_ms: int
+
+
+class Checkpoint(NamedTuple):
+    """The state of the fold between two windows. What a window sees depends on the evidence alone, so a fold that goes
+    on from here gives the rows of one from the beginning, unless evidence came that is not after `read_until_ms`."""
+
+    read_from_ms: int
+    """Pieces from this instant on are needed again."""
+    read_until_ms: int
+    """The instant of the record that ended the last window, the first piece behind it."""
+    shown_until_ms: int
+    """What happened before is in the rows of the windows before; it is settled."""
+    row_count: int
+    """Rebalances in the windows before."""
+    seam: Seam | None
+    runs: tuple[tuple[int, int], ...]
+    """(lowest, highest) number of each stretch of rebalances in which numbers only grew."""
+    latest: tuple[GroupRecord, ...]
+    """The latest record of each key before `read_from_ms`."""
+
+
+def reconstruct_in_windows(
+    pieces: Iterable[tuple[int, Piece]],
+    gather: Gather,
+    *,
+    window: int = WINDOW,
+    around: int = AROUND,
+    start: Checkpoint | None = None,
+    note: Callable[[Checkpoint], None] = lambda checkpoint: None,
+) -> Iterator[Reconstruction]:
+    """Reconstruct one part at a time. `pieces` come in the order of their instants, each with its own; with `start`
+    those from its `read_from_ms` on. `note` is given the state between every two windows.
+
+    Ten pieces, 0 to 9, with `window` 6 and `around` 2. Pieces of one instant are never parted:
 
         sees, with all of it folded    says what happened at   has of the pieces before
         0 1 2 3 4 5                    0 1 2 3
@@ -47,18 +83,29 @@ def reconstruct_in_windows(
         5 6 7 8 9                      7 8 9                   the latest record of each key in 0 to 4
     """
     coming = iter(pieces)
-    held = list(islice(coming, window))
-    ahead = next(coming, None)
-    if ahead is not None and is_connect_group(gather([piece for _, piece in held])):
-        held += [ahead, *coming]
-        ahead = None
-    if ahead is None:  # as nearly always: nothing to bring into line with what was said before
-        yield reconstruct(gather([piece for _, piece in held]))
-        return
+    held: list[tuple[int, Piece]] = []
     latest: dict[Hashable, GroupRecord] = {}
-    numbers = _Numbers()
-    seam: _Seam | None = None
+    seam: Seam | None = None
     since_ms: int | None = None
+    row_count = 0
+    if start is None:
+        numbers = _Numbers()
+        ahead = _take(held, next(coming, None), coming, window)
+        if ahead is not None and is_connect_group(gather([piece for _, piece in held])):
+            held += [ahead, *coming]
+            ahead = None
+        if ahead is None:  # as nearly always: nothing to bring into line with what was said before
+            yield reconstruct(gather([piece for _, piece in held]))
+            return
+    else:
+        numbers = _Numbers(start.runs)
+        latest = {_key(record): record for record in start.latest}
+        seam, since_ms, row_count = start.seam, start.shown_until_ms, start.row_count
+        ahead = next(coming, None)
+        while ahead is not None and ahead[0] < start.read_until_ms:
+            held.append(ahead)
+            ahead = next(coming, None)
+        ahead = _take(held, ahead, coming, 1 + window - 2 * around)
     while True:
         evidence = gather([*latest.values(), *(piece for _, piece in held)])
         whole = reconstruct(changed(evidence, is_continued=bool(latest)))
@@ -74,27 +121,53 @@ def reconstruct_in_windows(
                 if (since_ms is None or (c.at_ms or 0) >= since_ms) and (until_ms is None or (c.at_ms or 0) < until_ms)
             ),
         )
-        if ahead is None:
+        if ahead is None or until_ms is None:
             return
-        seam, since_ms = _seam_at(rows, end) or seam, until_ms
-        for _, piece in held[: -2 * around]:
+        seam, since_ms, row_count = _seam_at(rows, end) or seam, until_ms, row_count + end
+        read_until_ms, read_from_ms = ahead[0], held[-2 * around][0]
+        kept = bisect_left(held, read_from_ms, key=itemgetter(0))
+        for _, piece in held[:kept]:
             if isinstance(piece, GroupRecord):
-                latest[piece.record.name, piece.record.key] = piece
-        held = [*held[-2 * around :], ahead, *islice(coming, window - 2 * around)]
+                known = latest.get(_key(piece))
+                if known is None or (known.at_ms, known.offset) <= (piece.at_ms, piece.offset):
+                    latest[_key(piece)] = piece
+        note(Checkpoint(read_from_ms, read_until_ms, until_ms, row_count, seam, numbers.runs, tuple(latest.values())))
+        held = held[kept:]
+        ahead = _take(held, ahead, coming, 1 + window - 2 * around)
+
+
+def _take(
+    held: list[tuple[int, Piece]], ahead: tuple[int, Piece] | None, coming: Iterator[tuple[int, Piece]], count: int
+) -> tuple[int, Piece] | None:
+    """Put so many more pieces into `held`, and others until a window may end there. The piece after them.
+
+    It may end where the next piece is of a later instant, and before a record that all commits in the window precede:
+    marks go on growing until there is one. Where none comes (logs alone, a group that never gets one) it ends anyway.
+    """
+    most = 2 * count + len(held)
+    over_ms = max((piece.last_at_ms for _, piece in held if isinstance(piece, CommitMark)), default=None)
+    while ahead is not None:
+        instant, piece = ahead
+        if count <= 0 and instant != held[-1][0]:
+            closes = over_ms is None or (isinstance(piece, GroupRecord) and instant > over_ms)
+            if closes or len(held) >= most:
+                break
+        if isinstance(piece, CommitMark):
+            over_ms = max(piece.last_at_ms, over_ms or 0)
+        held.append(ahead)
+        count -= 1
         ahead = next(coming, None)
+    return ahead
 
 
-class _Seam(NamedTuple):
-    """Where the next window takes over: a row that both windows know by its evidence, else an instant."""
-
-    identity: Hashable
-    at_ms: int
+def _key(record: GroupRecord) -> Hashable:
+    return record.record.name, record.record.key
 
 
-def _seam_at(rows: Sequence[Rebalance], end: int) -> _Seam | None:
+def _seam_at(rows: Sequence[Rebalance], end: int) -> Seam | None:
     if end < len(rows):
-        return _Seam(_identity(rows[end]), happened_at_ms(rows[end]) or 0)
-    return _Seam(None, (happened_at_ms(rows[-1]) or 0) + 1) if rows else None
+        return Seam(_identity(rows[end]), happened_at_ms(rows[end]) or 0)
+    return Seam(None, (happened_at_ms(rows[-1]) or 0) + 1) if rows else None
 
 
 def _first_after(rows: Sequence[Rebalance], at_ms: int) -> int:
@@ -102,7 +175,7 @@ def _first_after(rows: Sequence[Rebalance], at_ms: int) -> int:
     return next(later, len(rows))
 
 
-def _place(rows: Sequence[Rebalance], seam: _Seam | None) -> int:
+def _place(rows: Sequence[Rebalance], seam: Seam | None) -> int:
     if seam is None:
         return 0
     known = (place for place, row in enumerate(rows) if _identity(row) == seam.identity)
@@ -116,9 +189,13 @@ def _identity(row: Rebalance) -> Hashable:
 class _Numbers:
     """Numbers that the windows before have used: a group that was deleted begins again at 1, with ids of its own."""
 
-    def __init__(self) -> None:
-        self._runs: list[tuple[int, int]] = []
+    def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
+        self._runs = list(runs)
         """(lowest, highest) number of each stretch in which they only grew."""
+
+    @property
+    def runs(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._runs)
 
     def unique(self, rows: Sequence[Rebalance], seen: Sequence[Rebalance]) -> Iterator[Rebalance]:
         """The rows, with ids no earlier one has. `seen`: all of this window, among which the ids are unique already."""

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rebalance_audit.domain.gather.windows import Gather, Piece, reconstruct_in_windows
+from rebalance_audit.domain.gather.windows import Checkpoint, Gather, Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord, LogKind, Rebalance
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests.captures import CAPTURES, gathered, name_of
@@ -85,6 +85,55 @@ def test_a_group_deleted_and_created_anew_has_ids_of_its_own_in_each_life() -> N
     found = list(in_windows(evidence, 300, 60))
     assert found == list(reconstruct(evidence).rebalances)
     assert len({row.rebalance_id for row in found}) == len(found) == 400
+
+
+@pytest.mark.parametrize("kept", ["all", "records", "lines"])
+def test_a_fold_that_goes_on_from_any_checkpoint_gives_the_rows_of_the_whole(kept: str) -> None:
+    evidence = a_long_life(400).evidence()
+    if kept == "records":
+        evidence = replace(evidence, lines=())
+    if kept == "lines":
+        evidence = replace(evidence, records=(), marks=())
+    pieces, gather = pieces_of(evidence), gather_for(evidence)
+    checkpoints: list[Checkpoint] = []
+    parts = reconstruct_in_windows(pieces, gather, window=300, around=60, note=checkpoints.append)
+    whole = [row for part in parts for row in part.rebalances]
+    assert len(checkpoints) >= 3
+    for at, checkpoint in enumerate(checkpoints):
+        again: list[Checkpoint] = []
+        left = [timed for timed in pieces if timed[0] >= checkpoint.read_from_ms]
+        parts = reconstruct_in_windows(left, gather, window=300, around=60, start=checkpoint, note=again.append)
+        assert [row for part in parts for row in part.rebalances] == whole[checkpoint.row_count :]
+        assert again == checkpoints[at + 1 :]
+
+
+def test_a_checkpoint_stays_the_same_whatever_comes_after_it() -> None:
+    evidence = a_long_life(400).evidence()
+    pieces, gather = pieces_of(evidence), gather_for(evidence)
+    final: list[Checkpoint] = []
+    list(reconstruct_in_windows(pieces, gather, window=300, around=60, note=final.append))
+    for count in range(0, len(pieces), 37):
+        noted: list[Checkpoint] = []
+        list(reconstruct_in_windows(pieces[:count], gather, window=300, around=60, note=noted.append))
+        assert noted == final[: len(noted)]
+
+
+def test_no_window_ends_while_commits_go_on() -> None:
+    evidence = a_long_life(400).evidence()
+    marks = tuple(replace(mark, last_at_ms=mark.first_at_ms + 3) for mark in evidence.marks)
+    evidence = replace(evidence, marks=marks)
+    checkpoints: list[Checkpoint] = []
+    list(
+        reconstruct_in_windows(
+            pieces_of(evidence), gather_for(evidence), window=300, around=60, note=checkpoints.append
+        )
+    )
+    assert checkpoints
+    for checkpoint in checkpoints:
+        begun = [m.last_at_ms for m in marks if m.first_at_ms < checkpoint.read_until_ms]
+        at_ms, piece = next(timed for timed in pieces_of(evidence) if timed[0] >= checkpoint.read_until_ms)
+        assert isinstance(piece, GroupRecord)
+        assert at_ms > max(begun)
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
