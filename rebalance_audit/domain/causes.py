@@ -132,7 +132,7 @@ class Cause(StrEnum):
         "member_poll_timeout",
         Family.FAILURE,
         _EVERY,
-        "a member exceeded max.poll.interval.ms",
+        "a member exceeded its poll interval",
         going=Going.TOO_SLOW,
         waits_for_timeout=True,
     )

@@ -83,7 +83,7 @@ def reader(chromium: Any, address: str) -> Iterator[Reader]:
 def test_why_does_my_group_keep_rebalancing_who_starts_it_since_when(reader: Reader) -> None:
     reader.line("stormy-app \u00b7 webshop")
     reader.reads(
-        "w3 exceeded max.poll.interval.ms", "What to do: Process fewer records per poll", "Since 2026-11-21 16:33"
+        "w3 exceeded its poll interval", "What to do: Process fewer records per poll", "Since 2026-11-21 16:33"
     )
 
 

@@ -96,7 +96,7 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
     lines = incident_lines(at)
     assert [line["subject"].split()[0] for line in lines[:2]] == ["checkout", "orders"]
     storm = lines[0]
-    assert storm["cause"].startswith("checkout rebalanced 31 times in 5 h 45 min: c3 exceeded max.poll.interval.ms")
+    assert storm["cause"].startswith("checkout rebalanced 31 times in 5 h 45 min: c3 exceeded its poll interval")
     assert (storm["cost"], storm["tone"]) == ("62.0 partition-seconds", "critical")
     assert any(name == "What to do:" for name, _ in storm["facts"])
     assert "2026-11-21 14:00 UTC" in text  # up to when each cluster was seen
@@ -215,7 +215,7 @@ def test_a_groups_page_has_its_time_line_its_story_and_its_incidents(opened: Ope
     assert [line["subject"] for line in incident_lines(at)] == ["checkout"]
     assert "31 rebalances in 6 h, more than" not in text  # its findings are in the incident
     assert (
-        "31 rebalances in 6 h: 28 because a member exceeded max.poll.interval.ms, always c3; "
+        "31 rebalances in 6 h: 28 because a member exceeded its poll interval, always c3; "
         "3 because a member left, always c3. "
         "They cost 62.0 partition-seconds (31.0 … 93.0)."
     ) in text

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause, phrase_of
+from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import label, worker_name
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed, shown
 from rebalance_audit.domain.kinds import GroupType, MovementKind, Outcome, RebalanceKind
@@ -208,7 +209,8 @@ def _sentence(trigger: Trigger, members: Sequence[Member], r: Rebalance) -> str:
         case Cause.STATIC_MEMBER_EXPIRED:
             return f"{who}, static, did not come back within its session timeout{session}"
         case Cause.MEMBER_POLL_TIMEOUT if r.protocol_type != "connect":
-            return f"{who} took longer between two polls than max.poll.interval.ms{interval}"
+            name = client_advice.poll_interval(client_advice.families(members))
+            return f"{who} took longer between two polls than its {name}{interval}"
         case Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT:
             return f"{who} did not re-join before the rebalance timeout{interval}"
         case Cause.MEMBER_SYNC_TIMEOUT:

@@ -31,7 +31,7 @@ CHAIN_CAP = 40
 _DID: dict[str, str] = {
     Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
     Cause.STATIC_MEMBER_EXPIRED: "did not come back within its session timeout",
-    Cause.MEMBER_POLL_TIMEOUT: "exceeded max.poll.interval.ms",
+    Cause.MEMBER_POLL_TIMEOUT: "exceeded its poll interval",
     Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT: "did not re-join before the rebalance timeout",
     Cause.MEMBER_SYNC_TIMEOUT: "did not fetch its assignment in time",
     Cause.CONNECT_ASSIGNMENT_FAILED: "could not be given work",

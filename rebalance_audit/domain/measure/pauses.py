@@ -110,7 +110,10 @@ def rebalance_numbers(
     estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
     lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
     uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
-    is_bounded = len(uppers) == len(estimates)  # what has no estimate has no bounds
+    stood_still = sum(kind in STOOD_STILL for kind in kinds)
+    is_bounded = len(uppers) == stood_still  # what has no estimate has no bounds
+    # Of some that stopped nothing may be known: the others make a sum of their own, without an upper bound.
+    is_costed = is_known and bool(estimates or not stood_still)
     likely_lowers = [n.pause_likely_lower_ms for n in numbers if n.pause_likely_lower_ms is not None]
     likely_uppers = [n.pause_likely_upper_ms for n in numbers if n.pause_likely_upper_ms is not None]
     spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == MovementKind.MOVED]
@@ -127,11 +130,11 @@ def rebalance_numbers(
         pause_likely_lower_ms=max(likely_lowers, default=None),
         pause_likely_upper_ms=max(likely_uppers, default=None),
         pause_tier=_worst({n.pause_tier for n in numbers}),
-        resource_seconds_lower=_seconds(lowers) if is_known else None,
-        resource_seconds_estimate=_seconds(estimates) if is_known else None,
-        resource_seconds_upper=_seconds(uppers) if is_known and is_bounded else None,
-        resource_seconds_likely_lower=_seconds(likely_lowers) if is_known else None,
-        resource_seconds_likely_upper=_seconds(likely_uppers) if is_known else None,
+        resource_seconds_lower=_seconds(lowers) if is_costed else None,
+        resource_seconds_estimate=_seconds(estimates) if is_costed else None,
+        resource_seconds_upper=_seconds(uppers) if is_costed and is_bounded else None,
+        resource_seconds_likely_lower=_seconds(likely_lowers) if is_costed else None,
+        resource_seconds_likely_upper=_seconds(likely_uppers) if is_costed else None,
     )
 
 

@@ -1,6 +1,7 @@
 """Reassignments, leader elections and throttles: rows of gold.reassignment and its companions.
 
-Instants are epoch milliseconds UTC. None means not known.
+Instants are epoch milliseconds UTC. None means not known. What outcomes, phases, blockers and causes there are
+stands in `domain.tables`.
 """
 
 from __future__ import annotations
@@ -8,36 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
-
-OUTCOMES = ("completed", "cancelled", "superseded", "deleted", "open", "refused", "unknown")
-"""`unknown`: it ended where evidence has a gap."""
-PHASES = ("accepted", "catching_up", "leader_moved", "removing")
-STEP_PHASES = ("before", *PHASES, "completed", "cancelled", "superseded")
-BLOCKERS = (
-    "adding_and_removing_overlap",
-    "no_leader",
-    "broker_down",
-    "old_replica_out_of_sync",
-    "disk_failed",
-    "throttle",
-    "replica_not_fetching",
-    "controller_unavailable",
-    "unknown",
-)
-ELECTION_CAUSES = (
-    "tool",
-    "znode",
-    "automatic",
-    "preferred",
-    "shutdown",
-    "broker_failure",
-    "broker_return",
-    "reassignment",
-    "unclean",
-    "unknown",
-)
-"""`preferred`: by a tool or automatically; KRaft's records do not say which."""
-ELECTION_OUTCOMES = ("elected", "no_leader", "not_needed", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,8 +50,8 @@ def test_a_storm_counts_names_its_limit_and_its_commonest_cause() -> None:
         story.exceeds_poll_interval("c2", at_s=60 + 20 * i)
     found = _only(story, "RB001")
     assert found.title == (
-        "orders rebalanced 14 times in 4 min 20 s (limit: 5 in 10 min), all of them: a member exceeded "
-        "max.poll.interval.ms; c2 at /10.0.0.9 came or went in 14 of them"
+        "orders rebalanced 14 times in 4 min 20 s (limit: 5 in 10 min), all of them: a member exceeded its "
+        "poll interval; c2 at /10.0.0.9 came or went in 14 of them"
     )
     numbers = json.loads(found.numbers or "")
     assert numbers["rebalance_count"] == 14

@@ -4,6 +4,7 @@ import json
 import unicodedata
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -185,6 +186,17 @@ def test_a_restarting_member_could_have_been_static() -> None:
         "c2 (/10.0.0.9) left and came back (3 times in all), away for at most 20 s: a group.instance.id with a longer "
         "session timeout would have spared up to 6 of 7 rebalances."
     )
+
+
+@pytest.mark.parametrize(
+    ("libraries", "setting"), [(None, "max.poll.interval.ms"), (("kafka-python",), "max_poll_interval_ms")]
+)
+def test_a_poll_timeout_names_the_setting_as_the_client_does(libraries: tuple[str, ...] | None, setting: str) -> None:
+    put_out = a_group().joins("c1", "c2", at_s=0).exceeds_poll_interval("c2", at_s=60).rebalances[-1]
+    [member_id] = put_out.triggers[0].members
+    gone = Member(member_id=member_id, client_id="c2", change="left", client_libraries=libraries)
+    text = explain_text(explain("g", [replace(put_out, members=(*put_out.members, gone))]))
+    assert f"c2 took longer between two polls than its {setting} " in text
 
 
 def test_a_static_member_would_have_been_put_out_by_its_poll_interval_all_the_same() -> None:

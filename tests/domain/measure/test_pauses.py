@@ -220,10 +220,12 @@ class TestSums:
         assert found.resource_seconds_estimate == pytest.approx(8.826)
         assert found.pause_tier == LOGGED
 
-    def test_a_movement_nobody_can_measure_bounds_and_adds_nothing(self) -> None:
+    def test_a_movement_nobody_can_measure_adds_nothing_and_takes_the_upper_bounds_away(self) -> None:
+        """It was (258, 400) once: but the one that nobody can measure may have stood still for longer."""
         found = rebalance_numbers(["moved", "moved"], [False, False], numbers(1, 24), is_known=True)
-        assert (found.pause_estimate_ms, found.pause_upper_ms) == (258, 400)
+        assert (found.pause_estimate_ms, found.pause_upper_ms) == (258, None)
         assert found.resource_seconds_estimate == pytest.approx(0.258)
+        assert found.resource_seconds_upper is None
 
     def test_where_nothing_moved_the_damage_is_zero_and_the_pause_is_null(self) -> None:
         found = rebalance_numbers([], [], [], is_known=True)
@@ -250,3 +252,16 @@ def test_a_rebalance_is_measured_movement_by_movement() -> None:
     assert [m.pause_upper_ms for m in measured.movements] == [400, 308, None]
     assert (measured.pause_upper_ms, measured.moved_count, measured.assigned_count) == (400, 2, 1)
     assert measured.resource_seconds_estimate == pytest.approx(0.516)
+
+
+def test_what_stopped_for_nobody_knows_how_long_is_not_summed_as_nothing() -> None:
+    known = movement_numbers("moved", instant((about(1_000),)), instant((about(3_000),)), None)
+    unknown = movement_numbers("moved", instant(()), instant((about(3_000),)), None)
+    alone = rebalance_numbers(["moved"], [None], [unknown], is_known=True)
+    assert (alone.resource_seconds_lower, alone.resource_seconds_estimate, alone.resource_seconds_upper) == (None,) * 3
+    both = rebalance_numbers(["moved", "moved"], [None, None], [known, unknown], is_known=True)
+    assert (both.resource_seconds_estimate, both.resource_seconds_upper) == (2.0, None)
+    nothing = rebalance_numbers(
+        ["revoked"], [None], [movement_numbers("revoked", instant(()), instant(()), None)], is_known=True
+    )
+    assert nothing.resource_seconds_estimate == 0.0
