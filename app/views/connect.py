@@ -28,6 +28,16 @@ def is_quiet(story: ConnectStory) -> bool:
     )
 
 
+def once(stories: list[ConnectStory]) -> list[ConnectStory]:
+    """By time; a story all of whose rounds a longer one tells is a part of that one."""
+    longest_first = sorted(stories, key=lambda s: -len(s.rebalance_ids))
+    kept: list[ConnectStory] = []
+    for story in longest_first:
+        if not any(set(story.rebalance_ids) <= set(other.rebalance_ids) for other in kept):
+            kept.append(story)
+    return sorted(kept, key=lambda s: s.from_ms)
+
+
 def rounds_of(story: ConnectStory | ConnectorChange) -> list[Rebalance]:
     return [by_id[i] for i in story.rebalance_ids]
 
@@ -37,11 +47,11 @@ def in_span(from_ms: int | None, to_ms: int | None) -> bool:
 
 
 def stories() -> None:
-    """The newest, the rest counted; what connectors' changes did has a place of its own."""
+    """The newest, in the order they happened, the rest counted; what connectors' changes did has a place of its own."""
     stories = [
         s for s in connect_stories(whole_rebalances) if s.kind != "connector_changed" and in_span(s.from_ms, s.to_ms)
     ]
-    found = [s for s in stories if not is_quiet(s)]
+    found = once([s for s in stories if not is_quiet(s)])
     quiet = len(stories) - len(found)
     if not stories:
         return
@@ -50,12 +60,12 @@ def stories() -> None:
         "Workers share connectors and their tasks. When something changes they agree anew on who runs what: a "
         "rebalance. Each is numbered, as a generation."
     )
-    for story in sorted(found, key=lambda s: (s.to_ms is None, s.to_ms, s.kind == "rolling_bounce"), reverse=True)[
-        :MOST_STORIES
-    ]:
+    for story in found[-MOST_STORIES:]:
         show_story(story)
     if len(found) > MOST_STORIES:
-        page.note("{n} more in that time; choose a shorter one to read them.", n=f"{len(found) - MOST_STORIES:,}")
+        page.note(
+            "{n} earlier ones in that time; choose a shorter one to read them.", n=f"{len(found) - MOST_STORIES:,}"
+        )
     if quiet:
         also = "Besides, a" if found else "A"
         times = "" if quiet == 1 else f" {quiet:,} times"
