@@ -27,7 +27,7 @@ Draw = Callable[[int, float, float, float, Style, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class OwnedStretch:
     """One member held one resource for so long; ends are infinite where evidence shows none."""
 
     lane: str
@@ -57,13 +57,13 @@ def stop_and_resume(m: Movement, at: float) -> tuple[float, float]:
     return (sum(ends) / len(ends) if ends else at), resume
 
 
-class _Holding:
+class _OwnersNow:
     """Who holds what while the rebalances of a group are gone through in order."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
         self.open: dict[tuple[str, str], float] = {}
-        self.found: list[Held] = []
+        self.found: list[OwnedStretch] = []
 
     def begin(self, member: str | None, resource: str, at: float) -> None:
         if member is not None:
@@ -73,7 +73,7 @@ class _Holding:
         since = None if member is None else self.open.pop((member, resource), None)
         if since is not None and member is not None and at > since:
             lane = self.names.get(member, member)
-            self.found.append(Held(lane=lane, resource=resource, from_ms=since, to_ms=at))
+            self.found.append(OwnedStretch(lane=lane, resource=resource, from_ms=since, to_ms=at))
 
     def agree(self, member: Member, at: float) -> None:
         """What the assignment says wins, where the movements leave another picture: evidence was missing between."""
@@ -88,7 +88,7 @@ class _Holding:
             self.begin(member.member_id, resource, at)
 
 
-def held_by_whom(rebalances: Sequence[Rebalance]) -> list[Held]:
+def held_by_whom(rebalances: Sequence[Rebalance]) -> list[OwnedStretch]:
     """`rebalances` of one group, in order. A resource that a round took away stopped when the round that hands it on
     says so, not when the round was seen."""
     known = [(r, at) for r in rebalances if (at := at_of(r)) is not None]
@@ -98,7 +98,7 @@ def held_by_whom(rebalances: Sequence[Rebalance]) -> list[Held]:
         for m in r.movements
         if m.revoked_in_rebalance_id is not None and m.pause_estimate_ms is not None
     }
-    holding = _Holding()
+    holding = _OwnersNow()
     for r, at in known:
         is_first = not holding.names
         for member in r.members:
@@ -187,9 +187,9 @@ def incident_time_line(
     )
 
 
-def _member_lanes(held: Sequence[Held], lane: NewLane, bar: Draw) -> int:
+def _member_lanes(held: Sequence[OwnedStretch], lane: NewLane, bar: Draw) -> int:
     """How many members found no place."""
-    by_lane: dict[str, list[Held]] = {}
+    by_lane: dict[str, list[OwnedStretch]] = {}
     for h in held:
         by_lane.setdefault(h.lane, []).append(h)
     order = sorted(by_lane, key=words.natural)
@@ -204,7 +204,7 @@ def _member_lanes(held: Sequence[Held], lane: NewLane, bar: Draw) -> int:
     return max(0, len(order) - MOST_MEMBERS)
 
 
-def _most_at_once(some: Sequence[Held]) -> int:
+def _most_at_once(some: Sequence[OwnedStretch]) -> int:
     changes = sorted([(h.from_ms, 1) for h in some] + [(h.to_ms, -1) for h in some])
     now = most = 0
     for _, change in changes:

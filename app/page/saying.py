@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -85,12 +85,12 @@ def long_table(frame: pd.DataFrame, columns: dict[str, Any] | None = None, rows:
     )
 
 
-def downloads(frame: pd.DataFrame, name: str) -> None:
+def downloads(frame: Callable[[], pd.DataFrame], name: str) -> None:
     """What is shown, whole, to take away; made when it is asked for. CSV as a spreadsheet may open it."""
     with st.container(horizontal=True):
         st.download_button(
             "CSV",
-            lambda: _for_spreadsheets(frame).to_csv(index=False).encode(),
+            lambda: _for_spreadsheets(frame()).to_csv(index=False).encode(),
             f"{name}.csv",
             "text/csv",
             on_click="ignore",
@@ -98,7 +98,7 @@ def downloads(frame: pd.DataFrame, name: str) -> None:
         )
         st.download_button(
             "JSON",
-            lambda: frame.to_json(orient="records", force_ascii=True).encode(),
+            lambda: frame().to_json(orient="records", force_ascii=True).encode(),
             f"{name}.json",
             "application/json",
             on_click="ignore",

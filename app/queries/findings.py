@@ -16,6 +16,17 @@ class FindingQuestions(Tables):
         group_id: str | None = None,
     ) -> list[FindingRow]:
         """Open before resolved, worst first, newest first."""
+        asked = (status, rule_id, subject, cluster_id, group_id)
+        return self.built(("findings", *asked), lambda: self._findings(*asked))
+
+    def _findings(
+        self,
+        status: str | None,
+        rule_id: str | None,
+        subject: str | None,
+        cluster_id: str | None,
+        group_id: str | None,
+    ) -> list[FindingRow]:
         rows = self.rows(
             """
             SELECT * FROM gold.finding WHERE (?::VARCHAR IS NULL OR status = ?) AND (?::VARCHAR IS NULL OR rule_id = ?)

@@ -153,7 +153,7 @@ def listing() -> None:
     if not found:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
     else:
-        page.downloads(pd.DataFrame([asdict(f) for f in found]), "findings")
+        page.downloads(lambda: pd.DataFrame([asdict(f) for f in found]), "findings")
     pages = max(1, -(-len(found) // MOST))
     now = min(max(page.number_param("page") or 1, 1), pages)
     for f in found[(now - 1) * MOST : now * MOST]:

@@ -110,7 +110,7 @@ if found.empty:
         )
     )
 else:
-    page.downloads(found, "groups")
+    page.downloads(lambda: found, "groups")
     listed = found.head(MOST_SHOWN)
     most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
     row = page.clickable_table(
