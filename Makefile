@@ -58,6 +58,9 @@ test-domain: $(STAMP) ## The tests that need neither a JVM, a broker, Airflow no
 test-spark: $(STAMP) ## The stages on real Spark
 	$(call tier,Spark,spark and not (broker or airflow or browser),java)
 
+cluster: $(STAMP) ## The stages on a Spark standalone cluster over an S3 server: tables equal to those of one process
+	$(PYTEST) -v tests/spark_jobs/test_cluster.py
+
 test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
 	$(call tier,live cluster,broker and not (airflow or browser),java javac mvn)
 
@@ -139,6 +142,6 @@ bench: $(STAMP) ## Every benchmark
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements lint test test-domain test-spark test-differential test-broker test-airflow \
+.PHONY: help setup requirements cluster lint test test-domain test-spark test-differential test-broker test-airflow \
 	test-browser demo live doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean

@@ -29,6 +29,9 @@ def open_session(
 ) -> SparkSession:
     """The Spark session, made on first use. SPARK_MASTER and SPARK_DRIVER_MEMORY override the defaults.
 
+    With another master than `local` only what the stages rely on is set: memory, addresses, retries and all else are
+    the cluster's, by spark-defaults.conf or spark-submit (docs/cluster.md).
+
     Raises NoJavaError, because Spark's own words for it (JAVA_GATEWAY_EXITED) do not say what to do.
     """
     active = SparkSession.getActiveSession()
@@ -36,47 +39,11 @@ def open_session(
         return active
     java = find_java()
     master = master or os.environ.get("SPARK_MASTER", DEFAULT_MASTER)
-    partitions = 2 * (cores_hint or _cores_of(master))
-    # Workers take `python3` from PATH, not the running environment: ModuleNotFoundError inside tasks.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYTHONPATH"] = os.pathsep.join(_import_roots())
     builder = SparkSession.builder.master(master).appName("rebalance-audit")
-    for key, value in {
-        "spark.driver.memory": driver_memory or os.environ.get("SPARK_DRIVER_MEMORY", DEFAULT_DRIVER_MEMORY),
-        # Loopback only: no port of ours is open to the network, and no warning about the host's name.
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        # Nobody looks at it, and it would take a port.
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # Every instant is epoch milliseconds; the session's zone must never change one.
-        "spark.sql.session.timeZone": "UTC",
-        # The default of 200 is for clusters; on small inputs each empty task costs more than it does.
-        "spark.sql.shuffle.partitions": str(partitions),
-        "spark.default.parallelism": str(partitions),
-        # Offsets of groups are skewed; let Spark join small shuffle partitions and split large ones.
-        "spark.sql.adaptive.enabled": "true",
-        # Arrow batches hold whole records with their bytes: bound them by size, and let kernels see many rows.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # A worker that starts per task would import pyarrow and the domain each time.
-        "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": "spark_jobs.worker_daemon",
-        # A task that fails would fail again: decoding is deterministic, and reruns belong to the caller.
-        "spark.task.maxFailures": "1",
-        "spark.sql.parquet.compression.codec": "zstd",
-        # Written by us, read by us and DuckDB: int64 milliseconds only, so no rebasing of old calendars.
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # _SUCCESS files would be committed into tables by mistake one day.
-        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        # Derby, blocks and the catalog stay out of the working folder.
-        "spark.sql.warehouse.dir": str(_scratch() / "catalog"),
-        "spark.local.dir": str(_scratch()),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.driver.extraJavaOptions": _java_options(java),
-    }.items():
+    settings = dict(_EVERYWHERE)
+    if master.startswith("local"):
+        settings |= _on_this_machine(java, driver_memory, 2 * (cores_hint or _cores_of(master)))
+    for key, value in settings.items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
@@ -85,6 +52,54 @@ def open_session(
     if "SPARK_LOG_LEVEL" in os.environ:
         session.sparkContext.setLogLevel(os.environ["SPARK_LOG_LEVEL"])
     return session
+
+
+_EVERYWHERE = {
+    "spark.ui.showConsoleProgress": "false",
+    # Every instant is epoch milliseconds; the session's zone must never change one.
+    "spark.sql.session.timeZone": "UTC",
+    # Offsets of groups are skewed; let Spark join small shuffle partitions and split large ones.
+    "spark.sql.adaptive.enabled": "true",
+    # Arrow batches hold whole records with their bytes: bound them by size, and let kernels see many rows.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A worker that starts per task would import pyarrow and the domain each time.
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "spark_jobs.worker_daemon",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Written by us, read by us and DuckDB: int64 milliseconds only, so no rebasing of old calendars.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # _SUCCESS files would be committed into tables by mistake one day.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+"""What the stages rely on. All else is the cluster's: spark-defaults.conf, spark-submit and the environment say it."""
+
+
+def _on_this_machine(java: str, driver_memory: str | None, partitions: int) -> dict[str, str]:
+    """What a machine of its own wants, and a cluster does not."""
+    # Workers take `python3` from PATH, not the running environment: ModuleNotFoundError inside tasks.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYTHONPATH"] = os.pathsep.join(_import_roots())
+    return {
+        "spark.driver.memory": driver_memory or os.environ.get("SPARK_DRIVER_MEMORY", DEFAULT_DRIVER_MEMORY),
+        # Loopback only: no port of ours is open to the network, and no warning about the host's name.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # Nobody looks at it, and it would take a port.
+        "spark.ui.enabled": "false",
+        # The default of 200 is for clusters; on small inputs each empty task costs more than it does.
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.default.parallelism": str(partitions),
+        # A task that fails here would fail again: decoding is deterministic, and reruns belong to the caller.
+        "spark.task.maxFailures": "1",
+        # Derby, blocks and the catalog stay out of the working folder.
+        "spark.sql.warehouse.dir": str(_scratch() / "catalog"),
+        "spark.local.dir": str(_scratch()),
+        "spark.driver.extraJavaOptions": _java_options(java),
+    }
 
 
 def end_session() -> None:

@@ -1,0 +1,50 @@
+"""The stages on a Spark cluster whose workers have only the store in common write what one process writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+from tests.object_store import ObjectStore
+from tests.spark_cluster import ROOT, SparkCluster
+from tests.spark_jobs.arrivals import deliver, landed, rows_of
+
+CAPTURES = ("4.3.0/eager_join_leave_kill", "4.3.0/reassign_moves")
+RUN = (
+    "import sys; from spark_jobs import pipeline; from spark_jobs.session import end_session\n"
+    "pipeline.run(sys.argv[1], engine='spark', with_quality=False); end_session()"
+)
+
+
+@pytest.mark.spark
+def test_the_tables_are_those_of_one_process(
+    object_store: ObjectStore, store_url: str, golden: Path, tmp_path: Path
+) -> None:
+    evidence = landed([golden / name for name in CAPTURES], tmp_path / "landing")
+    alone = Warehouse.open(tmp_path / "w", create=True)
+    deliver(alone, "all", evidence)
+    pipeline.run(alone, engine="local", with_quality=False)
+    deliver(Warehouse.open(store_url, create=True), "all", evidence)
+    with SparkCluster(tmp_path / "cluster", 2, object_store.environment()) as cluster:
+        driver = tmp_path / "driver"
+        driver.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, store_url],
+            cwd=driver, capture_output=True, text=True, timeout=420, check=False,
+            env=os.environ | {
+                "SPARK_MASTER": cluster.master, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT),
+                "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(driver),
+            },
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    on_cluster = Warehouse.open(store_url)
+    for table in tables.TABLES:
+        assert rows_of(on_cluster, table.name) == rows_of(alone, table.name), table.name
+    assert rows_of(alone, "gold.rebalance")
