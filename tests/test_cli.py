@@ -41,8 +41,8 @@ GOLDEN = ROOT / "tests" / "golden"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
     "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "mark", "ack", "silence",
-    "maintain", "check", "alert",
-    "erase", "serve", "ui", "demo", "doctor", "lab", "config",
+    "maintain", "erase", "check", "alert",
+    "serve", "ui", "demo", "doctor", "lab", "config",
 )  # fmt: skip
 
 
