@@ -181,8 +181,7 @@ def _from_and_to(span: Span, whole: Span) -> None:
             _forget()
             st.query_params["last"] = text
 
-    now = st.query_params.get("last") or ""
-    st.session_state["time-last"] = now if _LAST.fullmatch(now) else ""
+    # Never filled from here: a run that is cut short leaves the browser with the old text, which comes back as typed.
     st.text_input("Last", key="time-last", placeholder="90m, 36h, 14d", on_change=last)
 
 
