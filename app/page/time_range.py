@@ -140,14 +140,17 @@ def _presets(whole: Span) -> None:
     options = [name for name, length in PRESETS_MS.items() if length is None or length < whole.length_ms]
     last = st.query_params.get("last") or ""
     is_all = not number_param("from") and _last(last, whole) == whole
-    st.session_state["span"] = "all" if is_all else next((n for n in options if n.replace(" ", "") == last), None)
+    # Named by the time it shows: a run that is cut short leaves the browser with the old choice, which would come back
+    # as if it had been clicked.
+    key = f"span {st.query_params.get('from')} {st.query_params.get('to')} {last}"
+    st.session_state[key] = "all" if is_all else next((n for n in options if n.replace(" ", "") == last), None)
 
     def change() -> None:
-        if (wanted := st.session_state["span"]) is not None:
+        if (wanted := st.session_state[key]) is not None:
             _forget()
             st.query_params["last"] = wanted.replace(" ", "")
 
-    st.segmented_control("Time", options, key="span", on_change=change, label_visibility="collapsed")
+    st.segmented_control("Time", options, key=key, on_change=change, label_visibility="collapsed")
 
 
 def _label(span: Span) -> str:
