@@ -6,6 +6,7 @@ from app import clock, page, sentences, words
 from app.answers.coincidence import Coincidence
 from app.answers.rows import FindingRow, Headline, Reassignment
 from app.charts import bars
+from app.queries.whatif import Change
 from app.sentences.reassignment import Advice
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus
@@ -114,6 +115,22 @@ def steps(advice: Advice) -> None:
         )
         if command is not None:
             st.code(command, language=None, wrap_lines=True, height=180 if len(command) > 700 else "content")
+
+
+def would_have_helped(found: list[Change]) -> None:
+    """The best change of settings of one group, by replay; nothing where none stands out, or nothing was replayed."""
+    best = next((c for c in found if (c.saved_lower_seconds or 0.0) > 0), None)
+    if best is None:
+        return
+    page.heading("What would have helped")
+    page.say(
+        "{settings}: {why}.",
+        settings=words.join([words.code(s, 120) for s in best.settings], " and "),
+        why=words.cut(words.visible(best.why), 300),
+    )
+    page.link(
+        f"Other settings for {words.name(best.group_id, 40)}", "whatif", cluster=best.cluster_id, group=best.group_id
+    )
 
 
 def never_run() -> None:

@@ -36,7 +36,6 @@ from spark_jobs.stages import measure as stage_measure
 from spark_jobs.stages import reconstruct as stage_reconstruct
 from spark_jobs.stages.stage import Run
 
-GOAL_US = 60
 ROUNDS = 5
 
 

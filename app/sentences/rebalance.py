@@ -69,8 +69,11 @@ def _headline(found: Rebalance) -> Html:
         return fill("<b>Nothing stood still</b>{also}.", also=also)
     pause = words.pause(found.pause_lower_ms, found.pause_estimate_ms, found.pause_upper_ms)
     if (found.pause_estimate_ms or 0) < 0:
+        is_sure = found.pause_upper_ms is not None and found.pause_upper_ms <= 0
         return fill(
-            "<b>No {who} stood still</b>: {pause}.", who=who.lower()[:-1], pause=pause.removeprefix("none, but ")
+            "<b>No {who} stood still</b>: {pause}." if is_sure else "<b>Perhaps no {who} stood still</b>: {pause}.",
+            who=who.lower()[:-1],
+            pause=pause.removeprefix("none, but "),
         )
     also = ""
     if window is not None:

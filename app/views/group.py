@@ -173,6 +173,7 @@ with st.container(horizontal=True):
     if group.protocol_type == "connect":
         page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
 
+panels.would_have_helped(reader.changes(cluster_id, group_id))
 incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
 if incidents:
     page.heading("Its incidents")

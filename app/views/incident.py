@@ -174,4 +174,6 @@ hands.answers(reader, found)
 chain(found)
 costs_by_group(costs)
 findings(found)
+if len(found.group_ids) == 1:
+    panels.would_have_helped(reader.changes(found.cluster_id, found.group_ids[0]))
 evidence(found)

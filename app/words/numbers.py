@@ -62,7 +62,10 @@ def pause(lower: float | None, estimate: float | None, upper: float | None, why_
         ends = "not bounded" if upper is None else duration(upper)
         return f"{duration(estimate)} (from two owners for {duration(-(lower or 0))} \u2026 {ends})"
     most = f" (at most {duration(-lower)})" if lower is not None and lower < estimate else ""
-    other = "" if upper is None or upper <= 0 else f", or a pause of {duration(upper)} at most"
+    if upper is None:
+        other = ", or a pause with no upper bound"
+    else:
+        other = f", or a pause of {duration(upper)} at most" if upper > 0 else ""
     return f"none, but two owners for {duration(-estimate)}{most}{other}"
 
 

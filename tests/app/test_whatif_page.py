@@ -1,5 +1,6 @@
 """The page that says which settings would have helped, on stored answers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from streamlit.testing.v1 import AppTest
 from rebalance_audit.domain.replay.fleet import SettingsAdvice, advice_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.app.gold_rows import HOSTILE_GROUP
+from tests.app import gold_rows
+from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 SAVES = SettingsAdvice(
@@ -36,12 +38,20 @@ NOTHING = SettingsAdvice(
 def page_of(place: Path, monkeypatch: pytest.MonkeyPatch, *advice: SettingsAdvice, **params: str) -> str:
     warehouse = Warehouse.open(place, create=True)
     if advice:
-        warehouse.append("gold.whatif", rows_to_table("gold.whatif", [advice_row(a) for a in advice]))
-        warehouse.publish({"gold.whatif": warehouse.version("gold.whatif") or 0})
+        stored(warehouse, *advice)
+    return shown(place, monkeypatch, "whatif", **params)
+
+
+def stored(warehouse: Warehouse, *advice: SettingsAdvice) -> None:
+    warehouse.append("gold.whatif", rows_to_table("gold.whatif", [advice_row(a) for a in advice]))
+    warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
+
+
+def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, **params: str) -> str:
     monkeypatch.setattr("sys.argv", ["streamlit"])
     monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(place))
     at = AppTest.from_file(str(MAIN), default_timeout=60)
-    at.switch_page("views/whatif.py")
+    at.switch_page(f"views/{view}.py")
     for name, value in params.items():
         at.query_params[name] = value
     at.run()
@@ -65,3 +75,14 @@ def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monke
 
 def test_before_the_first_time_the_page_says_how_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "rebalance-audit whatif -w WAREHOUSE" in page_of(tmp_path / "w", monkeypatch)
+
+
+def test_a_groups_page_shows_what_would_have_helped_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    stored(warehouse, replace(SAVES, cluster_id=CLUSTER, group_id="checkout"))
+    helped = shown(tmp_path / "w", monkeypatch, "group", cluster=CLUSTER, group="checkout")
+    assert "What would have helped" in helped
+    assert "heartbeat.interval.ms=1000" in helped
+    assert "What would have helped" not in shown(
+        tmp_path / "w", monkeypatch, "group", cluster=CLUSTER, group="payments"
+    )
