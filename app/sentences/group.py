@@ -61,9 +61,15 @@ def _cost(found: pd.DataFrame, unit: str) -> Html:
     upper = known["resource_seconds_upper"]
     if len(known) == len(found) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
         return Html("Nothing stood still.")
+    estimate = float(known["resource_seconds_estimate"].sum())
+    likely = known.get(["resource_seconds_likely_lower", "resource_seconds_likely_upper"])
+    if likely is not None and likely.notna().all(axis=None):
+        # Errors of one group's rebalances have the same causes: they add up in full (decision 0018).
+        low, high = (float(v) for v in likely.sum())
+        return fill("They cost {cost}.", cost=words.seconds_likely(low, estimate, high, unit))
     said = words.seconds_bounds(
         float(known["resource_seconds_lower"].sum()) if known["resource_seconds_lower"].notna().all() else None,
-        float(known["resource_seconds_estimate"].sum()),
+        estimate,
         float(upper.sum()) if upper.notna().all() else None,
         unit,
     )

@@ -238,7 +238,7 @@ def history(tasks: list[ConnectTask]) -> None:
 
 reader = page.reader()
 groups = reader.connect_groups()
-page.title("Which tasks were not running?")
+page.title("Connect", under="Which tasks were not running?")
 if not groups:
     page.panel(
         Html("<p>No Connect cluster was seen: no group of workers, and no status topic.</p>"),

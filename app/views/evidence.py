@@ -217,11 +217,15 @@ def rests_on_it(cluster: str, wanted: str) -> None:
 reader = page.reader()
 cluster_id, ref = page.param("cluster"), page.param("ref")
 if cluster_id is None or ref is None:
-    page.title("Which evidence?")
+    page.title("Evidence", under="Which evidence?")
     page.panel(Html("<p>The address names none. Every rebalance and every finding lists its own.</p>"))
     page.link("All groups", "groups")
     st.stop()
-page.title("How do you know?", over=fill("{c} \u00b7 {r}", c=words.code(cluster_id, 40), r=words.code(ref, 120)))
+page.title(
+    "Evidence",
+    over=fill("{c} \u00b7 {r}", c=words.code(cluster_id, 40), r=words.code(ref, 120)),
+    under="How do you know?",
+)
 if (back := page.param("rebalance")) is not None:
     page.link("Back to the rebalance", "rebalance", cluster=cluster_id, rebalance=back)
 if (back := page.param("reassignment")) is not None:

@@ -76,10 +76,11 @@ if cluster_id is None or whole is None:
 
 r = known[0]
 tz, now = page.zone(), whole.to_ms
-question = "Is {name} moving?" if r.outcome == "open" else "How did {name} move?"
+question = "Is it moving?" if r.outcome == "open" else "How did it move?"
 page.title(
-    fill(question, name=words.code(r.name, 80)),
+    words.code(r.name, 80),
     over=fill("{c} \u00b7 asked for {at}", c=words.code(cluster_id, 40), at=words.instant(r.started_at_ms, tz)),
+    under=question,
 )
 page.link("All reassignments of this cluster", "reassignments", cluster=cluster_id)
 st.html(fill('<p class="ra-say">{s}</p>', s=sentences.reassignment(r, now)))

@@ -122,7 +122,7 @@ def _broker(value: object) -> str:
 
 
 def overview() -> None:
-    page.title("Is it moving?")
+    page.title("Reassignments", under="Is it moving?")
     place_of_choice, place_of_answer = st.container(), st.container()
     with place_of_choice:
         if len(clusters) > 1:
@@ -212,7 +212,7 @@ def listing(everything: pd.DataFrame) -> None:
 reader = page.reader()
 clusters = reader.reassignment_clusters()
 if not clusters:
-    page.title("Is it moving?")
+    page.title("Reassignments", under="Is it moving?")
     page.panel(
         Html("<p>No reassignment and no change of a leader was seen.</p>"),
         Html(

@@ -52,7 +52,7 @@ def shown(changes: list[Change]) -> pd.DataFrame:
 
 def of_group(changes: list[Change]) -> None:
     first = changes[0]
-    page.title(words.name(first.group_id, 60), "Which settings would have helped?")
+    page.title(words.name(first.group_id, 60), under="Which settings would have helped?")
     page.link("The group", "group", cluster=first.cluster_id, group=first.group_id)
     tz = page.zone()
     if first.from_ms is not None and first.until_ms is not None:
@@ -77,7 +77,7 @@ def of_group(changes: list[Change]) -> None:
 
 
 def fleet(changes: list[Change]) -> None:
-    page.title("Settings", "Which changes would have saved the most?")
+    page.title("Settings", under="Which changes would have saved the most?")
     found = [c for c in changes if saves(c)]
     total = sum(c.measured_seconds or 0.0 for c in changes)
     st.html(
@@ -111,7 +111,7 @@ if changes and group_id is not None:
 elif changes:
     fleet(changes)
 else:
-    page.title("Settings", "Which changes would have saved the most?")
+    page.title("Settings", under="Which changes would have saved the most?")
     page.panel(
         Html("<p>No group has been replayed under other settings yet.</p>"),
         Html(

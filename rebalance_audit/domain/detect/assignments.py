@@ -42,7 +42,7 @@ def avoidable_movement(history: History) -> list[Finding]:
 def _sticky_advice(members: Sequence[Member]) -> str:
     sticky = client_advice.sticky(client_advice.families(members))
     use = f"Use a sticky assignor ({sticky}): range" if sticky else "Range"
-    return f"{use} and roundrobin deal anew each time."
+    return f"{use} and roundrobin assign from scratch each time."
 
 
 def _even_advice(members: Sequence[Member]) -> str:
