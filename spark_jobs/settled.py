@@ -45,11 +45,13 @@ def begin_tables(warehouse: Warehouse, stage: str, inputs: Sequence[str], output
     mine = (REOPENINGS, CHECKPOINTS)
     done = [warehouse.transaction_versions(name, applications) for name in outputs if name not in mine]
     consumed = {app: version for app, version in done[0].items() if version is not None}
-    if len(consumed) < len(applications) or any(other != consumed for other in done[1:]):
+    # The very first batch finds them empty: a crash in the middle of it must not look like an older release's work.
+    is_new = not any(version is not None for each in done for version in each.values())
+    if not is_new and (len(consumed) < len(applications) or any(other != consumed for other in done[1:])):
         return
     for name in mine:
         if not warehouse.exists(name):
-            warehouse.append(name, arrow_schema(name).empty_table(), consumed)
+            warehouse.append(name, arrow_schema(name).empty_table(), consumed or {f"{stage}:begun": 1})
 
 
 def settled_points(context: Run, batch: Batch, dirty: set[Place], changed: set[Place], clocks: Clocks) -> SettledPoints:

@@ -130,11 +130,13 @@ class FleetQuestions(Tables):
                 WHERE is_counted AND pause IS NOT NULL GROUP BY 2, 3
             UNION ALL SELECT 'window', slice, {_ROUNDED.format("broker")}, count(*) FROM x
                 WHERE is_counted AND broker IS NOT NULL GROUP BY 2, 3
+            ORDER BY ALL
             """,
             (span.from_ms, *wanted),
         )
         causes = self.rows(
-            f"SELECT trigger, count(*) AS n FROM gold.rebalance WHERE {COUNTED} AND {chosen} GROUP BY 1", wanted
+            f"SELECT trigger, count(*) AS n FROM gold.rebalance WHERE {COUNTED} AND {chosen} GROUP BY 1 ORDER BY 1",
+            wanted,
         )
         return cells, {row["trigger"]: row["n"] for row in causes}
 

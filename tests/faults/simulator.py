@@ -30,10 +30,10 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 
 import ingest.collector
-import ingest.landing
 import ingest.messages
 import rebalance_audit.alerts.sending
 import rebalance_audit.alerts.state
+import rebalance_audit.warehouse.storage
 from ingest.broker import LivePartition
 from ingest.collector import CollectSettings, Landed
 from ingest.errors import Retryable
@@ -419,9 +419,9 @@ def run(seed: int, rate: float) -> tuple[Outcome, Plan]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_memory_folder())))
         world, warehouse, receiver, disk = World(plan, folder), folder / "warehouse", Receiver(plan), Disk(plan)
-        for module in (ingest.landing, rebalance_audit.alerts.state):
+        for module in (rebalance_audit.warehouse.storage, rebalance_audit.alerts.state):
             stack.enter_context(patch.object(module, "os", disk))
-        stack.enter_context(patch.object(ingest.landing, "open", disk.open_file, create=True))
+        stack.enter_context(patch.object(rebalance_audit.warehouse.storage, "open", disk.open_file, create=True))
         for module in (ingest.messages, ingest.collector):
             stack.enter_context(patch.object(module, "Message", Message))
         sender = SimulatedSender(receiver)

@@ -205,7 +205,7 @@ def test_a_crash_at_any_write_repeats_and_never_loses(
     monkeypatch.setattr(evidence_module, "FLUSH_ROWS", 2)
     expected = {(r.topic, r.partition, r.offset) for r in read_evidence(folder).records()}
     landing, writes = Landing(tmp_path / "w"), 0
-    write = landing._write
+    write = landing._files.write
 
     def dying(name: str, content: Any) -> None:
         nonlocal writes
@@ -214,7 +214,7 @@ def test_a_crash_at_any_write_repeats_and_never_loses(
             raise _Crash
         write(name, content)
 
-    monkeypatch.setattr(landing, "_write", dying)
+    monkeypatch.setattr(landing._files, "write", dying)
     try:
         import_evidence(folder, landing)
     except _Crash:
