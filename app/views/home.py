@@ -134,4 +134,4 @@ if doubts:
     page.note(
         "{n} what is known here{such}: {t}", n=limits, such=such, t=words.cut(words.visible(doubts[0].title), 240)
     )
-    page.link("What was not seen", "trust")
+page.link("What was not seen", "trust")
