@@ -79,7 +79,7 @@ def _damage() -> None:
         return  # the page itself says so
     if found:
         panel(
-            Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing here, and not none.</p>"),
+            Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing below, not zero.</p>"),
             *[fill("<p>{why}.</p>", why=words.visible(why[0].upper() + why[1:])) for why in found],
         )
 
