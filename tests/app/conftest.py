@@ -1,5 +1,7 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -7,6 +9,17 @@ from app.queries import Questions
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
+from tests.app.serving import browser, chromium_path
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if chromium_path() is None:
+        if os.environ.get("CI"):
+            pytest.fail("no chromium, and CI is set; install it or name it in CHROMIUM")
+        pytest.skip("no chromium; install it or name it in CHROMIUM")
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

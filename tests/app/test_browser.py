@@ -16,19 +16,9 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
-from tests.app.serving import app_on, browser, chromium_path, served_as_ui, settled
+from tests.app.serving import app_on, served_as_ui, settled
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if chromium_path() is None:
-        if os.environ.get("CI"):
-            pytest.fail("no chromium, and CI is set; install it or name it in CHROMIUM")
-        pytest.skip("no chromium; install it or name it in CHROMIUM")
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

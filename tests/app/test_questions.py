@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.serving import ROOT, app_on, browser, chromium_path, settled
+from tests.app.serving import ROOT, app_on, settled
 from tests.app.test_browser import shows
 
 pytestmark = pytest.mark.browser
@@ -32,16 +32,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(demo: Path) -> Iterator[str]:
     with app_on(demo) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if chromium_path() is None:
-        if os.environ.get("CI"):
-            pytest.fail("no chromium, and CI is set; install it or name it in CHROMIUM")
-        pytest.skip("no chromium; install it or name it in CHROMIUM")
-    with browser() as found:
         yield found
 
 

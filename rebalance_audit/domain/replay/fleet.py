@@ -7,14 +7,13 @@ rebalances only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import count
+from dataclasses import asdict, dataclass, replace
 
 from rebalance_audit.domain.model import Rebalance
 
 from .requests import RequestError
 from .situation import TooLittle, situation_of
-from .whatif import Fit, Option, fit_of, ranked
+from .whatif import Option, fit_of, ranked
 
 RUNS = 5
 LATEST_REBALANCES = 200
@@ -55,40 +54,39 @@ class SettingsAdvice:
 
 
 def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
-    """`rows` of one group, measured, in the order they happened. One row at least: it says why nothing is predicted."""
+    """`rows` of one group, measured, in the order they happened; one at least. One answer at least: it says why nothing
+    is predicted."""
     earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
+    nothing = SettingsAdvice(
+        cluster_id=latest[0].cluster_id,
+        group_id=latest[0].group_id,
+        place=1,
+        settings=(),
+        rebalances_replayed=len(latest),
+        from_ms=_first_ms(latest),
+        until_ms=until_ms,
+        why="",
+    )
     try:
         situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)
         fit = fit_of(situation)
         options = [] if fit.refused is not None else [o for o in ranked(situation) if o.refused is None]
     except (TooLittle, RequestError) as error:
-        return [_nothing(latest, until_ms, None, str(error))]
-    if not options:
-        return [_nothing(latest, until_ms, fit, f"Nothing is predicted: {fit.refused or 'no setting could help'}.")]
-    numbers = count(1)
-    return [_of_option(latest, until_ms, fit, option, next(numbers)) for option in options[:OPTIONS_KEPT]]
-
-
-def _nothing(rows: Sequence[Rebalance], until_ms: int, fit: Fit | None, why: str) -> SettingsAdvice:
-    return SettingsAdvice(
-        cluster_id=rows[0].cluster_id if rows else "",
-        group_id=rows[0].group_id if rows else "",
-        place=1,
-        settings=(),
-        measured_seconds=None if fit is None else fit.measured_seconds,
-        rebalances_replayed=len(rows),
-        from_ms=_first_ms(rows),
-        until_ms=until_ms,
-        fit_rebalances=None if fit is None else fit.rebalances,
-        fit_causes=None if fit is None else fit.causes,
-        why=why,
+        return [replace(nothing, why=str(error))]
+    nothing = replace(
+        nothing,
+        measured_seconds=fit.measured_seconds,
+        fit_rebalances=fit.rebalances,
+        fit_causes=fit.causes,
+        why=f"Nothing is predicted: {fit.refused or 'no setting could help'}.",
     )
+    found = [_with(nothing, option, place) for place, option in enumerate(options[:OPTIONS_KEPT], start=1)]
+    return found or [nothing]
 
 
-def _of_option(rows: Sequence[Rebalance], until_ms: int, fit: Fit, option: Option, place: int) -> SettingsAdvice:
-    return SettingsAdvice(
-        cluster_id=rows[0].cluster_id,
-        group_id=rows[0].group_id,
+def _with(nothing: SettingsAdvice, option: Option, place: int) -> SettingsAdvice:
+    return replace(
+        nothing,
         place=place,
         settings=tuple(f"{name}={value}" for name, value in option.settings.items()),
         saved_seconds=option.saved_seconds,
@@ -97,13 +95,7 @@ def _of_option(rows: Sequence[Rebalance], until_ms: int, fit: Fit, option: Optio
         cost_seconds=option.cost_seconds,
         cost_lower_seconds=option.cost_lower_seconds,
         cost_upper_seconds=option.cost_upper_seconds,
-        measured_seconds=fit.measured_seconds,
         rebalances=option.rebalances,
-        rebalances_replayed=len(rows),
-        from_ms=_first_ms(rows),
-        until_ms=until_ms,
-        fit_rebalances=fit.rebalances,
-        fit_causes=fit.causes,
         why=option.why,
     )
 
