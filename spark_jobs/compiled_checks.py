@@ -16,7 +16,7 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.queries import shared_database
 from rebalance_audit.warehouse.storage import relation
-from spark_jobs.checks import EXAMPLES, KEY_CHECK, Check, Verdict, checks_of, example
+from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example
 
 Rows: TypeAlias = pa.Table | Sequence[str]
 """Rows in memory, or the Parquet files that hold them."""
@@ -51,6 +51,28 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
             }
             for check, count in zip(checks, failed, strict=True)
         ]
+
+
+def projection(name: str, files: Sequence[str]) -> pa.Table:
+    """What the checks of this table look at, in its rows: each checked column once, and one truth per law. Text comes
+    escaped for HTML, which no closed value is changed by."""
+    table = tables.BY_NAME[name]
+    plain = {"string": "replace(replace(replace(\"{0}\", '&', '&amp;'), '<', '&lt;'), '>', '&gt;')"}
+    types = {column.name: column.type for column in table.columns}
+    key = ", ".join(f'"{column}"' for column in table.key)
+    chosen = {UNIQUE_COLUMN: f"count(*) OVER (PARTITION BY {key}) = 1"}
+    for check in checks_of(table):
+        if check.name == KEY_CHECK:
+            continue
+        if check.values == (True,):
+            chosen[check.column] = f"coalesce(({_law(table, check)}), true)"
+        elif types[check.column] in ("string", "int", "bigint", "boolean"):
+            chosen[check.column] = plain.get(types[check.column], '"{0}"').format(check.column)
+        else:  # of a list or of bytes only its being there is looked at
+            chosen[check.column] = f'CASE WHEN "{check.column}" IS NOT NULL THEN true END'
+    listed = ", ".join(f'{sql} AS "{column}"' for column, sql in chosen.items())
+    with _database().cursor() as db:
+        return db.execute(f"SELECT {listed} FROM {relation(files)}").to_arrow_table()
 
 
 @functools.cache

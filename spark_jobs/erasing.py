@@ -29,8 +29,15 @@ _OF_NAMES = r"[\w.-]"
 
 def refuse_unfinished(warehouse: Warehouse) -> None:
     """Raises WarehouseError if any stage has something to do: it would bring back what is removed, or miss it."""
+    from spark_jobs.quarantine import batch_of, held
     from spark_jobs.stages.stage import next_batch
 
+    there = {(f"bronze.{noun}", batch_of(file)) for noun in _NOUNS for file in warehouse.landed(noun)}
+    if aside := sorted({r["batch"] for r in held(warehouse) if (r["table_name"], r["batch"]) in there}):
+        raise WarehouseError(
+            f"{warehouse.location} has evidence in quarantine ({', '.join(aside)}), which may hold the group; release "
+            "it (`check --release`), or delete its landing files."
+        )
     unfinished = [
         noun
         for noun in _NOUNS

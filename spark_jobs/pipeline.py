@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
 from spark_jobs.plan import BY_NAME, STAGES
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.checks import Books
     from spark_jobs.stages.stage import Gate, Run
+
+VOLUMES = "volumes"
+"""The note with how much came into each table by day (`domain.publish.volumes`)."""
 
 
 def landing_application(noun: str, file: str) -> str:
@@ -33,6 +37,8 @@ class RunOutcome:
 
     ms_by_stage: dict[str, int] = field(default_factory=dict)
     rows_written: dict[str, int] = field(default_factory=dict)
+    put_aside: list[str] = field(default_factory=list)
+    """Sentences about landing files that went to the quarantine."""
 
 
 def run(
@@ -54,7 +60,7 @@ def run(
     session, if there is one.
     `reached(point)` is called after every commit.
     Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
-    that broke it is committed, and readers keep what they had.
+    that broke it is committed, and readers keep what they had. A landing file that breaks one is put aside instead.
     """
     wanted = [stage.name for stage in STAGES] if stages is None else list(stages)
     unknown = [name for name in wanted if name not in BY_NAME]
@@ -72,7 +78,7 @@ def run(
         engine=engine,
         spark_from_bytes=spark_from_bytes,
     ) as context:
-        outcome.rows_written = context.rows_written
+        outcome.rows_written, outcome.put_aside = context.rows_written, context.put_aside
         for stage in STAGES:
             if stage.name not in wanted:
                 continue
@@ -84,7 +90,10 @@ def run(
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
         if outcome.ms_by_stage:
-            opened.remember("last_run", {**asdict(outcome), "ended_at_ms": time.time_ns() // 1_000_000})
+            ended_at_ms = time.time_ns() // 1_000_000
+            opened.remember("last_run", {**asdict(outcome), "ended_at_ms": ended_at_ms})
+            if not FOLLOWED.isdisjoint(outcome.rows_written):
+                opened.remember(VOLUMES, noted(opened.recall(VOLUMES), outcome.rows_written, ended_at_ms))
     return outcome
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +27,10 @@ def run(
         typer.Option("--check", metavar="STAGE", help="Run nothing; check what this stage has written."),
     ] = None,
     no_check: Annotated[
-        bool, typer.Option("--no-check", help="Leave the checks to a later `run --check`; publish is always checked.")
+        bool,
+        typer.Option(
+            "--no-check", help="Leave the checks to a later `run --check`; bronze and publish are always checked."
+        ),
     ] = False,
     engine: options.EngineChoice = options.EngineName.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
@@ -50,6 +54,10 @@ def run(
     note(carried.sentence, quiet=quiet)
     outcome = run_stages(opened, stage, carried, is_checked=not no_check, quiet=quiet)
     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
+
+
+ALWAYS_CHECKED = ("bronze", "publish")
+"""What a bad batch brought in, and what people have read, no later check could take back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +102,14 @@ def run_stages(
         "engine": carried.engine, "spark_from_bytes": carried.spark_from_bytes, "settings": carried.settings
     }  # fmt: skip
     with stages(wanted, quiet=quiet) as progress:
-        if is_checked or wanted == ["publish"]:
+        if is_checked:
             return pipeline.run(opened, wanted, progress, **how)
-        before = [name for name in wanted if name != "publish"]
-        outcome = pipeline.run(opened, before, progress, with_quality=False, **how)
-        if "publish" in wanted:
-            published = pipeline.run(opened, ["publish"], progress, **how)
-            outcome.ms_by_stage |= published.ms_by_stage
-            outcome.rows_written |= published.rows_written
+        outcome = pipeline.RunOutcome()
+        for checked, some in groupby(wanted, key=ALWAYS_CHECKED.__contains__):
+            of_these = pipeline.run(opened, list(some), progress, with_quality=checked, **how)
+            outcome.ms_by_stage |= of_these.ms_by_stage
+            outcome.rows_written |= of_these.rows_written
+            outcome.put_aside += of_these.put_aside
         return outcome
 
 
@@ -123,11 +131,25 @@ def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
                         books.note(verdicts)
                         refuse_broken(table, verdicts)
                         note(f"{table}: holds", quiet=quiet)
+                        books.note([
+                            {"batch_id": f"check:{table}@{version}", **found}
+                            for found in usual_verdicts(opened) if found["table_name"] == table
+                        ])  # fmt: skip
         finally:
             books.write()
 
 
+def usual_verdicts(opened: Any) -> list[dict[str, Any]]:
+    """Whether as much comes into the tables, and as often, as in the days before."""
+    from rebalance_audit.domain.publish.volumes import verdicts
+    from spark_jobs.pipeline import VOLUMES
+
+    return verdicts(opened.recall(VOLUMES), time.time_ns() // 1_000_000)
+
+
 def tell_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
+    for sentence in outcome.put_aside:
+        note(sentence)
     if not outcome.ms_by_stage:
         note("Nothing new; the tables are as they were.", quiet=quiet)
         return

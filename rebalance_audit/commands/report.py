@@ -33,16 +33,33 @@ def check(
     suite: Annotated[
         bool, typer.Option("--suite", help="Check the rows of every table with Great Expectations first.")
     ] = False,
+    docs: Annotated[
+        Path | None,
+        typer.Option("--docs", metavar="DIR", help="Only write pages with every check and its result (data docs)."),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            "--release", metavar="BATCH", help="Only take this batch out of the quarantine, if it is good now."
+        ),
+    ] = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """For CI: list grave findings, and exit 3 if there are any."""
+    """For CI: list grave findings, and exit 3 if there are any, or if evidence waits in the quarantine."""
     from rebalance_audit.domain.detect.finding import numbers_of
     from rebalance_audit.domain.tables import SEVERITIES
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    opened = published(Warehouse.open(warehouse))
+    opened = Warehouse.open(warehouse)
+    if release is not None:
+        _release(opened, release, quiet=quiet)
+        return
+    if docs is not None:
+        _write_docs(opened, docs, quiet=quiet)
+        return
+    published(opened)
     if suite:
         from rebalance_audit.commands.pipeline import check_stages
         from spark_jobs.plan import BY_NAME
@@ -60,10 +77,50 @@ def check(
             found = [row | {"numbers": numbers_of(row["numbers"])} for row in found]
         columns = _SHOWN[:-1] if output is Output.TABLE else [column.name for column in table.columns]
         write_rows(found, columns, output)
+    waiting = _state_of_tables(opened, quiet=quiet)
     if found:
         note(f"{len(found)} findings at or above {fail_on.value}.", quiet=quiet)
+    if found or waiting:
         raise typer.Exit(EXIT_FINDINGS)
     note(f"No {'finding' if resolved else 'open finding'} at or above {fail_on.value}.", quiet=quiet)
+
+
+def _state_of_tables(opened: Any, *, quiet: bool) -> int:
+    """How many files wait in the quarantine; says which, and what is not as it was in the days before."""
+    from rebalance_audit.commands.pipeline import usual_verdicts
+    from spark_jobs.quarantine import held
+
+    for verdict in usual_verdicts(opened):
+        if not verdict["success"]:
+            note(f"{verdict['table_name']}: not {verdict['check_name']}: {verdict['examples'][0]}.", quiet=quiet)
+    waiting = held(opened)
+    for row in waiting:
+        note(
+            f"{row['batch']} is in quarantine: its file for {row['table_name']} {row['problem']}; when that is mended, "
+            f"`rebalance-audit check --release {row['batch']}`.",
+            quiet=quiet,
+        )
+    return len(waiting)
+
+
+def _release(opened: Any, batch: str, *, quiet: bool) -> None:
+    from spark_jobs.quarantine import release
+
+    with opened.lease("check"):
+        count = release(opened, batch)
+    note(f"{batch}: {count} file{'s' * (count > 1)} released; the next `run` takes {'them' if count > 1 else 'it'} in.",
+         quiet=quiet)  # fmt: skip
+
+
+def _write_docs(opened: Any, folder: Path, *, quiet: bool) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "index.html").exists():
+        raise options.UsageError(f"--docs {folder} is not empty and no folder of data docs; give a new folder.")
+    from spark_jobs.data_docs import write_data_docs
+
+    page, left_out = write_data_docs(opened, folder)
+    for table in left_out:
+        note(f"{table} is too large for pages; `check --suite` checks it.", quiet=quiet)
+    print(page)
 
 
 def alert(

@@ -938,6 +938,23 @@ GOLD_ERASURE = Table(
     ),
 )
 
+GOLD_QUARANTINE = Table(
+    "gold.quarantine",
+    "A landing file that bronze does not take in, since it breaks a law of its table or cannot be read. It stays where "
+    "it is; `check --release` lets the next run try again. Written between publications.",
+    ("batch", "table_name"),
+    (
+        _c("batch", "string", "The landing's id: the name of its files.", required=True),
+        _c("table_name", "string", "The table of bronze that it would have gone to.", required=True),
+        _c("status", "string", "", required=True, values=("held", "released")),
+        _c("held_at_ms", "bigint", "When a run put it aside, last.", required=True),
+        _c("released_at_ms", "bigint", "When `check --release` let it go; null while it is held."),
+        _c("row_count", "bigint", "Its rows; null where it cannot be read."),
+        _c("problem", "string", "Which laws it breaks, and for how many rows.", required=True),
+        _c("examples", "array<string>", "Keys of the first rows that break one."),
+    ),
+)
+
 RESPONSE_KINDS = ("acknowledged", "silenced")
 
 GOLD_RESPONSE = Table(
@@ -1020,9 +1037,10 @@ TABLES = (
     GOLD_RESPONSE,
     GOLD_WHATIF,
     GOLD_ERASURE,
+    GOLD_QUARANTINE,
 )
 BY_NAME = {t.name: t for t in TABLES}
 MAINTAINED = ("silver.floor", "gold.whatif")
 """Tables that no stage writes."""
-UNPUBLISHED = ("gold.check", "gold.response", "gold.erasure")
+UNPUBLISHED = ("gold.check", "gold.response", "gold.erasure", "gold.quarantine")
 """Tables of gold that readers see as they are: they are written between publications."""

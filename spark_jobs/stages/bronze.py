@@ -5,7 +5,7 @@ Rows out: one per (cluster, topic, partition, offset) and per (cluster, node, fi
 Law:      repeats collapse only if key, value, timestamp and headers agree; if they differ both stay, as `copy` 1, 2 …
           The metadata log's copies on several nodes all stay.
 A file whose ranges overlap nothing is committed as it is; only the others are rewritten. Which files came in shows
-in one transaction id per file.
+in one transaction id per file. A file that breaks a law is put aside, and the others come in (`spark_jobs.quarantine`).
 
     three landed records                                       bronze.record
     __consumer_offsets-7@231, key k, value a              ->   @231, copy 0, value a
@@ -20,15 +20,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.storage import relation
+from spark_jobs.checks import QualityError
 from spark_jobs.engine import ArrowTask
 from spark_jobs.floors import floors_of
 from spark_jobs.pipeline import landing_application
+from spark_jobs.quarantine import batch_of, held, hold
 from spark_jobs.stages.stage import Run
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
@@ -59,6 +62,23 @@ def _take_in(context: Run, grain: Grain) -> bool:
     new = _new_files(context, grain.table, grain.noun)
     if not new:
         return False
+    try:
+        _commit(context, grain, new)
+    except (QualityError, duckdb.Error, pa.ArrowInvalid):
+        if not _put_aside(context, grain.table, new):
+            raise
+        _take_in(context, grain)  # what is left of it
+    return True
+
+
+def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
+    """Whether something is wrong with one of these files by itself; if so, the run goes on without it."""
+    aside = hold(context.warehouse, table, files)
+    context.put_aside += aside.values()
+    return bool(aside)
+
+
+def _commit(context: Run, grain: Grain, new: Sequence[str]) -> None:
     floors = floors_of(context.warehouse, grain.stretch, grain.position)
     alone, overlapping = split_by_overlap(new, context.warehouse.files(grain.table), grain, floors)
     for files, is_alone in ((alone, True), (overlapping, False)):
@@ -70,7 +90,6 @@ def _take_in(context: Run, grain: Grain) -> bool:
         with context.staging_folder() as folder:
             taken = files if is_alone else _unseen(context, grain, files, floors, folder)
             context.add(grain.table, taken, batch_id, transaction, point)
-    return True
 
 
 def _take_in_sources(context: Run) -> bool:
@@ -78,14 +97,25 @@ def _take_in_sources(context: Run) -> bool:
     if not new:
         return False
     transaction = {landing_application("source", file): 1 for file in new}
-    context.add("bronze.source", new, f"bronze:source:{os.path.basename(new[0])}", transaction)
+    try:
+        context.add("bronze.source", new, f"bronze:source:{os.path.basename(new[0])}", transaction)
+    except (QualityError, duckdb.Error, pa.ArrowInvalid):
+        if not _put_aside(context, "bronze.source", new):
+            raise
+        _take_in_sources(context)
     return True
 
 
 def _new_files(context: Run, table: str, noun: str) -> list[str]:
     landed = context.warehouse.landed(noun)
     done = context.warehouse.transaction_versions(table, [landing_application(noun, file) for file in landed])
-    return [file for file in landed if done[landing_application(noun, file)] is None]
+    new = [file for file in landed if done[landing_application(noun, file)] is None]
+    if not new:
+        return []
+    waiting = held(context.warehouse)
+    # The ledger's entry waits for every file of its landing.
+    aside = {row["batch"] for row in waiting if row["table_name"] == table or noun == "source"}
+    return [file for file in new if batch_of(file) not in aside]
 
 
 def split_by_overlap(

@@ -48,6 +48,8 @@ class Run:
     spark_from_bytes: int = SPARK_FROM_BYTES
     """With `auto`: news of fewer bytes is carried by this process."""
     rows_written: dict[str, int] = field(default_factory=dict)
+    put_aside: list[str] = field(default_factory=list)
+    """Sentences about landing files that went to the quarantine."""
 
     @property
     def spark(self) -> SparkSession:
