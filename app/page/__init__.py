@@ -16,6 +16,7 @@ from app.page.frame import follow, not_known, phone_navigation, reader, reader_w
 from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
 from app.page.palette import palette
 from app.page.picture import time_line
+from app.page.present import present
 from app.page.saying import clickable_table, downloads, facts, heading, long_table, note, panel, say, table, title
 from app.page.search import search
 from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
@@ -45,6 +46,7 @@ __all__ = [
     "panel",
     "param",
     "phone_navigation",
+    "present",
     "reader",
     "reader_with_groups",
     "run",

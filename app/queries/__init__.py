@@ -9,6 +9,7 @@ from app.queries.findings import FindingQuestions
 from app.queries.groups import GroupQuestions
 from app.queries.incidents import IncidentQuestions
 from app.queries.places import PlaceQuestions
+from app.queries.present import PresentQuestions
 from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
 from app.queries.responses import ResponseQuestions
@@ -25,6 +26,7 @@ class Questions(
     ConnectQuestions,
     FindingQuestions,
     GroupQuestions,
+    PresentQuestions,  # asks for incidents, and stands before them
     IncidentQuestions,
     PlaceQuestions,
     ReassignmentQuestions,

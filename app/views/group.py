@@ -141,6 +141,7 @@ if group is None or cluster_id is None or group_id is None:
 
 unit = words.resource(group.protocol_type)
 page.title(words.name(group_id, 80), over=state_line(group), under="What has this group been through?")
+page.present([cluster_id], group_id)
 whole = reader.span(cluster_id, group_id)
 if whole is None:
     page.say("The group is known, but none of its rebalances was seen.")

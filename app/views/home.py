@@ -119,6 +119,7 @@ if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
     said = sentences.since(chosen, fleet, reader.fleet(before), span)
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
+page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
 incidents(span, counted)

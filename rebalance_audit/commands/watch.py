@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.live.judge import Judge
     from rebalance_audit.live.memory import ClusterMemory
+    from rebalance_audit.live.present import Present
 
 RETRY_S = 10.0
 LIVE_FLUSH_MS = 5_000
@@ -225,7 +226,7 @@ class LiveWatch:
         self._news_at: float | None = None
         self._afterwards_at: float | None = None
         self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
-        self._judge: Judge = Judge(self._memory, self._send, on_news=self._on_news)
+        self._judge: Judge = Judge(self._memory, self._send, show=self._show, on_news=self._on_news)
         self._judge.start()
 
     @property
@@ -274,6 +275,17 @@ class LiveWatch:
         if sent.delivered_count:
             note(f"{sent.delivered_count} incidents sent on arrival.", quiet=self._rounds.quiet)
         return not sent.failures
+
+    def _show(self, present: Present) -> None:
+        from rebalance_audit.live.present import keep
+        from rebalance_audit.warehouse.storage import store_fault
+        from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+
+        try:
+            keep(Warehouse.open(self._rounds.opened.location), present)
+        except Exception as error:  # a full disk, a store that is away: the tables come all the same
+            if not isinstance(error, (OSError, WarehouseError)) and store_fault(error) is None:
+                raise
 
     def _on_news(self) -> None:
         self._news_at = time.monotonic()

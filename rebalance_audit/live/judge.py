@@ -20,6 +20,7 @@ from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.live.memory import COMMIT_VERSIONS, ClusterMemory, is_commit_key
+from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, present
 
 RECENT_S = 20.0
 """Commits of groups that nothing happened to are kept for so long: consumers commit every 5 s, and the last commit
@@ -62,13 +63,17 @@ class Judge(threading.Thread):
         memory: Callable[[], ClusterMemory],
         send: Callable[[Sequence[Incident]], bool],
         *,
+        show: Callable[[Present], None] = lambda present: None,
         on_news: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`memory` is called once, when the tables hold all that was there before. `send`: False if a target did not
-        take what is new. `on_news`: called after each look at groups, when their alerts are sent."""
+        take what is new. `show`: what goes on now, whenever that changes. `on_news`: called after each look at groups,
+        when their alerts are sent."""
         super().__init__(name="judge", daemon=True)
-        self._make_memory, self._send, self._on_news, self._clock = memory, send, on_news, clock
+        self._make_memory, self._send, self._show, self._on_news, self._clock = memory, send, show, on_news, clock
+        self._epoch_ms = epoch_ms
         self._changed = threading.Condition()
         self._waiting: deque[AnyLanded] = deque()
         self._is_ready = self._is_stopped = False
@@ -80,6 +85,8 @@ class Judge(threading.Thread):
         self._said: dict[str, tuple[Any, ...]] = {}
         """By incident: what a target may have to hear of again if it changes."""
         self._said_at: dict[str, float] = {}
+        self._just_in: dict[str, JustIn] = {}
+        self._is_showing = False
         self.failure: Exception | None = None
         self.folds = 0
 
@@ -161,10 +168,10 @@ class Judge(threading.Thread):
     def judge(self, memory: ClusterMemory) -> None:
         """Fold the groups whose turn it is, and send what is new about them."""
         now = self._clock()
-        due = [group_id for group_id, pending in self._pending.items() if pending.due <= now]
-        if not due:
+        groups_due = {group_id for group_id, pending in self._pending.items() if pending.due <= now}
+        if not groups_due:
             return
-        for group_id in due:
+        for group_id in groups_due:
             del self._pending[group_id]
             if group_id not in memory.groups:
                 continue
@@ -173,11 +180,22 @@ class Judge(threading.Thread):
             self.folds += 1
             took = self._clock() - began
             self._next_fold[group_id] = began + took / FOLD_SHARE
-        self._say(memory.incidents(), set(due))
+        concerned = [i for i in memory.incidents() if groups_due.intersection(i.group_ids)]
+        self._show_present(memory, concerned)
+        self._say(concerned)
         self._on_news()
 
-    def _say(self, incidents: Sequence[Incident], groups: set[str]) -> None:
-        concerned = [i for i in incidents if groups.intersection(i.group_ids)]
+    def _show_present(self, memory: ClusterMemory, concerned: Sequence[Incident]) -> None:
+        now_ms = memory.seen_until_ms
+        changed = [i for i in concerned if not i.expected and self._said.get(i.incident_id) != _state(i)]
+        self._just_in |= {i.incident_id: just_in(i, now_ms) for i in changed}
+        self._just_in = {id_: said for id_, said in self._just_in.items() if said.at_ms >= now_ms - JUST_IN_MS}
+        running = memory.going_on()
+        if running or self._just_in or self._is_showing:
+            self._is_showing = bool(running or self._just_in)
+            self._show(present(memory.cluster_id, running, list(self._just_in.values()), self._epoch_ms()))
+
+    def _say(self, concerned: Sequence[Incident]) -> None:
         new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
         at = self._clock()
         for incident in concerned:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from rebalance_audit.domain.decode import Commit, decode_source
 from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group
+from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
@@ -149,6 +150,14 @@ class GroupMemory:
         for mark in self.stored_marks:
             _join(joined, mark, self._stretch(mark))
         return list(joined.values())
+
+    def last_commits(self) -> dict[str, int]:
+        """Of each partition (`topic-partition`), the time of its last commit."""
+        last: dict[str, int] = {}
+        for mark in (*self.stored_marks, *self.marks.values()):
+            name = f"{mark.topic}-{mark.partition}"
+            last[name] = max(last.get(name, mark.last_at_ms), mark.last_at_ms)
+        return last
 
     def _stretch(self, mark: CommitMark) -> int:
         """How many records of the group are before it."""
@@ -364,6 +373,16 @@ class ClusterMemory:
             group.rebalances, group.tasks, self._limits(self.cluster_id, group_id),
             seen_until_ms=self.seen_until_ms or None,
         )  # fmt: skip
+
+    def going_on(self) -> list[Running]:
+        """Of the groups in memory, those that wait for something, by name; as they were folded last."""
+        found = []
+        for _, group in sorted(self.groups.items()):
+            commits = group.last_commits() if group.has_open else {}
+            running = going_on(group.rebalances, commits, self.seen_until_ms)
+            if running is not None:
+                found.append(running)
+        return found
 
     def incidents(self) -> list[Incident]:
         """Of the whole cluster: groups in memory as they were folded last, others as the tables have them."""
