@@ -36,24 +36,28 @@ export default function (component) {
     const head = make("div", "ra-line-head");
     const button = make("button", "ra-line-open");
     button.type = "button";
+    button.dataset.page = (row.links.find((link) => link.isMain) || {}).href || "";
     button.append(make("span", "ra-line-sign", row.sign), make("span", "ra-line-subject", row.subject), make("span", "ra-line-cause", row.cause),
       make("span", "ra-line-cost", row.cost), make("span", "ra-line-age", row.age));
     head.append(button);
     const body = make("div", "ra-line-body");
     body.id = "ra-" + Math.random().toString(36).slice(2);
     button.setAttribute("aria-controls", body.id);
-    for (const [name, text] of row.facts) { const p = make("p"); p.append(make("b", "", name), document.createTextNode(" " + text)); body.append(p); }
-    const links = make("p", "ra-line-links");
-    for (const link of row.links) links.append(anchor(link));
-    body.append(links);
+    const fill = () => {  // when it is opened: a page of closed lines stays small
+      for (const [name, text] of row.facts) { const p = make("p"); p.append(make("b", "", name), document.createTextNode(" " + text)); body.append(p); }
+      const links = make("p", "ra-line-links");
+      for (const link of row.links) links.append(anchor(link));
+      body.append(links);
+    };
     item.append(head, body);
     const show = (isOpen) => {
+      if (isOpen && !body.hasChildNodes()) fill();
       button.setAttribute("aria-expanded", String(isOpen)); body.hidden = !isOpen; item.classList.toggle("ra-line-is-open", isOpen);
       if (isOpen) open.add(row.key); else open.delete(row.key);
     };
     button.onclick = () => show(body.hidden);
     show(open.has(row.key));
-    return { item, button, links: row.links };
+    return { item, button };
   });
   const list = make("ol", "ra-lines");
   list.setAttribute("aria-label", data.alt);
@@ -71,8 +75,8 @@ export default function (component) {
       e.preventDefault();
       all[Math.max(0, Math.min(all.length - 1, now < 0 ? 0 : now + (e.key === "j" ? 1 : -1)))].focus();
     } else if (e.key === "o" && now >= 0) {
-      const link = all[now].closest(".ra-line").querySelector(".ra-main-link");
-      if (link) { e.preventDefault(); link.click(); }
+      const page = all[now].dataset.page;
+      if (page) { e.preventDefault(); visit(page); }
     }
   };
   document.addEventListener("keydown", onKey);

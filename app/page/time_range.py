@@ -6,10 +6,11 @@ where the address names none.
 
 from __future__ import annotations
 
+import functools
 import re
+import zoneinfo
 from collections.abc import Sequence
 from datetime import tzinfo
-from zoneinfo import available_timezones
 
 import streamlit as st
 
@@ -24,6 +25,12 @@ _TIME_PARAMS = ("from", "to", "last", "since")
 _BROWSERS = "the browser's zone"
 
 
+@functools.cache
+def _known_zones() -> frozenset[str]:
+    """Asked for with every link and line; the standard library walks some hundred folders each time."""
+    return frozenset(zoneinfo.available_timezones())
+
+
 def zone() -> tzinfo:
     return words.zone(zone_name())
 
@@ -31,7 +38,7 @@ def zone() -> tzinfo:
 def zone_name() -> str:
     """The zone of the address, else the one chosen before, else the browser's."""
     named = st.query_params.get("zone") or st.session_state.get("kept zone")
-    return named if named in available_timezones() else st.context.timezone or "UTC"
+    return named if named in _known_zones() else st.context.timezone or "UTC"
 
 
 def number_param(name: str) -> int | None:
@@ -47,7 +54,7 @@ def carried() -> dict[str, str]:
 
 def keep_zone() -> None:
     """A zone once chosen stays for the session, also over pages whose link names none."""
-    if st.query_params.get("zone") in available_timezones():
+    if st.query_params.get("zone") in _known_zones():
         st.session_state["kept zone"] = st.query_params["zone"]
     elif "kept zone" in st.session_state:
         st.query_params["zone"] = st.session_state["kept zone"]
@@ -212,7 +219,7 @@ def _since(marks: Sequence[MarkRow]) -> None:
 
 
 def _zones() -> None:
-    zones = [_BROWSERS, "UTC", *sorted(available_timezones() - {"UTC", "localtime"})]
+    zones = [_BROWSERS, "UTC", *sorted(_known_zones() - {"UTC", "localtime"})]
     named = st.query_params.get("zone")
     st.session_state["time-zone"] = named if named in zones else _BROWSERS
 

@@ -6,6 +6,7 @@ from app import charts, clock, hands, page, sentences, words
 from app.answers.rows import ClusterRow, IncidentCount, IncidentRow, Span
 from app.charts import bars
 from app.words import fill
+from rebalance_audit.domain.incidents.responses import standing
 from rebalance_audit.domain.kinds import FindingStatus
 
 MOST_OPEN = 12
@@ -31,7 +32,7 @@ def strip(span: Span) -> None:
 
 
 def badge(i: IncidentRow) -> str:
-    return hands.badge(reader.standing(i, clock.now_ms()))
+    return hands.badge(standing(i, answers, clock.now_ms()))
 
 
 def incidents(span: Span, counted: IncidentCount) -> None:
@@ -56,19 +57,36 @@ def incidents(span: Span, counted: IncidentCount) -> None:
             if cost is not None
         ]
         cost = f", {' and '.join(costs)}" if costs else ""
-        with st.expander(f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{cost}"):
-            changes = reader.incidents(span, expected=True, most=MOST_EXPECTED)
-            page.incident_list(changes, "Changes on purpose, by cost", "expected", with_cluster)
-            left = counted.expected_count - len(changes)
-            if left > 0:
-                page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
+        on_purpose(
+            span, f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{cost}", counted, with_cluster
+        )
 
 
+# What is folded away is asked for, made and sent when somebody opens it, and then nothing else of the page is made anew.
+
+
+@st.fragment
+def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: bool) -> None:
+    place = st.expander(label, key="fold-expected", on_change="rerun")
+    if not place.open:
+        return
+    with place:
+        changes = reader.incidents(span, expected=True, most=MOST_EXPECTED)
+        page.incident_list(changes, "Changes on purpose, by cost", "expected", with_cluster)
+        left = counted.expected_count - len(changes)
+        if left > 0:
+            page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
+
+
+@st.fragment
 def rest(found: list[IncidentRow], number: int, what: str, key: str, with_cluster: bool) -> None:
     """What does not fit on the first screen; `number` counts all of it, `found` is what was read."""
     if number <= 0:
         return
-    with st.expander(f"{number:,} {what}"):
+    place = st.expander(f"{number:,} {what}", key=f"fold-{key}", on_change="rerun")
+    if not place.open:
+        return
+    with place:
         page.incident_list(found, what, key, with_cluster, badge)
         if number > len(found):
             page.note("{n} more: choose a shorter time to see them.", n=f"{number - len(found):,}")
@@ -108,6 +126,7 @@ reader = page.reader_with_groups()
 whole = reader.span() or Span(from_ms=0, to_ms=0)
 seen = reader.clusters()
 marks = reader.marks()
+answers = reader.responses()
 place_of_title = st.container()
 span = page.span_of(whole, "24 h", marks)
 fleet = reader.fleet(span)

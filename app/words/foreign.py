@@ -46,7 +46,7 @@ def plain(text: str | Html) -> str:
 
 def visible(text: str) -> str:
     """Every character shown: control characters by name, direction and zero-width ones by number."""
-    return "".join(_visible_char(c) for c in text)
+    return text if text.isprintable() else "".join(_visible_char(c) for c in text)
 
 
 def _visible_char(char: str) -> str:
