@@ -1,7 +1,7 @@
 """The app as `rebalance-audit ui` starts it: `streamlit run app/main.py`, ready when it says so.
 
 Streamlit imports a page when somebody first asks for it; pandas, Arrow and DuckDB take seconds. Here they are there
-before the server is, and Home's questions are asked while it starts.
+before the server is, and Home's questions have been asked.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from app.answers.rows import Span
 from app.charts import BUCKETS
 from app.queries import HOUR_MS, WarehouseError, opened
 from rebalance_audit.domain.kinds import FindingStatus
+
+LONGEST_WAIT_S = 5
+"""For first answers, before the server starts without them; 1,000,000 rebalances take two."""
 
 
 def ask_homes_questions(location: str) -> None:
@@ -43,7 +46,9 @@ def ask_homes_questions(location: str) -> None:
 def main(arguments: list[str]) -> None:
     """`arguments` as `streamlit run` takes them after the file."""
     if location := os.environ.get("REBALANCE_AUDIT_WAREHOUSE"):
-        threading.Thread(target=ask_homes_questions, args=(location,), name="first answers", daemon=True).start()
+        asking = threading.Thread(target=ask_homes_questions, args=(location,), name="first answers", daemon=True)
+        asking.start()
+        asking.join(LONGEST_WAIT_S)
     cli.main(["run", str(Path(__file__).with_name("main.py")), *arguments], prog_name="streamlit")
 
 

@@ -37,13 +37,13 @@ class FleetQuestions(Tables):
             "SELECT min(f) AS f, max(t) AS t FROM (SELECT min(from_at_ms) AS f, max(to_at_ms) AS t FROM gold.coverage"
             " WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
             f" UNION ALL SELECT min(coalesce(r.started_at_ms, {AT})), max(greatest({AT}, coalesce(r.ended_at_ms, 0)))"
-            " FROM gold.rebalance r WHERE (?::VARCHAR IS NULL OR r.cluster_id = ?))",
+            " FROM flat.rebalance r WHERE (?::VARCHAR IS NULL OR r.cluster_id = ?))",
             (cluster_id, cluster_id, cluster_id, cluster_id),
         )[0]
         first = row["f"]
         if group_id is not None:
             first = self.rows(
-                f"SELECT min(coalesce(r.started_at_ms, {AT})) AS f FROM gold.rebalance r"
+                f"SELECT min(coalesce(r.started_at_ms, {AT})) AS f FROM flat.rebalance r"
                 " WHERE r.cluster_id = ? AND r.group_id = ?",
                 (cluster_id, group_id),
             )[0]["f"]
@@ -55,7 +55,7 @@ class FleetQuestions(Tables):
             f"""
             WITH g AS (SELECT cluster_id, count(*) AS groups FROM gold.group GROUP BY 1),
                  r AS (SELECT r.cluster_id, count(*) FILTER ({COUNTED}) AS rebalances, min({AT}) AS f, max({AT}) AS t
-                       FROM gold.rebalance r GROUP BY 1),
+                       FROM flat.rebalance r GROUP BY 1),
                  c AS (SELECT cluster_id, count(*) FILTER (is_gap) AS gaps, count(DISTINCT source) AS sources,
                               min(from_at_ms) AS f, max(to_at_ms) AS t FROM gold.coverage GROUP BY 1),
                  i AS (SELECT cluster_id, count(*) FILTER (status = 'open') AS findings FROM gold.finding GROUP BY 1),
@@ -84,7 +84,7 @@ class FleetQuestions(Tables):
                        r.pause_estimate_ms IS NULL AND r.moved_count + r.returned_count = 0
                          AND coalesce(r.restarted_count, 0) = 0 AND r.assigned_count = 0
                          AND coalesce(r.revoked_count, 0) = 0 AS unmoved
-                FROM gold.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ? AND r.broker_window_ms IS NOT NULL
+                FROM flat.rebalance r WHERE {COUNTED} AND {AT} BETWEEN ? AND ? AND r.broker_window_ms IS NOT NULL
                   AND r.outcome = 'completed' AND (?::VARCHAR IS NULL OR r.cluster_id = ?)
                   AND (?::VARCHAR IS NULL OR r.group_id = ?)),
             y AS (SELECT pause, broker, greatest(pause, 1) AS p, greatest(broker, 1) AS b FROM x
@@ -116,7 +116,7 @@ class FleetQuestions(Tables):
                 SELECT least({SLICES} - 1, ({AT} - ?) * {SLICES} // {length_ms:d})::INT AS slice,
                        {COUNTED} AS is_counted, pause_estimate_ms AS pause, broker_window_ms AS broker,
                        resource_seconds_estimate AS cost, moved_count AS moved, avoidable_moved_count AS avoidable
-                FROM gold.rebalance WHERE {chosen}),
+                FROM flat.rebalance WHERE {chosen}),
             s AS (SELECT slice, count(*) FILTER (is_counted) AS n, sum(cost) AS cost, count(cost) AS cost_n,
                          sum(moved) FILTER (is_counted) AS moved, count(moved) FILTER (is_counted) AS moved_n,
                          sum(avoidable) FILTER (is_counted) AS avoidable,
@@ -135,7 +135,7 @@ class FleetQuestions(Tables):
             (span.from_ms, *wanted),
         )
         causes = self.rows(
-            f"SELECT trigger, count(*) AS n FROM gold.rebalance WHERE {COUNTED} AND {chosen} GROUP BY 1 ORDER BY 1",
+            f"SELECT trigger, count(*) AS n FROM flat.rebalance WHERE {COUNTED} AND {chosen} GROUP BY 1 ORDER BY 1",
             wanted,
         )
         return cells, {row["trigger"]: row["n"] for row in causes}
@@ -155,7 +155,7 @@ class FleetQuestions(Tables):
             f"""
             SELECT r.cluster_id, r.trigger, least({buckets:d} - 1, ({AT} - ?) // ?)::INT AS bucket,
                    {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost
-            FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?
+            FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?
             GROUP BY ALL ORDER BY 1, 3, 2
             """,
             (span.from_ms, length_ms, span.from_ms, span.to_ms),
@@ -169,14 +169,14 @@ class FleetQuestions(Tables):
                    {numbers.UNKNOWN_COST_COUNT} AS unknown_cost_count,
                    {numbers.COST} FILTER (NOT {HANDS_OUT_TASKS}) AS partition_seconds,
                    {numbers.COST} FILTER ({HANDS_OUT_TASKS}) AS task_seconds
-            FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?
+            FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?
             """,
             (span.from_ms, span.to_ms),
         )[0]
         causes = self.rows(
             f"""
             SELECT r.trigger, {numbers.COUNT} AS rebalance_count, {numbers.COST} AS resource_seconds
-            FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?
+            FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?
             GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,
             (span.from_ms, span.to_ms),

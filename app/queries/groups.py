@@ -24,7 +24,7 @@ class GroupQuestions(Tables):
             WITH hits AS (
                 SELECT r.cluster_id, r.group_id, r.pause_estimate_ms, r.resource_seconds_estimate, r.expected,
                        least({SPARK_BUCKETS - 1}, ({AT} - ?) // ?)::INT AS bucket, {COUNTED} AS is_counted
-                FROM gold.rebalance r WHERE {AT} BETWEEN ? AND ?),
+                FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?),
             per_bucket AS (SELECT cluster_id, group_id, bucket, count(*) AS n FROM hits WHERE is_counted GROUP BY ALL),
             lines AS (
                 SELECT cluster_id, group_id, map_from_entries(list((bucket, n))) AS by_bucket
@@ -64,7 +64,7 @@ class GroupQuestions(Tables):
         """The group's rebalances in the span, oldest first, without their members and movements."""
         return self.frame(
             f"""
-            SELECT r.* EXCLUDE (triggers), {AT} AS at_ms FROM gold.rebalance r
+            SELECT r.*, {AT} AS at_ms FROM flat.rebalance r
             WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
             ORDER BY coalesce(r.generation_id, r.group_epoch), r.rewrite_seq, at_ms, r.rebalance_id
             """,
@@ -77,7 +77,7 @@ class GroupQuestions(Tables):
             f"""
             SELECT m.rebalance_id, m.member_id, m.group_instance_id, m.client_id, m.client_host, m.worker_url, m.change,
                    len(m.owned_before)::INT AS before_count, len(m.assigned)::INT AS after_count, {AT} AS at_ms
-            FROM gold.rebalance_member m JOIN gold.rebalance r USING (cluster_id, rebalance_id)
+            FROM gold.rebalance_member m JOIN flat.rebalance r USING (cluster_id, rebalance_id)
             WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
             ORDER BY at_ms, m.rebalance_id, m.member_id
             """,
@@ -91,7 +91,7 @@ class GroupQuestions(Tables):
             SELECT m.rebalance_id, m.resource, m.kind, m.from_member_id, m.to_member_id, m.revoked_in_rebalance_id,
                    m.stopped_at_lower_ms, m.stopped_at_upper_ms, m.resumed_at_lower_ms, m.resumed_at_upper_ms,
                    m.pause_estimate_ms, {AT} AS at_ms
-            FROM gold.movement m JOIN gold.rebalance r USING (cluster_id, rebalance_id)
+            FROM gold.movement m JOIN flat.rebalance r USING (cluster_id, rebalance_id)
             WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
             ORDER BY at_ms, m.rebalance_id, m.resource
             """,

@@ -101,7 +101,7 @@ class IncidentQuestions(Tables):
             SELECT r.group_id, any_value(r.team) AS team, {numbers.COUNT} AS rebalance_count,
                    any_value({GROUP_UNIT}) AS unit,
                    {numbers.COST} AS estimate, {numbers.COST_LOWER} AS lower, {numbers.COST_UPPER} AS upper
-            FROM gold.rebalance r JOIN ids USING (rebalance_id) WHERE r.cluster_id = ?
+            FROM flat.rebalance r JOIN ids USING (rebalance_id) WHERE r.cluster_id = ?
             GROUP BY 1 ORDER BY estimate DESC NULLS LAST, 1
             """,
             (cluster_id, incident_id, cluster_id),

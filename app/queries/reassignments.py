@@ -137,7 +137,7 @@ class ReassignmentQuestions(FleetQuestions):
             f"""
             SELECT r.rebalance_id, r.group_id, r.generation_id, r.group_epoch, r.rewrite_seq, r.trigger, r.kind,
                    r.started_at_ms, {AT} AS at_ms
-            FROM gold.rebalance r WHERE {COUNTED} AND r.cluster_id = ? AND {AT} BETWEEN ? AND ?
+            FROM flat.rebalance r WHERE {COUNTED} AND r.cluster_id = ? AND {AT} BETWEEN ? AND ?
             ORDER BY at_ms, r.rebalance_id
             """,
             (cluster_id, span.from_ms, span.to_ms),

@@ -79,7 +79,7 @@ class RebalanceQuestions(Tables):
         rows = self.rows(
             f"""
             WITH o AS (SELECT r.rebalance_id, lag(r.rebalance_id) OVER w AS before, lead(r.rebalance_id) OVER w AS after
-                       FROM gold.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?
+                       FROM flat.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?
                        WINDOW w AS (ORDER BY coalesce(r.generation_id, r.group_epoch), r.rewrite_seq, {AT},
                          r.rebalance_id))
             SELECT before, after FROM o WHERE rebalance_id = ?

@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from app.answers.rows import FindingRow
 from rebalance_audit.domain import numbers
+from rebalance_audit.warehouse.catalog import Catalog
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.storage import store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
@@ -36,6 +37,7 @@ class Tables:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+        self._catalog = Catalog(warehouse)
         self._lock = threading.Lock()
         self._answers: dict[tuple[Any, ...], pa.Table] = {}
         self._built: dict[tuple[Any, ...], Any] = {}
@@ -100,11 +102,11 @@ class Tables:
         with self._lock:
             without = set(self._damaged)
         try:
-            return self._warehouse.query(sql, params, without)
+            return self._catalog.query(sql, params, without)
         except (duckdb.Error, DeltaError, pa.ArrowException, OSError) as error:
             if (sentence := store_fault(error)) is not None:
                 raise WarehouseError(sentence) from error
-            found = damages(self._warehouse, self._warehouse.mentioned(sql) - without)
+            found = damages(self._warehouse, self._catalog.mentioned(sql) - without)
             if not found:
                 _log.exception("a query failed over tables that seem whole")
                 raise WarehouseError(

@@ -27,7 +27,7 @@ class TrustQuestions(Tables):
         rows = self.rows(
             f"SELECT cluster_id, group_id, rebalance_id, generation_id, group_epoch, rewrite_seq, outcome,"
             f" {AT} AS at_ms,"
-            " count(*) OVER () AS total FROM gold.rebalance WHERE NOT is_complete_evidence"
+            " count(*) OVER () AS total FROM flat.rebalance WHERE NOT is_complete_evidence"
             f" ORDER BY at_ms DESC NULLS LAST, cluster_id, rebalance_id LIMIT {most:d}"
         )
         return [made(IncompleteRow, row) for row in rows], rows[0]["total"] if rows else 0

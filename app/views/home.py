@@ -62,7 +62,7 @@ def incidents(span: Span, counted: IncidentCount) -> None:
         )
 
 
-# What is folded away is asked for, made and sent when somebody opens it, and then nothing else of the page is made anew.
+# What is folded away is asked for and made when somebody opens it; nothing else of the page is made anew then.
 
 
 @st.fragment

@@ -34,13 +34,17 @@ def database(**settings: Any) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         yield db
     finally:
-        with _lock:
-            _databases.remove(db)
-        db.close()
+        close(db)
+
+
+def close(db: duckdb.DuckDBPyConnection) -> None:
+    with _lock:
+        _databases.remove(db)
+    db.close()
 
 
 def shared_database(**settings: Any) -> duckdb.DuckDBPyConnection:
-    """One that is kept as long as the process lives."""
+    """One that is kept until it is given to `close`."""
     return _opened(settings)
 
 

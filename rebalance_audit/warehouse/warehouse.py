@@ -401,21 +401,11 @@ class Warehouse:
         Tables that were published are seen at their published versions, all of one publication; others as they are.
         A table nobody wrote yet is empty, and so is one of `without`: the caller says that it could not be read.
         """
-        published = self.published()
-        mentioned = self.mentioned(sql)
-        self._refuse_lacking(mentioned)
         with database() as db:  # a catalog of its own: the views are those of this publication
-            for layer in sorted({name.partition(".")[0] for name in mentioned}):
+            seen = self.seen_files(self.mentioned(sql), without)
+            for layer in sorted({name.partition(".")[0] for name in seen}):
                 db.execute(f"CREATE SCHEMA {layer}")
-            for name in sorted(mentioned):
-                if name in without:
-                    files = []
-                elif name in published:
-                    files = self.files(name, published[name])
-                elif name.startswith("gold.") and name not in tables.UNPUBLISHED:
-                    files = []  # written, but by a publication that has not ended
-                else:
-                    files = self.files(name)
+            for name, files in sorted(seen.items()):
                 if files:
                     db.execute(f"CREATE VIEW {name} AS SELECT * FROM {relation(files)}")
                 else:
@@ -423,6 +413,24 @@ class Warehouse:
                     db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
                     db.unregister("unpublished")
             return db.execute(sql, list(params)).to_arrow_table()
+
+    def seen_files(
+        self, names: Collection[str], without: Collection[str] = (), published: Mapping[str, int] | None = None
+    ) -> dict[str, list[str]]:
+        """The files of these tables as `query` sees them; of `published` where it is given, else of the newest."""
+        self._refuse_lacking(names)
+        versions = self.published() if published is None else published
+        found: dict[str, list[str]] = {}
+        for name in names:
+            if name in without:
+                found[name] = []
+            elif name in versions:
+                found[name] = self.files(name, versions[name])
+            elif name.startswith("gold.") and name not in tables.UNPUBLISHED:
+                found[name] = []  # written, but by a publication that has not ended
+            else:
+                found[name] = self.files(name)
+        return found
 
     def _refuse_lacking(self, names: Iterable[str]) -> None:
         if old := sorted({*names} & {*self._lacking}):

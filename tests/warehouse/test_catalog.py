@@ -1,0 +1,93 @@
+"""The catalog answers as `Warehouse.query` does, whatever is published meanwhile, and keeps no more than it must."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rebalance_audit.warehouse import catalog as catalogs
+from rebalance_audit.warehouse.catalog import Catalog
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.app import gold_rows
+
+SUM = "SELECT count(*) AS n, sum(resource_seconds_estimate) AS cost FROM {t}"
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return gold_rows.write(tmp_path / "w", many=40)
+
+
+def answer(found: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def kept(catalog: Catalog) -> int:
+    return catalog._rows_kept()
+
+
+def shrink(warehouse: Warehouse, group_id: str) -> None:
+    """All rebalances of the group but its first go."""
+    keys = pa.table({"cluster_id": [gold_rows.CLUSTER], "group_id": [group_id]})
+    rows = warehouse.read("gold.rebalance", where="group_id = ?", params=[group_id])
+    warehouse.replace("gold.rebalance", rows.slice(0, 1), keys)
+    gold_rows.publish(warehouse)
+
+
+def test_flat_rebalances_are_those_of_gold_without_their_lists(warehouse: Warehouse) -> None:
+    catalog = Catalog(warehouse)
+    columns = [f.name for f in warehouse.schema("gold.rebalance") if not pa.types.is_nested(f.type)]
+    flat = catalog.query("SELECT * FROM flat.rebalance ORDER BY rebalance_id")
+    assert flat.column_names == columns
+    listed = ", ".join(f'"{c}"' for c in columns)
+    whole = warehouse.query(f"SELECT {listed} FROM gold.rebalance ORDER BY rebalance_id")
+    assert answer(flat) == answer(whole)
+
+
+def test_each_publication_is_seen_whole_and_its_rows_alone_are_kept(warehouse: Warehouse) -> None:
+    catalog = Catalog(warehouse)
+    before = answer(catalog.query(SUM.format(t="flat.rebalance")))
+    assert before == answer(warehouse.query(SUM.format(t="gold.rebalance")))
+    shrink(warehouse, "orders")
+    after = answer(catalog.query(SUM.format(t="flat.rebalance")))
+    assert after == answer(warehouse.query(SUM.format(t="gold.rebalance")))
+    assert after[0]["n"] < before[0]["n"]
+    shrink(warehouse, "checkout")
+    last = answer(catalog.query(SUM.format(t="flat.rebalance")))
+    assert last == answer(warehouse.query(SUM.format(t="gold.rebalance")))
+    assert kept(catalog) == last[0]["n"]  # what only older publications had was let go
+
+
+def test_only_files_that_are_new_are_read(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = Catalog(warehouse)
+    catalog.query(SUM.format(t="flat.rebalance"))
+    read: list[tuple[str, ...]] = []
+    relation = catalogs.relation
+
+    def noted(files: Any, **options: Any) -> str:
+        if options.get("with_name"):
+            read.append(tuple(files))
+        return relation(files, **options)
+
+    monkeypatch.setattr(catalogs, "relation", noted)
+    before = set(warehouse.files("gold.rebalance"))
+    shrink(warehouse, "orders")
+    catalog.query(SUM.format(t="flat.rebalance"))
+    assert read == [tuple(f for f in warehouse.files("gold.rebalance") if f not in before)]
+
+
+def test_a_table_too_large_to_keep_is_asked_in_its_files(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogs, "MOST_FLAT_ROWS", 3)
+    catalog = Catalog(warehouse)
+    asked = answer(catalog.query(SUM.format(t="flat.rebalance")))
+    assert asked == answer(warehouse.query(SUM.format(t="gold.rebalance")))
+
+
+def test_a_table_left_out_is_empty_until_it_is_not(warehouse: Warehouse) -> None:
+    catalog = Catalog(warehouse)
+    count = "SELECT count(*) AS n FROM flat.rebalance"
+    assert answer(catalog.query(count, without={"gold.rebalance"})) == [{"n": 0}]
+    assert answer(catalog.query(count)) == answer(warehouse.query("SELECT count(*) AS n FROM gold.rebalance"))
+    assert answer(catalog.query("SELECT * FROM silver.reopening")) == []
