@@ -3,6 +3,7 @@ subscribes, joins, commits or creates anything."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +16,11 @@ from confluent_kafka.admin import AdminClient
 from ingest.client_config import without_secrets
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.readings import SourceReading
+from ingest.refusals import guess, principal, refusal, settings_fault
 from rebalance_audit.domain.connect_topics import internal_topic_kind
 
 TIMEOUT_S = 10.0
+FIRST_PATIENCE_S = 1.0
 SAMPLED_KEYS = 20
 CONSUME_RECORDS = 1_000
 """At once: of so many objects, a core's own cache still has most when they are read."""
@@ -86,12 +89,25 @@ class LiveCluster:
             self._admin = AdminClient({**self.config, **_ADMIN})
         except KafkaException as error:
             raise self._refused(error) from error
-        try:
-            metadata = self._admin.list_topics(timeout=timeout_s)
-        except KafkaException as error:
-            raise self._no_answer(error) from error
+        self._refusals: dict[tuple[str, ...], str | None] = {}
+        metadata = self._first_answer()
         self.cluster_id: str = metadata.cluster_id or "unknown"
         self.partition_counts = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+    def _first_answer(self) -> Any:
+        """The metadata. A refusal is known long before the time is up: asked again, ever longer, until then."""
+        give_up_at = time.monotonic() + self.timeout_s
+        patience_s = FIRST_PATIENCE_S
+        while True:
+            left_s = give_up_at - time.monotonic()
+            try:
+                return self._admin.list_topics(timeout=max(0.1, min(patience_s, left_s)))
+            except KafkaException as error:
+                self._admin.poll(0)
+                is_refused = any(each.code() in _CREDENTIALS or "SSL" in each.str() for each in self._errors)
+                if is_refused or left_s <= patience_s:
+                    raise self._no_answer(error) from error
+                patience_s *= 2
 
     def why_not(self, topic: str) -> str | None:
         """Why a topic cannot be read, and what to do; None if it can be found."""
@@ -103,12 +119,14 @@ class LiveCluster:
             raise self._no_answer(failed) from failed
         return self.sentence(topic, error) if error is not None else None
 
-    def sentence(self, topic: str, error: KafkaError) -> str:
-        """Turns an error about one topic into a sentence for the operator."""
+    def sentence(self, topic: str, error: KafkaError, *, missing: str = "DESCRIBE") -> str:
+        """Turns an error about one topic into a sentence for the operator. `missing`: the right that the broker wanted
+        to see; who has READ may DESCRIBE."""
         if error.code() in _DENIED:
             return (
-                f"Topic {topic} on {self.address} may not be read by this user; allow DESCRIBE and READ on it "
-                f"(kafka-acls.sh --add --operation Describe --operation Read --topic {topic} --allow-principal User:…)."
+                f"Topic {topic} on {self.address} may not be read by this user, who lacks {missing}; "
+                f"allow DESCRIBE and READ on it (kafka-acls.sh --add --operation Describe --operation Read "
+                f"--topic {topic} --allow-principal '{principal(self.config)}')."
             )
         if error.code() in _UNKNOWN:
             return f"Topic {topic} is not on {self.address}, or hidden from this user; check its name and your rights."
@@ -122,9 +140,20 @@ class LiveCluster:
 
     def take_errors(self) -> list[str]:
         """The errors that the client reported since the last call, each once."""
+        refused = any(error.code() in _CREDENTIALS for error in self._errors)
         told = list(dict.fromkeys(self._text(error) for error in self._errors))
         self._errors.clear()
+        if refused and (why := self._why_refused(told)) is not None:
+            return [why]
         return told
+
+    def _why_refused(self, told: list[str]) -> str | None:
+        """Each set of reports is looked into once: that asks the broker again."""
+        key = tuple(sorted({_without_times(text) for text in told}))
+        if key not in self._refusals:
+            self._refusals[key] = refusal(self.config, told)
+        why = self._refusals[key]
+        return None if why is None else without_secrets(why, self.config)
 
     def find_connect_topics(self) -> dict[str, str]:
         """Topics whose names hint at Connect and whose first keys prove it: name to `status` or `config`."""
@@ -146,17 +175,24 @@ class LiveCluster:
         return {name: kind for name, kind in kinds.items() if kind in ("status", "config")}
 
     def _refused(self, error: KafkaException) -> Misconfigured:
-        return Misconfigured(f"The client settings are refused: {self._text(error)}; check -X and the command config.")
+        said = self._text(error)
+        if (why := settings_fault(self.config, said)) is not None:
+            return Misconfigured(without_secrets(why, self.config))
+        return Misconfigured(f"The client settings are refused: {said}; check -X and the command config.")
 
     def _no_answer(self, error: KafkaException) -> Retryable | Misconfigured:
         self._admin.poll(0)
         causes = [e for e in self._errors if e.code() != KafkaError._ALL_BROKERS_DOWN]
-        told = f" ({self._text(causes[0])})" if causes else f" ({self._text(error)})"
+        told = list(dict.fromkeys(map(self._text, causes)))
+        if (why := self._why_refused(told)) is not None:
+            return Misconfigured(why)
+        shown = f" ({told[0] if told else self._text(error)})"
         if any(e.code() in _CREDENTIALS for e in causes):
-            return Misconfigured(f"{self.address} refused the connection{told}; check the security settings and "
+            return Misconfigured(f"{self.address} refused the connection{shown}; check the security settings and "
                                  f"credentials.")  # fmt: skip
-        return Retryable(f"No broker answers at {self.address} within {self.timeout_s:g} s{told}; check the address, "
-                         f"the network and the security settings.")  # fmt: skip
+        hint = None if told else guess(self.config)
+        return Retryable(f"No broker answers at {self.address} within {self.timeout_s:g} s{shown}; check the address, "
+                         f"the network and the security settings{f' ({hint})' if hint else ''}.")  # fmt: skip
 
     def _text(self, error: KafkaError | KafkaException) -> str:
         inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
@@ -256,8 +292,9 @@ class BrokerReader:
         if problem is not None:
             live.reading.problems.add(problem)
 
-    def _refuse(self, topic: str, error: KafkaError) -> None:
-        self.problems[topic] = Problem(code="unreadable", sentence=self._cluster.sentence(topic, error))
+    def _refuse(self, topic: str, error: KafkaError, *, missing: str = "DESCRIBE") -> None:
+        sentence = self._cluster.sentence(topic, error, missing=missing)
+        self.problems[topic] = Problem(code="unreadable", sentence=sentence)
         for place in [place for place in self._live if place[0] == topic]:
             del self._live[place]
 
@@ -275,9 +312,14 @@ class BrokerReader:
             self._open(live.topic, live.partition, live.kind, live.position)
             self._assign()
         elif error.code() in (*_DENIED, *_UNKNOWN):
-            self._refuse(live.topic, error)
+            self._refuse(live.topic, error, missing="READ")  # its place was found, which needs DESCRIBE
             self._assign()
         # everything else passes by itself: the client goes on trying
+
+
+def _without_times(text: str) -> str:
+    """librdkafka says how many milliseconds it was in which state."""
+    return re.sub(r"\d+", "0", text)
 
 
 def _place_of(message: Message) -> _Place:

@@ -6,29 +6,41 @@ Source: librdkafka CONFIGURATION.md; Kafka's AdminClientConfig, SslConfigs, Sasl
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ingest.errors import Misconfigured
 
-SECRET_NAME = re.compile(r"password|secret|jaas|token|\.key$|key\.pem|oauthbearer\.config|credentials", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    r"password|secret|jaas|token(?!\.endpoint)|\.key$|key\.pem|oauthbearer\.config|credentials", re.IGNORECASE
+)
 """Names of client properties whose values are secrets."""
 _SAME_NAME = frozenset({
     "bootstrap.servers", "client.dns.lookup", "client.id", "client.rack", "connections.max.idle.ms",
     "metadata.max.age.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.ms",
-    "sasl.kerberos.kinit.cmd", "sasl.kerberos.service.name", "sasl.mechanism", "sasl.oauthbearer.token.endpoint.url",
-    "sasl.password", "sasl.username", "security.protocol", "socket.connection.setup.timeout.ms", "ssl.ca.location",
-    "ssl.certificate.location", "ssl.cipher.suites", "ssl.key.location", "ssl.key.password", "ssl.keystore.password",
+    "sasl.kerberos.kinit.cmd", "sasl.kerberos.service.name", "sasl.mechanism", "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "security.protocol",
+    "socket.connection.setup.timeout.ms", "ssl.ca.location", "ssl.certificate.location", "ssl.cipher.suites",
+    "ssl.key.location", "ssl.key.password", "ssl.keystore.password",
 })  # fmt: skip
 _RENAMED = {
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
     "request.timeout.ms": "socket.timeout.ms",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
+_OAUTH_OPTIONS = {
+    "clientId": "sasl.oauthbearer.client.id", "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}  # fmt: skip
 _IGNORED = re.compile(
     r"(key|value)\.(de)?serializer|group\.id|enable\.auto\.commit|auto\.offset\.reset|isolation\.level|acks|retries"
     r"|default\.api\.timeout\.ms|max\.poll\..*|fetch\..*|sasl\.login\..*|ssl\.protocol|ssl\.enabled\.protocols"
@@ -96,6 +108,15 @@ def from_java(properties: Mapping[str, str], *, place: str) -> dict[str, str]:
             config[name] = value or "none"
         elif not _IGNORED.fullmatch(name):
             faults.append(f"{place}: {name} is not supported here; take it out, or give librdkafka's own with -X.")
+    mechanism = properties.get("sasl.mechanism", "").upper()
+    if mechanism == "OAUTHBEARER" and "enable.sasl.oauthbearer.unsecure.jwt" not in config:
+        config["sasl.oauthbearer.method"] = "oidc"
+        if "sasl.oauthbearer.token.endpoint.url" not in config:
+            faults.append(f"{place}: sasl.mechanism is OAUTHBEARER; sasl.oauthbearer.token.endpoint.url must say where "
+                          f"its tokens come from.")  # fmt: skip
+    elif mechanism == "GSSAPI":
+        faults.append(f"{place}: sasl.mechanism is GSSAPI (Kerberos), which this client lacks; give the user "
+                      f"SCRAM, a certificate or OAUTHBEARER.")  # fmt: skip
     if faults:
         raise Misconfigured(*faults)
     return config
@@ -104,35 +125,106 @@ def from_java(properties: Mapping[str, str], *, place: str) -> dict[str, str]:
 def _put_jaas(value: str, config: dict[str, str], place: str) -> list[str]:
     match = _JAAS.match(value)
     module = match["module"].rpartition(".")[2] if match else ""
-    if match is None or module not in ("PlainLoginModule", "ScramLoginModule"):
+    if match is None or module not in ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule"):
         named = module or "no login module"
-        return [f"{place}: sasl.jaas.config has {named}; only PlainLoginModule and ScramLoginModule are read, give "
-                f"others as librdkafka settings with -X."]  # fmt: skip
+        return [f"{place}: sasl.jaas.config has {named}; PlainLoginModule, ScramLoginModule and "
+                f"OAuthBearerLoginModule are read. Give the user another way in: this client has neither Kerberos nor "
+                f"cloud logins."]  # fmt: skip
     options = {name: re.sub(r"\\(.)", r"\1", double) or single or bare
                for name, double, single, bare in _JAAS_OPTION.findall(match["options"])}  # fmt: skip
+    if module == "OAuthBearerLoginModule":
+        return _put_oauth(options, config, place)
     if missing := [name for name in ("username", "password") if name not in options]:
         return [f"{place}: sasl.jaas.config has no {' and no '.join(missing)}."]
     config["sasl.username"], config["sasl.password"] = options["username"], options["password"]
     return []
 
 
-def _put_truststore(value: str, properties: Mapping[str, str], config: dict[str, str], place: str) -> list[str]:
-    if properties.get("ssl.truststore.type", "JKS").upper() != "PEM" and not value.endswith((".pem", ".crt")):
-        return [f"{place}: the truststore {value} is not PEM, which librdkafka needs; export it with `keytool -list "
-                f"-rfc -keystore {value}` and set ssl.truststore.type=PEM."]  # fmt: skip
-    config["ssl.ca.location"] = value
+def _put_oauth(options: Mapping[str, str], config: dict[str, str], place: str) -> list[str]:
+    """Client credentials (KIP-768), or an unsecured token (KIP-255). KIP-1139's properties need no options."""
+    if (subject := options.get("unsecuredLoginStringClaim_sub")) is not None:
+        config |= {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={subject}"}
+        return []
+    if options and (missing := [name for name in ("clientId", "clientSecret") if name not in options]):
+        return [f"{place}: sasl.jaas.config has no {' and no '.join(missing)}."]
+    for name, ours in _OAUTH_OPTIONS.items():
+        if name in options:
+            config[ours] = options[name]
+    extensions = {name.removeprefix("extension_"): value for name, value in options.items() if "extension_" in name}
+    if extensions:
+        config["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in extensions.items())
     return []
 
 
+def _put_truststore(value: str, properties: Mapping[str, str], config: dict[str, str], place: str) -> list[str]:
+    """librdkafka takes trusted certificates as PEM alone; PKCS12 is opened here, JKS by Java's keytool."""
+    password = properties.get("ssl.truststore.password", "")
+    kind = _kind_of_store(value, properties.get("ssl.truststore.type", "JKS"))
+    if kind == "PEM":
+        config["ssl.ca.location"] = value
+        return []
+    read = _pkcs12_certificates if kind == "PKCS12" else _jks_certificates
+    try:
+        config["ssl.ca.pem"] = read(value, password)
+    except (OSError, ValueError) as error:
+        return [f"{place}: the truststore {value} cannot be opened ({error}); check ssl.truststore.location and "
+                f"ssl.truststore.password, or export it as PEM with `keytool -list -rfc -keystore {value}` and set "
+                f"ssl.truststore.type=PEM."]  # fmt: skip
+    return []
+
+
+def _kind_of_store(path: str, stated: str) -> str:
+    """As its first bytes say. Java's keytool writes PKCS12 under any name, and Java opens it as JKS."""
+    try:
+        with Path(path).open("rb") as file:
+            first = file.read(4)
+    except OSError:
+        first = b""
+    if first == b"\xfe\xed\xfe\xed":
+        return "JKS"
+    if first[:1] == b"0":
+        return "PKCS12"
+    if first or path.endswith((".pem", ".crt")) or stated.upper() == "PEM":
+        return "PEM"
+    return "PKCS12" if path.endswith((".p12", ".pfx")) else stated.upper()
+
+
+def _pkcs12_certificates(path: str, password: str) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+
+    opened = pkcs12.load_pkcs12(Path(path).read_bytes(), password.encode() or None)
+    held = [*([opened.cert] if opened.cert is not None else []), *opened.additional_certs]
+    if not held:
+        raise ValueError("it holds no certificate")
+    return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in held)
+
+
+def _jks_certificates(path: str, password: str) -> str:
+    if not Path(path).is_file():
+        raise OSError("there is no such file")
+    if shutil.which("keytool") is None:
+        raise OSError("it is JKS, which only Java's keytool reads, and there is no keytool here")
+    command = ["keytool", "-list", "-rfc", "-keystore", path, "-storepass:env", "REBALANCE_AUDIT_STORE"]
+    done = subprocess.run(
+        command, env={**os.environ, "REBALANCE_AUDIT_STORE": password}, capture_output=True, text=True, check=False
+    )
+    found = re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", done.stdout, re.DOTALL)
+    if done.returncode != 0 or not found:
+        said = (done.stdout or done.stderr).strip().splitlines()
+        raise ValueError(said[0] if said else "it holds no certificate")
+    return "".join(found)
+
+
 def _put_keystore(value: str, properties: Mapping[str, str], config: dict[str, str], place: str) -> list[str]:
-    kind = properties.get("ssl.keystore.type", "JKS").upper()
-    if kind == "PEM" or value.endswith(".pem"):
+    kind = _kind_of_store(value, properties.get("ssl.keystore.type", "JKS"))
+    if kind == "PEM":
         config["ssl.certificate.location"] = config["ssl.key.location"] = value
-    elif kind == "PKCS12" or value.endswith((".p12", ".pfx")):
+    elif kind == "PKCS12":
         config["ssl.keystore.location"] = value
     else:
         return [f"{place}: the keystore {value} is not PKCS12 or PEM, which librdkafka needs; convert it with "
-                f"`keytool -importkeystore -deststoretype PKCS12`."]  # fmt: skip
+                f"`keytool -importkeystore -srckeystore {value} -destkeystore client.p12 "
+                f"-deststoretype PKCS12`."]  # fmt: skip
     return []
 
 

@@ -9,11 +9,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import metadata, util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from rebalance_audit.settings.model import Cluster, Settings
+
+METADATA_FOLDER = "__cluster_metadata-0"
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
 JAVA_FROM = 17
 """Spark 4 is compiled for Java 17."""
@@ -222,8 +227,71 @@ def _allow(path: Path) -> str:
     return f"let this user read it, for example setfacl -R -m u:$(id -un):rX {path}"
 
 
-def cluster(config: Mapping[str, str], offsets_topic: str = "__consumer_offsets") -> Iterator[Diagnosis]:
-    """Reachable, and DESCRIBE and READ on what is to be read. Joins nothing."""
+def settings(given: Settings, only: str | None = None) -> Iterator[Diagnosis]:
+    """Every source that the settings file names, every right on it, and every secret's place. `only`: one cluster."""
+    from rebalance_audit.settings.choices import named_cluster
+    from rebalance_audit.settings.reading import SettingsError, revealed
+
+    for each in given.clusters if only is None else [named_cluster(given, only)]:
+        for check in source(each):
+            yield replace(check, subject=f"{each.name}: {check.subject}")
+    for target in given.alerts:
+        try:
+            revealed(target.url)
+        except SettingsError as error:
+            yield fault(f"alerts {target.name}", str(error))
+        else:
+            yield ok(f"alerts {target.name}", "its address is there; `rebalance-audit alert --dry-run` shows messages")
+    key = given.evidence_log.key_file
+    if key is not None and not os.access(key, os.R_OK):
+        yield fault(
+            "evidence log", f"the key {key} may not be read or is not there", "rebalance-audit audit key makes one"
+        )
+    heads = given.evidence_log.heads
+    if heads is not None and "://" not in heads and not os.access(_existing(Path(heads)), os.W_OK):
+        yield fault("evidence log", f"heads cannot be written to {heads}", _allow(Path(heads)))
+
+
+def source(named: Cluster) -> Iterator[Diagnosis]:
+    """One cluster of the settings file: its brokers with each right, its folders of logs and metadata."""
+    from ingest.client_config import masked, read_command_config
+    from ingest.errors import IngestError
+    from rebalance_audit.settings.choices import client_properties
+    from rebalance_audit.settings.reading import SettingsError
+
+    if named.bootstrap_servers is not None:
+        try:
+            config = read_command_config(named.command_config) if named.command_config else {}
+            config |= client_properties(named) | {"bootstrap.servers": named.bootstrap_servers}
+        except (SettingsError, IngestError) as error:
+            yield fault("client", str(error))
+        else:
+            yield ok("client", ", ".join(f"{name}={value}" for name, value in masked(config).items()))
+            yield from cluster(config, named.connect_topics or None, cluster_id=named.cluster_id)
+    for text in named.logs:
+        node, equals, path = text.partition("=")
+        for check in files([Path(path if equals and not Path(text).exists() else text)]):
+            yield replace(check, subject=f"logs {node}" if equals else "logs")
+    for text in named.metadata:
+        node, equals, path = text.partition("=")
+        folder = Path(path if equals and not Path(text).exists() else text)
+        inside = folder if folder.name == METADATA_FOLDER else folder / METADATA_FOLDER
+        if not inside.is_dir():
+            yield fault("metadata", f"{folder} holds no {METADATA_FOLDER}", "give a node's metadata.log.dir")
+        else:
+            for check in files([inside]):
+                yield replace(check, subject="metadata")
+
+
+def cluster(
+    config: Mapping[str, str],
+    connect_topics: Mapping[str, str] | None = None,
+    *,
+    cluster_id: str | None = None,
+    offsets_topic: str = "__consumer_offsets",
+) -> Iterator[Diagnosis]:
+    """Reachable, and DESCRIBE and READ on what is to be read. Joins nothing. `connect_topics`: name to kind; looked for
+    if not given. `cluster_id`: which cluster it should be."""
     from ingest.broker import LiveCluster
     from ingest.errors import IngestError
 
@@ -232,20 +300,24 @@ def cluster(config: Mapping[str, str], offsets_topic: str = "__consumer_offsets"
     except IngestError as error:
         yield fault("brokers", str(error))
         return
-    yield ok("brokers", f"{found.address} is cluster {found.cluster_id}")
-    if (why := found.why_not(offsets_topic)) is not None:
-        yield fault(offsets_topic, why)
+    if cluster_id not in (None, found.cluster_id):
+        yield fault(
+            "brokers",
+            f"{found.address} is cluster {found.cluster_id}, not {cluster_id}",
+            "correct cluster_id or bootstrap_servers in the settings",
+        )
     else:
-        yield _readable(found, offsets_topic, "group")
+        yield ok("brokers", f"{found.address} is cluster {found.cluster_id}")
     try:
-        connect = found.find_connect_topics()
+        connect = connect_topics if connect_topics is not None else found.find_connect_topics()
+        for topic, kind in {offsets_topic: "group", **connect}.items():
+            why = found.why_not(topic)
+            yield fault(topic, why) if why is not None else _readable(found, topic, kind)
     except IngestError as error:
-        yield fault("connect topics", str(error))
+        yield fault("topics", str(error))
         return
     if not connect:
         yield ok("connect topics", "none found; name them with -t where there are some")
-    for topic, kind in connect.items():
-        yield _readable(found, topic, kind)
 
 
 def _readable(found: object, topic: str, kind: str) -> Diagnosis:

@@ -11,7 +11,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -50,7 +50,10 @@ class Cluster:
         broker_properties: Settings | None = None,
         worker_properties: Settings | None = None,
         connect_group: str = "connect-lab",
+        listeners: Mapping[str, str] | None = None,
+        broker_flags: Sequence[str] = (),
     ) -> None:
+        """`listeners`: name and protocol of further doors of a single broker, beside the plain one."""
         self.version = version
         self.time_zone = time_zone
         self.connect_group = connect_group
@@ -68,10 +71,15 @@ class Cluster:
         controllers = (
             range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers_apart) if controllers_apart else self._brokers
         )
-        ports = iter(free_ports(brokers + len(controllers) + 1))
+        ports = iter(free_ports(brokers + len(controllers) + 1 + len(listeners or {})))
         self._zookeeper_port = next(ports)
         self._broker_ports = {node: next(ports) for node in self._brokers}
         self._controller_ports = {} if self.uses_zookeeper else {node: next(ports) for node in controllers}
+        self._listeners = [
+            configs.FurtherListener(name=name, protocol=protocol, port=next(ports))
+            for name, protocol in (listeners or {}).items()
+        ]
+        self._broker_flags = list(broker_flags)
         self._worker_ports: dict[int, int] = {}
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
@@ -83,6 +91,10 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"localhost:{port}" for port in self._broker_ports.values())
+
+    def address(self, listener: str) -> str:
+        """HOST:PORT of a further listener."""
+        return next(f"localhost:{each.port}" for each in self._listeners if each.name == listener)
 
     @property
     def zookeeper(self) -> str:
@@ -253,13 +265,14 @@ class Cluster:
         if self.uses_zookeeper:
             own = configs.zookeeper_broker_settings(place, self._zookeeper_port)
         else:
-            own = configs.kraft_settings(place, list(self._controller_ports.items()))
+            own = configs.kraft_settings(place, list(self._controller_ports.items()), self._listeners)
         common = configs.broker_settings(self.version, place, replicas=self._replicas, extra=self._broker_properties)
         settings_file = f"etc/{name}.properties"
         (self.folder / settings_file).write_text(configs.render_properties(own | common))
         if not self.uses_zookeeper:
             self._format(settings_file)
         command = self.java(name, configs.broker_log_layout(self.version), BROKER_HEAP, "kafka.Kafka", settings_file)
+        command[1:1] = self._broker_flags
         self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
 
     def _format(self, settings_file: str) -> None:

@@ -55,7 +55,19 @@ def broker_settings(version: str, place: BrokerPlace, *, replicas: int, extra: S
     return settings | dict(extra)
 
 
-def kraft_settings(place: BrokerPlace, voters: Sequence[tuple[int, int]]) -> dict[str, str | int]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FurtherListener:
+    """A further door of the brokers, beside the plain one that the lab itself uses."""
+
+    name: str
+    protocol: str
+    """SSL, SASL_PLAINTEXT or SASL_SSL."""
+    port: int
+
+
+def kraft_settings(
+    place: BrokerPlace, voters: Sequence[tuple[int, int]], further: Sequence[FurtherListener] = ()
+) -> dict[str, str | int]:
     """Roles and listeners of a KRaft node. `voters`: (node id, controller port)."""
     roles = []
     listeners = []
@@ -63,8 +75,9 @@ def kraft_settings(place: BrokerPlace, voters: Sequence[tuple[int, int]]) -> dic
     if place.broker_port is not None:
         roles.append("broker")
         listeners.append(f"PLAINTEXT://localhost:{place.broker_port}")
-        # Only the broker's own listener may be advertised, not the controller's.
-        settings["advertised.listeners"] = listeners[-1]
+        listeners += [f"{listener.name}://localhost:{listener.port}" for listener in further]
+        # Only the broker's own listeners may be advertised, not the controller's.
+        settings["advertised.listeners"] = ",".join(listeners)
     if place.controller_port is not None:
         roles.append("controller")
         listeners.append(f"CONTROLLER://localhost:{place.controller_port}")
@@ -72,7 +85,9 @@ def kraft_settings(place: BrokerPlace, voters: Sequence[tuple[int, int]]) -> dic
         "process.roles": ",".join(roles),
         "listeners": ",".join(listeners),
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(
+            ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{each.name}:{each.protocol}" for each in further)]
+        ),
         "controller.quorum.voters": ",".join(f"{node_id}@localhost:{port}" for node_id, port in voters),
     }
 

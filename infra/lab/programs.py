@@ -1,4 +1,5 @@
-"""Consumers written with other libraries than Java's and librdkafka's: fetched as plain packages and built once.
+"""Consumers written with other libraries than Java's and librdkafka's, and an OpenID provider: fetched as plain
+packages and built once.
 
 Each lives in `infra/lab/<language>` with its pinned packages, and is made in `.build/lab-clients/<language>`.
 """
@@ -32,6 +33,12 @@ def command(library: str) -> list[str]:
         python = _made("python", _install_python) / "bin/python"
         return [str(python), str(HERE / "python" / PYTHON_LIBRARIES[library])]
     raise LabError(f"There is no lab consumer for {library}; there is one for {', '.join(LIBRARIES)}.")
+
+
+def identity_provider(settings: Path) -> list[str]:
+    """The command that starts an OpenID provider with these settings."""
+    _made("node", _install_node)
+    return [_tool("node"), str(HERE / "node/identity_provider.js"), str(settings)]
 
 
 def environment() -> dict[str, str]:

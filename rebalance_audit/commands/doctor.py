@@ -34,10 +34,13 @@ def doctor(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="D", help="A data directory to look at.")
     ] = None,
+    topics: options.ConnectTopics = None,
+    config: options.Config = None,
+    cluster: options.Cluster = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what is missing here, and the remedy. Looks at the machine, and at whatever is named."""
+    """Say what is missing here, and the remedy. Looks at the machine, and at whatever is named or in the settings."""
     from rebalance_audit import doctor as examine
 
     place = Path(warehouse) if warehouse and "://" not in warehouse else None
@@ -45,7 +48,10 @@ def doctor(
         examine.machine(place),
         examine.warehouse(warehouse) if warehouse else (),
         examine.files([*(logs or []), *([evidence] if evidence else []), *([data_dir] if data_dir else [])]),
-        examine.cluster(options.client_config(bootstrap, command_config, overrides)) if bootstrap else (),
+        examine.cluster(options.client_config(bootstrap, command_config, overrides), options.connect_topics(topics))
+        if bootstrap
+        else (),
+        examine.settings(options.settings(config), cluster) if config else (),
     )
     found = list(checks)
     if output is Output.TABLE:

@@ -69,25 +69,36 @@ def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[
 
 
 def _chosen(settings: Settings, name: str | None) -> Cluster:
-    there = ", ".join(c.name for c in settings.clusters)
     if name is None:
         if len(settings.clusters) > 1:
+            there = ", ".join(c.name for c in settings.clusters)
             raise SettingsError(f"The settings have several clusters; give --cluster NAME, one of {there}.")
         return settings.clusters[0]
+    return named_cluster(settings, name)
+
+
+def named_cluster(settings: Settings, name: str) -> Cluster:
     for cluster in settings.clusters:
         if cluster.name == name:
             return cluster
+    there = ", ".join(c.name for c in settings.clusters)
     raise SettingsError(f"The settings have no cluster {name!r}; there are {there or 'none'}.")
 
 
-def _source(cluster: Cluster) -> dict[str, Any]:
+def client_properties(cluster: Cluster) -> dict[str, str]:
+    """What the file says under `client`, as librdkafka wants it, secrets in it.
+
+    Raises SettingsError for a secret that is not there, IngestError for properties that librdkafka has no equal of."""
     from ingest.client_config import from_java
 
-    client = from_java({k: revealed(v) for k, v in cluster.client.items()}, place=f"clusters {cluster.name!r}, client")
+    return from_java({k: revealed(v) for k, v in cluster.client.items()}, place=f"clusters {cluster.name!r}, client")
+
+
+def _source(cluster: Cluster) -> dict[str, Any]:
     given = {
         "bootstrap": cluster.bootstrap_servers,
         "command_config": cluster.command_config,
-        "overrides": [f"{name}={value}" for name, value in client.items()],
+        "overrides": [f"{name}={value}" for name, value in client_properties(cluster).items()],
         "logs": cluster.logs,
         "metadata": cluster.metadata,
         "topics": [f"{topic}={kind}" for topic, kind in cluster.connect_topics.items()],

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from infra.lab.security import STORE_PASSWORD, Authority
 from ingest.client_config import (
     from_java,
     masked,
@@ -108,3 +109,42 @@ def test_secrets_are_masked_wherever_settings_are_shown() -> None:
     assert masked_pair("sasl.password=hunter2") == "sasl.password=***"
     assert masked_pair("client.id=me") == "client.id=me"
     assert without_secrets("bad value hunter2 for me", config) == "bad value *** for me"
+
+
+def test_an_oauth_login_becomes_client_credentials() -> None:
+    login = (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="ada" clientSecret="hunter2" scope="read" extension_tenant="shop";'
+    )
+    url = "https://login.example.org/token"
+    config = from_java(
+        {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": login, "sasl.oauthbearer.token.endpoint.url": url},
+        place="p",
+    )
+    assert config == {
+        "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "ada",
+        "sasl.oauthbearer.client.secret": "hunter2", "sasl.oauthbearer.scope": "read",
+        "sasl.oauthbearer.extensions": "tenant=shop", "sasl.oauthbearer.token.endpoint.url": url,
+    }  # fmt: skip
+    AdminClient({**config, "log_level": 0})  # raises for a name or value librdkafka does not know
+    assert masked(config)["sasl.oauthbearer.token.endpoint.url"] == url
+    assert masked(config)["sasl.oauthbearer.client.secret"] == "***"
+
+
+def test_oauth_without_a_place_for_tokens_and_kerberos_are_faults() -> None:
+    login = "x.OAuthBearerLoginModule required clientId=a clientSecret=b;"
+    with pytest.raises(Misconfigured, match=r"token\.endpoint\.url must say"):
+        from_java({"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": login}, place="p")
+    with pytest.raises(Misconfigured, match="Kerberos"):
+        from_java({"sasl.mechanism": "GSSAPI"}, place="p")
+
+
+def test_a_store_is_what_its_first_bytes_say(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "lab-ca")
+    under_another_name = tmp_path / "trust.jks"
+    under_another_name.write_bytes(authority.store.read_bytes())
+    store = {"ssl.truststore.location": str(under_another_name), "ssl.truststore.password": STORE_PASSWORD}
+    assert from_java(store, place="p") == {"ssl.ca.pem": authority.certificate.read_text()}
+    with pytest.raises(Misconfigured, match=r"trust\.jks cannot be opened") as raised:
+        from_java({**store, "ssl.truststore.password": "not-it-at-all"}, place="p")
+    assert "not-it-at-all" not in str(raised.value)
