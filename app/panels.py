@@ -2,10 +2,11 @@
 
 import streamlit as st
 
-from app import clock, page, sentences, words
+from app import charts, clock, page, sentences, words
 from app.answers.coincidence import Coincidence
-from app.answers.rows import FindingRow, Headline, Reassignment
+from app.answers.rows import FindingRow, Headline, Reassignment, Span
 from app.charts import bars
+from app.queries import Questions
 from app.queries.whatif import Change
 from app.sentences.reassignment import Advice
 from app.words import Html, fill
@@ -117,8 +118,9 @@ def steps(advice: Advice) -> None:
             st.code(command, language=None, wrap_lines=True, height=180 if len(command) > 700 else "content")
 
 
-def would_have_helped(found: list[Change]) -> None:
-    """The best change of settings of one group, by replay; nothing where none stands out, or nothing was replayed."""
+def would_have_helped(reader: Questions, found: list[Change], span: Span, unit: str) -> None:
+    """The best change of settings of one group, by replay, and the time of the page as it would have been; nothing
+    where no change stands out, or nothing was replayed."""
     best = next((c for c in found if (c.saved_lower_seconds or 0.0) > 0), None)
     if best is None:
         return
@@ -128,9 +130,46 @@ def would_have_helped(found: list[Change]) -> None:
         settings=words.join([words.code(s, 120) for s in best.settings], " and "),
         why=words.cut(words.visible(best.why), 300),
     )
+    _beside(reader, [c for c in found if c.settings and c.saved_seconds is not None], best, span, unit)
     page.link(
         f"Other settings for {words.name(best.group_id, 40)}", "whatif", cluster=best.cluster_id, group=best.group_id
     )
+
+
+@st.fragment
+def _beside(reader: Questions, changes: list[Change], best: Change, span: Span, unit: str) -> None:
+    """Two time lines under each other; replayed when somebody asks."""
+    place = st.expander("As it was, and as it would have been", key="fold-beside", on_change="rerun")
+    if not place.open:
+        return
+    with place:
+        change = best
+        if len(changes) > 1:
+            change = st.selectbox(
+                "Under",
+                changes,
+                index=changes.index(best),
+                key="beside-change",
+                format_func=lambda c: words.name("  ".join(c.settings), 120),
+            )
+        found = reader.beside(change)
+        if found is None:
+            page.note("It cannot be replayed any more: the history it was made of has changed since.")
+            return
+        room = max(50, span.length_ms // 200)
+        rebalances = reader.group_rebalances(change.cluster_id, change.group_id, span)
+        lines = charts.beside_time_lines(
+            found.was, found.would, rebalances, found.would_rebalances, span.from_ms - room, span.to_ms + room, unit
+        )
+        if lines is None:
+            page.note("Nothing stood still in this time, and nothing would have.")
+            return
+        said = sentences.beside(found.fit, found.option, unit, change.rebalances_replayed)
+        for line, what, key in zip(lines, said, ("beside-was", "beside-would"), strict=True):
+            page.say("{s}", s=what)
+            clicked = page.time_line(line, words.plain(what), key=key)
+            page.open_target(clicked, change.cluster_id)
+        page.note("{f}", f=sentences.fit(found.fit))
 
 
 def never_run() -> None:

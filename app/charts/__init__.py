@@ -1,5 +1,6 @@
 """Data frames to time lines. No reading, no streamlit."""
 
+from app.charts.beside import beside_time_lines
 from app.charts.connect import connect_time_line
 from app.charts.fleet import BUCKETS, fleet_strip
 from app.charts.group import group_time_line, lanes_of, standing_steps
@@ -14,6 +15,7 @@ __all__ = [
     "Style",
     "Target",
     "TimeLine",
+    "beside_time_lines",
     "brokers_of",
     "brokers_time_line",
     "change_marks",

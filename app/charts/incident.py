@@ -234,7 +234,8 @@ def _resource_lanes(rebalances: Sequence[Rebalance], tasks: Sequence[ConnectTask
 
 def _stood_still(on: int, m: Movement, at: int, waiting: Sequence[ConnectTask], bar: Draw) -> None:
     stop, resume = stop_and_resume(m, at)
-    said = words.pause(m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)
+    ends = (m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)
+    said = words.pause_likely(*ends, m.pause_likely_lower_ms, m.pause_likely_upper_ms)
     if stop > resume:
         bar(on, resume, stop, 0.7, Style.UNKNOWN, said.removeprefix("none, but "))
         return

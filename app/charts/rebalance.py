@@ -21,6 +21,11 @@ def _way(m: Any) -> str:
     return f"{words.name(before, 16)} \u2192 {words.name(after, 16)}"
 
 
+def _still(m: Any) -> str:
+    ends = (m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)
+    return words.pause_likely(*ends, m.pause_likely_lower_ms, m.pause_likely_upper_ms)
+
+
 def rebalance_time_line(
     movements: Sequence[Any],
     started_ms: int | None,
@@ -57,7 +62,7 @@ def rebalance_time_line(
         stop = resume - m.pause_estimate_ms
         lane = len(lanes)
         lanes.append(f"{words.name(m.resource, 30)}  {_way(m)}".rstrip())
-        texts.append(f"pause {words.pause(m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)}")
+        texts.append(f"{_still(m)}; for certain {words.ends(m.pause_lower_ms, m.pause_upper_ms)}")
         earliest = m.stopped_at_lower_ms if m.stopped_at_lower_ms is not None else stop
         latest = m.resumed_at_upper_ms if m.resumed_at_upper_ms is not None else resume
         bars.append((lane, earliest, max(latest, earliest), 0.2, Style.BOUND, len(texts) - 1))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.queries.tables import Tables, made
+from app.queries.tables import AT, Tables, made
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.model import Rebalance, from_row
+from rebalance_audit.domain.replay.beside import Beside, beside
+from rebalance_audit.domain.replay.fleet import LATEST_REBALANCES
+from rebalance_audit.domain.replay.requests import RequestError
+from rebalance_audit.domain.replay.situation import TooLittle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +25,8 @@ class Change:
     saved_lower_seconds: float | None
     saved_upper_seconds: float | None
     cost_seconds: float | None
+    cost_lower_seconds: float | None
+    cost_upper_seconds: float | None
     measured_seconds: float | None
     rebalances: int | None
     rebalances_replayed: int
@@ -41,3 +49,27 @@ class WhatifQuestions(Tables):
             (cluster_id, cluster_id, group_id, group_id),
         )
         return [made(Change, row) for row in rows]
+
+    def beside(self, change: Change) -> Beside | None:
+        """The replay that the change's numbers come from, beside the history; None where that is no longer there."""
+        return self.built(("beside", change), lambda: self._beside(change))
+
+    def _beside(self, change: Change) -> Beside | None:
+        if change.until_ms is None:
+            return None
+        columns = ", ".join(f'"{column.name}"' for column in tables.SILVER_MEASURED.columns)
+        rows = self.rows(
+            f"""
+            SELECT {columns} FROM silver.measured_rebalance r
+            WHERE r.cluster_id = ? AND r.group_id = ? AND ({AT} <= ? OR {AT} IS NULL)
+            QUALIFY row_number() OVER (ORDER BY place DESC) <= ? ORDER BY place
+            """,
+            (change.cluster_id, change.group_id, change.until_ms, LATEST_REBALANCES + 1),
+        )
+        if not rows:
+            return None
+        try:
+            found = beside([from_row(Rebalance, row) for row in rows], change.until_ms, change.settings)
+        except (TooLittle, RequestError):
+            return None
+        return found if found.fit.refused is None and found.option.refused is None else None

@@ -15,11 +15,13 @@ from app.sentences.reassignment import (
     reassignment,
     reassignments,
 )
-from app.sentences.rebalance import known_as, owner, rebalance, stood_still
+from app.sentences.rebalance import known_as, owner, rebalance, still_for, stood_still
+from app.sentences.whatif import beside, fit
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
     "advice",
+    "beside",
     "coincidence",
     "coincidences",
     "compare",
@@ -28,6 +30,7 @@ __all__ = [
     "cost_beside_eager",
     "costs",
     "doubts",
+    "fit",
     "for_chat",
     "going_on",
     "group",
@@ -41,6 +44,7 @@ __all__ = [
     "reassignments",
     "rebalance",
     "since",
+    "still_for",
     "stood_still",
     "trust",
 ]

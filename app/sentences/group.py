@@ -12,6 +12,9 @@ from app.sentences.fleet import normal_work
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 
+MOST_CAUSES = 4
+"""In one sentence. All add up to the number of rebalances."""
+
 
 def mostly(cause: CauseShare) -> str | None:
     """How far one client stands behind a cause; None where none does."""
@@ -42,13 +45,16 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
 
 def _why(causes: Sequence[CauseShare]) -> Html:
     said = []
-    for cause in causes[:3]:
+    shown = causes if len(causes) <= MOST_CAUSES else causes[: MOST_CAUSES - 1]
+    for cause in shown:
         share = mostly(cause)
         who = fill(", {share} {client}", share=share, client=words.code(cause.client, 40)) if share else Html("")
         number = f"{cause.rebalance_count:,} " if len(causes) > 1 else ""
         said.append(fill("{n}{because}{who}", n=number, because=words.because(cause.trigger), who=who))
     if not said:
         return Html("")
+    if left := sum(cause.rebalance_count for cause in causes[len(shown) :]):
+        said.append(fill("{n} for other causes", n=f"{left:,}"))
     return fill("{colon}{said}", colon=": " if len(causes) > 1 else ", ", said=words.join(said, "; "))
 
 

@@ -67,7 +67,7 @@ def _headline(found: Rebalance) -> Html:
     if not still:
         also = f", though the broker's own window was {window}" if window is not None else ""
         return fill("<b>Nothing stood still</b>{also}.", also=also)
-    pause = words.pause(found.pause_lower_ms, found.pause_estimate_ms, found.pause_upper_ms)
+    pause = still_for(found)
     if (found.pause_estimate_ms or 0) < 0:
         is_sure = found.pause_upper_ms is not None and found.pause_upper_ms <= 0
         return fill(
@@ -79,7 +79,25 @@ def _headline(found: Rebalance) -> Html:
     if window is not None:
         wrong = how_wrong(found.broker_window_ms or 0, found.pause_estimate_ms or 0)
         also = f"; the broker's own window was {window}, {wrong}"
-    return fill("<b>{who} stood still for {pause} at the longest</b>{also}.", who=who, pause=pause, also=also)
+    comma = "," if "likely" in pause else ""
+    return fill(
+        "<b>{who} stood still for {pause}{comma} at the longest</b>{also}.",
+        who=who,
+        pause=pause,
+        comma=comma,
+        also=also,
+    )
+
+
+def still_for(found: Rebalance | Movement) -> str:
+    """The longest pause of a rebalance, or that of one resource, with its likely range where there is one."""
+    return words.pause_likely(
+        found.pause_lower_ms,
+        found.pause_estimate_ms,
+        found.pause_upper_ms,
+        found.pause_likely_lower_ms,
+        found.pause_likely_upper_ms,
+    )
 
 
 def how_wrong(window_ms: float, pause_ms: float) -> str:
@@ -118,7 +136,7 @@ def _longest(together: Sequence[Movement]) -> str:
     if not known:
         return words.pause(None, None, None)
     worst = max(known, key=lambda m: m.pause_estimate_ms or 0)
-    said = words.pause(worst.pause_lower_ms, worst.pause_estimate_ms, worst.pause_upper_ms)
+    said = still_for(worst)
     return said + (" at the longest" if len({m.pause_estimate_ms for m in known}) > 1 else "")
 
 

@@ -57,8 +57,9 @@ def cause_rows(causes: list[CauseShare], unit: str) -> list[Row]:
 def pause_words(row: object) -> str:
     ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
     if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
-        return "counted in the rebalance that assigns it again" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
-    return words.pause(*ends)
+        return "counted later" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
+    likely = [None if pd.isna(v) else float(v) for v in (row.pause_likely_lower_ms, row.pause_likely_upper_ms)]  # type: ignore[attr-defined]
+    return words.pause_likely(ends[0], ends[1], ends[2], likely[0], likely[1])
 
 
 def rebalance_table(rebalances: pd.DataFrame) -> None:
@@ -174,7 +175,7 @@ with st.container(horizontal=True):
     if group.protocol_type == "connect":
         page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
 
-panels.would_have_helped(reader.changes(cluster_id, group_id))
+panels.would_have_helped(reader, reader.changes(cluster_id, group_id), span, unit)
 incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
 if incidents:
     page.heading("Its incidents")

@@ -47,12 +47,17 @@ def histories(i: IncidentRow, costs: list[GroupCost]) -> list[tuple[str, list[Re
     return [(g, reader.rebalances_around(i.cluster_id, g, around, MOST_REBALANCES)) for g in groups[:MOST_GROUPS]]
 
 
+def around(i: IncidentRow) -> Span:
+    """All of it, and some room."""
+    room = max(1_500, (i.last_at_ms - i.first_at_ms) // 14)
+    return Span(from_ms=i.first_at_ms - room, to_ms=i.last_at_ms + room)
+
+
 def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
     own = set(i.rebalance_ids)
     mine = [r for _, some in groups for r in some if r.rebalance_id in own]
     scrub = charts.worst_moment(mine, i.first_at_ms)
-    room = max(1_500, (i.last_at_ms - i.first_at_ms) // 14)
-    span = Span(from_ms=i.first_at_ms - room, to_ms=i.last_at_ms + room)
+    span = around(i)
     tasks = [t for g, _ in groups for t in reader.connect_tasks(i.cluster_id, g, span)]
     moves = reader.reassignments_with_steps(i.cluster_id, i.reassignment_ids) if i.reassignment_ids else []
     marks = reader.marks(span, cluster_id=i.cluster_id)
@@ -175,5 +180,6 @@ chain(found)
 costs_by_group(costs)
 findings(found)
 if len(found.group_ids) == 1:
-    panels.would_have_helped(reader.changes(found.cluster_id, found.group_ids[0]))
+    changes = reader.changes(found.cluster_id, found.group_ids[0])
+    panels.would_have_helped(reader, changes, around(found), found.unit)
 evidence(found)

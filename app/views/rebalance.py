@@ -17,7 +17,8 @@ def numbers(r: Rebalance, unit: str) -> None:
         return words.instant(value, tz) if value is not None else f"not known: {why_not}"
 
     is_still_less = sentences.stood_still(r) is False
-    said_pause = words.pause(r.pause_lower_ms, r.pause_estimate_ms, r.pause_upper_ms)
+    said_pause = sentences.still_for(r)
+    is_likely = r.pause_likely_lower_ms is not None and not is_still_less
     if is_still_less:
         said_pause = "counted in the rebalance that assigns it again" if r.revoked_count else "nothing stood still"
     counts = [
@@ -35,10 +36,11 @@ def numbers(r: Rebalance, unit: str) -> None:
     ]
     pairs: dict[str, str | Html] = {
         "outcome": words.OUTCOME_WORDS.get(r.outcome, r.outcome),
-        "longest pause": said_pause + (f", {words.TIER_WORDS[r.pause_tier]}" if r.pause_tier else ""),
-        "damage, all pauses summed": words.seconds_bounds(
-            r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit
-        )
+        "longest downtime": for_certain(
+            said_pause + (f", {words.TIER_WORDS[r.pause_tier]}" if r.pause_tier else ""),
+            words.ends(r.pause_lower_ms, r.pause_upper_ms) if is_likely else None,
+        ),
+        "cost, all downtime summed": cost(r, unit)
         if not is_still_less
         else "counted in the rebalance that assigns it again"
         if r.revoked_count
@@ -90,6 +92,19 @@ def numbers(r: Rebalance, unit: str) -> None:
     page.facts(pairs)
 
 
+def for_certain(said: str, certain: str | None) -> str | Html:
+    """The likely range, and a click away what the evidence gives for certain."""
+    if certain is None:
+        return said
+    return fill('<details class="ra-cost"><summary>{s}</summary>For certain: {c}.</details>', s=said, c=certain)
+
+
+def cost(r: Rebalance, unit: str) -> str | Html:
+    bounds = words.seconds_bounds(r.resource_seconds_lower, r.resource_seconds_estimate, r.resource_seconds_upper, unit)
+    likely = (r.resource_seconds_likely_lower, r.resource_seconds_estimate, r.resource_seconds_likely_upper)
+    return bounds if None in likely else for_certain(words.seconds_likely(*likely, unit), bounds)
+
+
 def movements(found: tuple[Movement, ...]) -> None:
     if not found:
         page.note("No resource stopped, moved or began.")
@@ -109,7 +124,11 @@ def movements(found: tuple[Movement, ...]) -> None:
                 if m.kind == MovementKind.ASSIGNED
                 else "none yet: it has no new owner here"
                 if m.kind == MovementKind.REVOKED
-                else words.pause(m.pause_lower_ms, m.pause_estimate_ms, m.pause_upper_ms)
+                else sentences.still_for(m)
+                for m in found
+            ],
+            "for certain": [
+                words.ends(m.pause_lower_ms, m.pause_upper_ms) if m.pause_estimate_ms is not None else None
                 for m in found
             ],
             "how sure": [words.TIER_WORDS.get(m.pause_tier or "", "not known") for m in found],
@@ -117,7 +136,7 @@ def movements(found: tuple[Movement, ...]) -> None:
             "marked by": [None if m.pause_detail is None else words.name(m.pause_detail, 200) for m in found],
         }
     )
-    page.long_table(frame, {"pause": st.column_config.TextColumn(width=230)})
+    page.long_table(frame, {"pause": st.column_config.TextColumn("downtime", width=230)})
 
 
 def members(found: tuple[Member, ...]) -> None:

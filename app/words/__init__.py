@@ -22,7 +22,17 @@ from app.words.kafka import (
     things,
     trigger,
 )
-from app.words.numbers import bounds, count, duration, pause, seconds, seconds_bounds, seconds_likely
+from app.words.numbers import (
+    bounds,
+    count,
+    duration,
+    ends,
+    pause,
+    pause_likely,
+    seconds,
+    seconds_bounds,
+    seconds_likely,
+)
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
 from app.words.times import ago, clock, instant, minute, moment, typed_time, utc_in, when, zone
 
@@ -51,6 +61,7 @@ __all__ = [
     "cut",
     "duration",
     "election",
+    "ends",
     "family",
     "fill",
     "ids",
@@ -63,6 +74,7 @@ __all__ = [
     "natural",
     "number_of",
     "pause",
+    "pause_likely",
     "plain",
     "replicas",
     "resource",

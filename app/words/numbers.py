@@ -69,6 +69,33 @@ def pause(lower: float | None, estimate: float | None, upper: float | None, why_
     return f"none, but two owners for {duration(-estimate)}{most}{other}"
 
 
+def pause_likely(
+    lower: float | None,
+    estimate: float | None,
+    upper: float | None,
+    likely_lower: float | None,
+    likely_upper: float | None,
+) -> str:
+    """`12.3 s, likely 12.1 to 12.6 s`; as `pause` where no likely range is known, or two owners are about."""
+    if estimate is None or estimate < 0 or likely_lower is None or likely_upper is None:
+        return pause(lower, estimate, upper)
+    low, high = max(0.0, likely_lower), max(0.0, likely_upper)
+    said = duration(estimate)
+    if duration(low) == duration(high) == said:
+        return said
+    unit = _in_unit(estimate)[1]
+    is_one_unit = unit is not None and _in_unit(low)[1] == _in_unit(high)[1] == unit
+    first = duration(low).removesuffix(f" {unit}") if is_one_unit else duration(low)
+    return f"{said}, likely {first} to {duration(high)}"
+
+
+def ends(lower: float | None, upper: float | None) -> str:
+    """What evidence gives for certain: `2.0 s \u2026 18.1 s`."""
+    first = "not bounded" if lower is None else duration(max(0.0, lower))
+    last = "not bounded" if upper is None else duration(max(0.0, upper))
+    return f"{first} \u2026 {last}"
+
+
 def _seconds_number(value: float) -> str:
     if 0 < abs(value) < 0.095:
         return f"{value:.2f}" if abs(value) >= 0.005 else "under 0.01"

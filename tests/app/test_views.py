@@ -251,7 +251,7 @@ def test_a_rebalance_shows_who_went_where_and_how_long_it_took(opened: Open, ful
         "Clients stood still for 12.3 s (10.0 … 13.4) at the longest; the broker's own window was 1.3 s, 9.4 times "
         "too short." in text
     )
-    assert "damage, all pauses summed24.9 partition-seconds (20.2 … 27.1)" in text
+    assert "cost, all downtime summed24.9 partition-seconds (20.2 … 27.1)" in text
     assert "12.3 s (10.0 … 13.4)" in cells(at)
     found = links(at)
     assert any(label == f"log:broker-1/server.log#{FILE_ID}@88123" for label, _ in found)
@@ -267,7 +267,7 @@ def test_a_revocation_round_has_no_pause_of_its_own(opened: Open, full_warehouse
     at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="payments/4")
     text = said(at)
     assert "2 partitions stopped here and had no new owner yet: the rebalance that hands them on shows how long" in text
-    assert "longest pausecounted in the rebalance that assigns it again" in text
+    assert "longest downtimecounted in the rebalance that assigns it again" in text
     assert "nothing stood still" not in text.lower()
     assert "none yet: it has no new owner here" in cells(at)
 
@@ -459,7 +459,7 @@ def test_what_is_not_known_is_said_and_never_a_zero(opened: Open, full_warehouse
     assert "Not seen: 1 number skipped, and nothing says why; 1 rebalance with evidence missing around" in text
     one = said(opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="unknowns/3"))
     assert "Why it began is not known: no evidence names the cause." in one
-    assert "longest pausenot known: no evidence of when it stopped or went on" in one
+    assert "longest downtimenot known: no evidence of when it stopped or went on" in one
     assert "began not known: no log line says" in one.replace("began", "began ")
     assert "None" not in one
     assert "nan" not in one

@@ -1,16 +1,21 @@
 """The page that says which settings would have helped, on stored answers."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from rebalance_audit.domain.replay.fleet import SettingsAdvice, advice_row
+from app import charts
+from app.queries import Questions
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.replay.fleet import SettingsAdvice, advice_of, advice_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP
+from tests.domain.replay.test_beside import history
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 SAVES = SettingsAdvice(
@@ -47,13 +52,15 @@ def stored(warehouse: Warehouse, *advice: SettingsAdvice) -> None:
     warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
 
 
-def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, **params: str) -> str:
+def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, opened: str | None = None, **params: str) -> str:
     monkeypatch.setattr("sys.argv", ["streamlit"])
     monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(place))
     at = AppTest.from_file(str(MAIN), default_timeout=60)
     at.switch_page(f"views/{view}.py")
     for name, value in params.items():
         at.query_params[name] = value
+    if opened is not None:
+        at.session_state[opened] = True
     at.run()
     assert not at.exception
     return "\n".join([*(h.value for h in at.html), *(str(d.value.to_string()) for d in at.dataframe)])
@@ -86,3 +93,43 @@ def test_a_groups_page_shows_what_would_have_helped_it(tmp_path: Path, monkeypat
     assert "What would have helped" not in shown(
         tmp_path / "w", monkeypatch, "group", cluster=CLUSTER, group="payments"
     )
+
+
+def test_the_two_time_lines_say_so_where_the_history_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    stored(warehouse, replace(SAVES, cluster_id=CLUSTER, group_id="checkout"))
+    said = shown(
+        tmp_path / "w", monkeypatch, "group", opened="fold-beside", cluster=CLUSTER, group="checkout", last="all"
+    )
+    assert "cannot be replayed any more" in said
+
+
+def test_a_group_is_drawn_as_it_was_and_as_it_would_have_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = history("4.3.0/rolling_deploy")
+    until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
+    (best, *_) = advice_of(rows, until_ms)
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    columns = {c.name for c in tables.SILVER_MEASURED.columns}
+    own = {"cluster_id": CLUSTER, "group_id": "checkout"}
+    silver = [{k: v for k, v in asdict(r).items() if k in columns} | own | {"place": i} for i, r in enumerate(rows)]
+    warehouse.append("silver.measured_rebalance", rows_to_table("silver.measured_rebalance", silver))
+    stored(warehouse, replace(best, cluster_id=CLUSTER, group_id="checkout"))
+    reader = Questions.open(tmp_path / "w")
+    (change, *_) = reader.changes(CLUSTER, "checkout")
+    found = reader.beside(change)
+    assert found is not None
+    assert found.option.saved_seconds == best.saved_seconds
+    assert found.fit.measured_seconds == best.measured_seconds
+    begun = min(s.from_ms for s in found.was)
+    lines = charts.beside_time_lines(
+        found.was, found.would, pd.DataFrame(), found.would_rebalances, begun, until_ms, "partition"
+    )
+    assert lines is not None
+    was, would = lines
+    assert was.lanes == would.lanes
+    assert (was.from_ms, was.to_ms) == (would.from_ms, would.to_ms)
+    assert len(would.marks) == len(found.would_rebalances)
+    page = {"cluster": CLUSTER, "group": "checkout", "from": str(int(begun)), "to": str(until_ms)}
+    said = shown(tmp_path / "w", monkeypatch, "group", opened="fold-beside", **page)
+    assert "As it was" in said
+    assert "100% of the rebalances" in said

@@ -217,3 +217,12 @@ def test_a_cost_is_said_with_its_likely_range() -> None:
 )
 def test_a_typed_time_is_in_the_readers_zone_or_its_own(text: str, at_ms: int | None) -> None:
     assert words.moment(text, words.zone("Europe/Berlin"), 1_000_000_000_000) == at_ms
+
+
+def test_a_likely_range_stands_in_front_and_what_is_certain_beside_it() -> None:
+    assert words.pause_likely(2_000, 10_500, 18_100, 9_600, 11_400) == "10.5 s, likely 9.6 to 11.4 s"
+    assert words.pause_likely(0, 950, None, 400, 1_400) == "950 ms, likely 400 ms to 1.4 s"
+    assert words.pause_likely(0, 14, 5_100, 14, 14) == "14 ms"
+    assert words.pause_likely(2_000, 10_500, 18_100, None, None) == "10.5 s (2.0 … 18.1)"
+    assert words.pause_likely(-900, -500, 100, -600, -400) == words.pause(-900, -500, 100)
+    assert words.ends(-3, None) == "0 ms … not bounded"

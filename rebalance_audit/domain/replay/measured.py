@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.model import Movement, Rebalance
 
-from .standstill import Standstill, Why
+from .standstill import Standstill, Stood, Why
 from .timing import Timing
 
 DELIVERED_MS = 7
@@ -34,10 +34,13 @@ class Measured:
     upper_seconds: float | None
     """None: a pause has no upper bound."""
     unbounded_count: int = 0
+    stood: tuple[Stood, ...] = ()
+    """What the cost is the sum of, as far as its times are known."""
 
 
 def measured_cost(rows: Sequence[Rebalance]) -> Measured:
     cost, lower, upper, unbounded = Standstill(), 0.0, 0.0, 0
+    stood: list[Stood] = []
     cold_since: int | None = None
     is_empty = True
     for row in rows:
@@ -51,6 +54,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
                 if movement.resource_type == "partition" and cold_since is not None and row.assigned_at_ms is not None:
                     wait_ms = row.assigned_at_ms + DELIVERED_MS - cold_since
                     cost.add(Why.FIRST_WAIT, wait_ms)
+                    stood.append(Stood(movement.resource, cold_since, cold_since + wait_ms, Why.FIRST_WAIT))
                     lower, upper = lower + wait_ms / 1000, upper + wait_ms / 1000
                 continue
             bounds = _bounds(movement, put_out, row)
@@ -60,6 +64,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
             idle_ms = _idle_ms(movement, row, likely)
             cost.add(Why.OWNER_IDLE, idle_ms)
             cost.add(Why.BETWEEN_OWNERS, likely - idle_ms)
+            stood += _stretches(movement, row, likely, idle_ms)
             lower += least / 1000
             if most is None:
                 unbounded += 1
@@ -67,7 +72,20 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
                 upper += most / 1000
         if any(m.kind == "assigned" for m in row.movements):
             cold_since = None
-    return Measured(cost, lower, None if unbounded else upper, unbounded)
+    return Measured(cost, lower, None if unbounded else upper, unbounded, tuple(stood))
+
+
+def _stretches(movement: Movement, row: Rebalance, likely_ms: float, idle_ms: float) -> Iterable[Stood]:
+    """First with an owner that was gone, then between two; up to when it is known to go on."""
+    ends = (movement.resumed_at_lower_ms, movement.resumed_at_upper_ms, row.assigned_at_ms)
+    until_ms = next((end for end in ends if end is not None), None)
+    if until_ms is None:
+        return
+    given_up_ms = until_ms - likely_ms + idle_ms
+    if idle_ms > 0:
+        yield Stood(movement.resource, until_ms - likely_ms, given_up_ms, Why.OWNER_IDLE)
+    if given_up_ms < until_ms:
+        yield Stood(movement.resource, given_up_ms, until_ms, Why.BETWEEN_OWNERS)
 
 
 def _put_out(row: Rebalance) -> frozenset[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
-from .standstill import Standstill
+from .standstill import Standstill, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,5 @@ class ReplayRun:
     cost: Standstill
     rewrite_count: int = 0
     """Static members that came back without a rebalance."""
+    stood: tuple[tuple[Hashable, float, float, Why], ...] = ()
+    """Resource, from, until (ms), why: what the cost is the sum of."""

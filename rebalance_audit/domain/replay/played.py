@@ -100,7 +100,8 @@ class PlayedGroup(ABC):
         for at_ms in self.script.requested_ms:
             self.loop.at(at_ms, lambda: self.is_requested(Cause.CLIENT_REQUESTED))
         self.loop.run(self.script.until_ms)
-        return ReplayRun(tuple(self.rebalances), self.ledger.finish(self.script.until_ms), self.rewrite_count)
+        cost = self.ledger.finish(self.script.until_ms)
+        return ReplayRun(tuple(self.rebalances), cost, self.rewrite_count, tuple(self.ledger.stood))
 
     def process_of(self, life: Life) -> PlayedProcess:
         static = self.settings.is_static

@@ -23,6 +23,16 @@ class Why(StrEnum):
     """The group has just come up, and nobody was given it yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """One resource, named as in gold.movement, from when to when nobody worked on it; epoch ms."""
+
+    resource: str
+    from_ms: float
+    until_ms: float
+    why: Why
+
+
 @dataclass(slots=True)
 class Standstill:
     """Seconds, summed over partitions. `standstill_seconds` is the sum that settings are compared by."""
@@ -48,6 +58,8 @@ class Ledger:
         self._dark_since: float | None = None
         """Since when no process runs at all."""
         self.cost = Standstill()
+        self.stood: list[tuple[Hashable, float, float, Why]] = []
+        """What the cost is the sum of."""
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
         self._since: dict[Hashable, tuple[float, Why]] = {}
         self._had_owner: set[Hashable] = set()
@@ -62,6 +74,7 @@ class Ledger:
             dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
             if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
                 self.cost.add(Why.OWNER_IDLE, dark_ms * len(self._workers))
+                self.stood += [(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE) for resource in self._workers]
             for resource, workers in self._workers.items():
                 if not workers:
                     why = Why.OWNER_IDLE if resource in self._had_owner else Why.FIRST_WAIT
@@ -115,3 +128,4 @@ class Ledger:
         since = self._since.pop(resource, None)
         if since is not None:
             self.cost.add(since[1], at_ms - since[0])
+            self.stood.append((resource, since[0], at_ms, since[1]))

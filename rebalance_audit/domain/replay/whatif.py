@@ -119,10 +119,15 @@ def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, st
 
 def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
     """RequestError where the settings cannot be."""
+    return option_and_run(situation, pairs)[0]
+
+
+def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, ReplayRun | None]:
+    """With the run whose cost is the median; none where it is refused. RequestError as `option_of`."""
     asked, settings = request_of(situation, pairs)
     refused = refusing(situation.script.lives, asked)
     if refused is not None:
-        return Option(settings=asked, refused=refused)
+        return Option(settings=asked, refused=refused), None
     after_ms = settled_after_ms(situation, settings)
     base, runs = base_of(situation, after_ms), runs_of(situation, settings, after_ms)
     pairs_of_cost = [
@@ -145,7 +150,7 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
         cost=middle.cost,
         properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
     )
-    return replace(option, why=_why(base, option) + _price(situation.in_force, settings))
+    return replace(option, why=_why(base, option) + _price(situation.in_force, settings)), middle
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
