@@ -24,9 +24,10 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
 from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.pipeline import run_stages, tell_outcome
+from rebalance_audit.commands.pipeline import Carried, run_stages, tell_outcome
 from rebalance_audit.commands.serve import serve_app, start_app
 from rebalance_audit.commands.watch import follow
+from rebalance_audit.commands.whatif_fleet import weigh
 from rebalance_audit.domain import tables
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,8 @@ COMPANY = {
     "mainframe": "2.7.2/eager_join_leave_kill",
 }
 """A company that never was: the name of each of its clusters, and the recorded evidence of a real one behind it."""
+REPLAYING_S = 20.0
+"""Of CPU time at most; the company's groups take three."""
 _LAB_IS_UP = "Ctrl-C ends it all."
 
 
@@ -89,6 +92,8 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
     opened = Warehouse.open(warehouse)
     outcome = run_stages(opened, quiet=quiet)
     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
+    note("Replaying each group under other settings.", quiet=quiet)
+    weigh(opened, seconds=REPLAYING_S, days=30, carried=Carried())
     print_report(opened)
     note(f"The warehouse is {opened.location}.", quiet=quiet)
     if not no_serve:

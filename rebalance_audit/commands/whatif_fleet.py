@@ -11,6 +11,7 @@ from rebalance_audit.commands.output import json_text, visible
 from rebalance_audit.commands.pipeline import Carried
 
 if TYPE_CHECKING:
+    from rebalance_audit.warehouse.warehouse import Warehouse
     from spark_jobs.advise import FleetWeighed
 
 
@@ -19,18 +20,24 @@ def weigh_fleet(location: str, *, seconds: float, days: int, carried: Carried, o
     from rebalance_audit.commands.rows import published
     from rebalance_audit.reports.read import worth_most
     from rebalance_audit.warehouse.warehouse import Warehouse
-    from spark_jobs.advise import advise
-    from spark_jobs.pipeline import writing_run
 
     opened = Warehouse.open(location)
     published(opened)
-    with writing_run(opened, engine=carried.engine, spark_from_bytes=carried.spark_from_bytes) as context:
-        weighed = advise(context, seconds=seconds, days=days)
+    weighed = weigh(opened, seconds=seconds, days=days, carried=carried)
     rows = worth_most(opened)
     if output is Output.JSON:
         sys.stdout.write(json_text(_as_json(weighed, rows)) + "\n")
     else:
         sys.stdout.writelines(visible(line) + "\n" for line in _as_text(weighed, rows, days))
+
+
+def weigh(opened: Warehouse, *, seconds: float, days: int, carried: Carried) -> FleetWeighed:
+    """Replace gold.whatif. WarehouseError if another process writes."""
+    from spark_jobs.advise import advise
+    from spark_jobs.pipeline import writing_run
+
+    with writing_run(opened, engine=carried.engine, spark_from_bytes=carried.spark_from_bytes) as context:
+        return advise(context, seconds=seconds, days=days)
 
 
 def _as_json(weighed: FleetWeighed, rows: list[dict[str, Any]]) -> dict[str, Any]:
