@@ -270,6 +270,13 @@ class BrokerReader:
                 self._on_error(place, message.offset(), error)
         return [message for message in messages if message.error() is None]
 
+    def add(self, topic: str, partition: int, kind: str, position: int | None) -> None:
+        """Read this one, too: from there, or from its beginning."""
+        self._place_of = _place_of
+        self._open(topic, partition, kind, position)
+        if (live := self._live.get((topic, partition))) is not None:
+            self._consumer.incremental_assign([TopicPartition(topic, partition, live.position)])
+
     def drop(self, partitions: Iterable[LivePartition]) -> None:
         """Read these no further."""
         gone = [self._live.pop((live.topic, live.partition)) for live in partitions]

@@ -17,6 +17,7 @@ from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
 from ingest.messages import LiveRun, rows_of
 from ingest.readings import LogText, SourceReading
+from ingest.sharing import DEAD_AFTER_S, Share
 from ingest.sifting import Interest
 from ingest.sources import source_record, without_secrets
 from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
@@ -49,6 +50,9 @@ class CollectSettings:
     cluster_id: str | None = None
     """Needed only without a broker; else it must be the broker's."""
     until_end: bool = False
+    share_as: str | None = None
+    """This collector's name among several that share the cluster's partitions; None: it reads all of them."""
+    dead_after_s: float = DEAD_AFTER_S
     is_live: bool = False
     """Land what is urgent when it arrives, and the rest every `flush_ms`."""
     interest: Interest | None = None
@@ -144,9 +148,14 @@ class _Collector:
         self.glance: Hashable = None
         self.settings, self.landing, self.report, self.now_ms = settings, landing, report, now_ms
         self.summary = CollectSummary(cluster_id=cluster_id, read_id=new_read_id("collect"))
-        self.positions_name = positions_name("live", cluster_id)
-        positions = landing.read_positions(self.positions_name)
+        alone = positions_name("live", cluster_id)
+        positions = landing.read_positions(alone)
         self.record_positions: dict[str, int] = positions.get("partitions", {})
+        self.share: Share | None = None
+        if settings.share_as is not None:  # its logs are of its own host
+            alone = positions_name("logs", f"{cluster_id}-{settings.share_as}")
+            positions = landing.read_positions(alone)
+        self.positions_name = alone
         quiet_ms = LIVE_QUIET_MS if settings.is_live else QUIET_MS
         self.tail = LogTail(settings.logs, positions.get("logs"), quiet_ms=quiet_ms, interest=settings.interest)
         self.reader: BrokerReader | None = None
@@ -155,6 +164,10 @@ class _Collector:
         self.readings: list[SourceReading] = []
         self.pending_count = self.pending_bytes = self.flush_count = 0
         self.flushed_at_ms = self.tailed_at_ms = 0
+        self.places: dict[str, tuple[str, int, str]] = {}
+        """With a share: each place of the cluster as topic, partition, kind."""
+        self.is_settled = True
+        """Each partition is read by somebody."""
         self.is_flushing = False
         """Also after a flush that failed: then nothing more is written, and the next run reads it again."""
         self.told_errors: set[str] = set()
@@ -166,7 +179,12 @@ class _Collector:
         try:
             if cluster is not None:
                 topics, problems = topics_to_read(cluster, self.settings)
-                self.reader = BrokerReader(cluster, topics, self.record_positions)
+                shares = self.settings.share_as is not None
+                self.reader = BrokerReader(
+                    cluster, topics, self.record_positions, dict.fromkeys(topics, ()) if shares else None
+                )
+                if shares:
+                    self._begin_sharing(cluster, topics)
                 for topic, problem in {**problems, **self.reader.problems}.items():
                     self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
             told = 0 if self.reader is None else len(self.reader.problems)
@@ -176,19 +194,18 @@ class _Collector:
                 now_ms = self.now_ms()
                 if self.reader is not None and cluster is not None:
                     self._report_errors(cluster, has_news=arrived)
-                    for topic, problem in list(self.reader.problems.items())[told:]:
-                        self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
-                    told = len(self.reader.problems)
+                    told = self._tell_from(told)
                     partitions = self.reader.partitions
-                    if told and not partitions and not self.settings.logs:
+                    if told and not (partitions or self.settings.logs or self.share):
                         raise Misconfigured(*(problem.sentence for problem in self.reader.problems.values()))
                     progress(sum(p.position for p in partitions), sum(p.end_offset for p in partitions), "records")
                     moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
                 if self._is_flush_due(now_ms):
                     self._flush()
-                if not self.has_caught_up and (self.reader is None or self.reader.is_done):
+                    self._exchange()
+                if not self.has_caught_up and self._is_done():
                     self._catch_up()
-                if self.settings.until_end and (self.reader is None or self.reader.is_done):
+                if self.settings.until_end and self._is_done():
                     self._poll_logs(is_last=True)
                     break
                 if self.settings.until_end and now_ms - moved_at_ms > NO_ANSWER_MS and cluster is not None:
@@ -198,10 +215,55 @@ class _Collector:
             try:
                 if not self.is_flushing:
                     self._flush()
+                    if self.share is not None:
+                        self.share.leave(self.record_positions)
             finally:
                 if self.reader is not None:
                     self.reader.close()
         return self.summary
+
+    def _tell_from(self, told: int) -> int:
+        """Tell of topics that turned out to be unreadable since so many were told; how many there are now."""
+        problems = {} if self.reader is None else self.reader.problems
+        for topic, problem in list(problems.items())[told:]:
+            self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
+        return len(problems)
+
+    def _is_done(self) -> bool:
+        """All that was there when reading began is read, by this one or another."""
+        return self.is_settled and (self.reader is None or self.reader.is_done)
+
+    def _begin_sharing(self, cluster: LiveCluster, topics: Mapping[str, str]) -> None:
+        self.places = {
+            f"{topic}-{partition}": (topic, partition, kind)
+            for topic, kind in topics.items()
+            for partition in range(cluster.partition_counts[topic])
+        }
+        name = self.settings.share_as or ""
+        self.share = self.landing.share(
+            self.summary.cluster_id, name, self.places, self.record_positions, self.settings.dead_after_s
+        )
+        self.record_positions = {}
+        self._exchange()
+
+    def _exchange(self) -> None:
+        """Right after a flush, when all that was read is landed: say so, and hear what to read from now on."""
+        if self.share is None or self.reader is None:
+            return
+        change = self.share.exchange(self.record_positions)
+        gone = {self.places[place][:2] for place in change.gone}
+        self.reader.drop([live for live in self.reader.partitions if (live.topic, live.partition) in gone])
+        self.record_positions = {
+            place: position for place, position in self.record_positions.items() if place not in change.gone
+        }
+        for place, position in change.taken.items():
+            self.reader.add(*self.places[place], position)
+        self.is_settled = change.is_settled
+        if change.taken or change.gone:
+            self.report(
+                f"Reads {len(self.share.own)} of {len(self.places)} partitions; {change.others} other collectors share "
+                "them."
+            )
 
     def _catch_up(self) -> None:
         self._flush()
@@ -299,7 +361,8 @@ class _Collector:
         self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
         self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, self.lines)
         self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *_by_source(self.readings)])
-        self.landing.write_positions(self.positions_name, {"partitions": positions, "logs": self.tail.positions()})
+        told = {"partitions": positions} if self.share is None else {}  # else they are in the shared document
+        self.landing.write_positions(self.positions_name, {**told, "logs": self.tail.positions()})
         self.record_positions = positions
         if self.follower is not None and (runs or self.lines):
             self.follower.landed(

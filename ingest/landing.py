@@ -16,26 +16,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.errors import Misconfigured, Retryable
 from ingest.readings import AnyRun, LogText, SourceReading
+from ingest.sharing import Share
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.landing_files import write_landing_file
 from rebalance_audit.warehouse.storage import files_at, store_fault
 
 _RECORD = arrow_schema(tables.BRONZE_RECORD)
 _LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)
 _SOURCE = arrow_schema(tables.BRONZE_SOURCE)
-_RECORD_ENCODINGS: dict[str, Any] = {
-    # What rises by little is written as differences, what repeats once: a third of the size, two thirds of the time.
-    "column_encoding": dict.fromkeys(("offset", "timestamp_ms", "batch_base_offset"), "DELTA_BINARY_PACKED"),
-    "use_dictionary": [
-        "cluster_id", "topic", "partition", "copy", "key", "leader_epoch", "producer_id", "producer_epoch", "source",
-        "node", "landing", "batch_crc",
-    ],
-    "write_statistics": ["cluster_id", "topic", "partition", "offset", "timestamp_ms"],  # nobody asks of the others
-}  # fmt: skip
 
 
 class Landing:
@@ -55,7 +47,7 @@ class Landing:
             data = data.set_column(data.schema.get_field_index("topic"), "topic", topics).sort_by(
                 [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
             )
-        self._write_parquet("record", landing_id, data, store_schema=False, **_RECORD_ENCODINGS)
+        self._write("record", landing_id, data)
         return int(data.num_rows)
 
     def write_log_lines(self, landing_id: str, cluster_id: str, lines: Sequence[LogText]) -> int:
@@ -70,7 +62,7 @@ class Landing:
             "text": [line.text for line in lines],
             "landing": [landing_id] * len(lines),
         }
-        self._write_parquet("log_line", landing_id, pa.table(columns, schema=_LOG_LINE))
+        self._write("log_line", landing_id, pa.table(columns, schema=_LOG_LINE))
         return len(lines)
 
     def write_sources(
@@ -102,7 +94,7 @@ class Landing:
                 }  # fmt: skip
                 rows.append({**known, **told, "read_id": f"{read_id}#{n}", "item_count": 0})
         if rows:
-            self._write_parquet("source", landing_id, pa.Table.from_pylist(rows, schema=_SOURCE))
+            self._write("source", landing_id, pa.Table.from_pylist(rows, schema=_SOURCE))
         return len(rows)
 
     def read_positions(self, name: str) -> dict[str, Any]:
@@ -124,11 +116,16 @@ class Landing:
         with _retryable():
             self._files.write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
 
-    def _write_parquet(self, noun: str, landing_id: str, data: pa.Table, **encodings: Any) -> None:
-        sink = pa.BufferOutputStream()
-        pq.write_table(data, sink, compression="zstd", **encodings)
+    def share(
+        self, cluster_id: str, name: str, places: Iterable[str], first_positions: Mapping[str, int], dead_after_s: float
+    ) -> Share:
+        """For one of several collectors of this cluster."""
+        document = positions_name("shared", cluster_id)
+        return Share(self._files, document, name, places, first_positions, dead_after_s=dead_after_s)
+
+    def _write(self, noun: str, landing_id: str, data: pa.Table) -> None:
         with _retryable():
-            self._files.write(f"landing/{noun}/{landing_id}.parquet", sink.getvalue())
+            write_landing_file(self._files, noun, landing_id, data)
 
 
 @contextlib.contextmanager

@@ -101,6 +101,14 @@ def collect(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop at the end that is there now, instead of following.")
     ] = False,
+    share_as: Annotated[
+        str | None,
+        typer.Option(
+            "--share-as",
+            metavar="NAME",
+            help="Share the partitions with other collectors; NAME is this one's, also after a restart.",
+        ),
+    ] = None,
     quiet: options.Quiet = False,
     config: options.Config = None,
     cluster: options.Cluster = None,
@@ -111,8 +119,9 @@ def collect(
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     settings = collect_settings(
-        bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end
-    )
+        bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end,
+        share_as=share_as,
+    )  # fmt: skip
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
     landing = Landing(Warehouse.open(warehouse, create=True).location)
     with until_stopped() as stopped, meter("collect", quiet=quiet, unit="records") as progress:
@@ -218,6 +227,7 @@ def collect_settings(
     *,
     cluster_id: str | None = None,
     until_end: bool = False,
+    share_as: str | None = None,
     flush_ms: int = 5_000,
 ) -> CollectSettings:
     from ingest.collector import CollectSettings
@@ -231,6 +241,7 @@ def collect_settings(
         logs=[(node, f"{folder}/*.log*") for node, folder in options.log_folders(logs)],
         cluster_id=cluster_id,
         until_end=until_end,
+        share_as=share_as,
         flush_ms=flush_ms,
     )
 
