@@ -30,6 +30,7 @@ from rebalance_audit.commands import (
     report,
     respond,
     serve,
+    stream,
     watch,
     whatif,
 )
@@ -53,6 +54,7 @@ app.command("explain", epilog=epilog("explain"))(explain)
 app.command("whatif", epilog=epilog("whatif"))(whatif.whatif)
 app.command("import", epilog=epilog("import"))(collect.import_folder)
 app.command("collect", epilog=epilog("collect"))(collect.collect)
+app.command("stream", epilog=epilog("stream"))(stream.stream)
 app.command("run", epilog=epilog("run"))(pipeline.run)
 app.command("watch", epilog=epilog("watch"))(watch.watch)
 app.command("report", epilog=epilog("report"))(report.report)
@@ -152,6 +154,7 @@ _KNOWN_ERRORS = (
     ("rebalance_audit.settings.reading", "SettingsError"),
     ("ingest.errors", "IngestError"),
     ("spark_jobs.session", "NoJavaError"),
+    ("spark_jobs.streaming", "StreamError"),
     ("spark_jobs.checks", "QualityError"),
     ("infra.lab.processes", "LabError"),
 )

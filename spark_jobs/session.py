@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import __version__ as spark_version
@@ -25,12 +26,15 @@ class NoJavaError(Exception):
 
 
 def open_session(
-    master: str | None = None, driver_memory: str | None = None, cores_hint: int | None = None
+    master: str | None = None,
+    driver_memory: str | None = None,
+    cores_hint: int | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The Spark session, made on first use. SPARK_MASTER and SPARK_DRIVER_MEMORY override the defaults.
 
     With another master than `local` only what the stages rely on is set: memory, addresses, retries and all else are
-    the cluster's, by spark-defaults.conf or spark-submit (docs/cluster.md).
+    the cluster's, by spark-defaults.conf or spark-submit (docs/cluster.md). `more` are settings of one job.
 
     Raises NoJavaError, because Spark's own words for it (JAVA_GATEWAY_EXITED) do not say what to do.
     """
@@ -43,7 +47,7 @@ def open_session(
     settings = dict(_EVERYWHERE)
     if master.startswith("local"):
         settings |= _on_this_machine(java, driver_memory, 2 * (cores_hint or _cores_of(master)))
-    for key, value in settings.items():
+    for key, value in (settings | dict(more or {})).items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()

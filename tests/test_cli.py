@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 VERBS = (
-    "explain", "whatif", "import", "collect", "run", "watch", "report", "export", "mark", "ack", "silence",
+    "explain", "whatif", "import", "collect", "stream", "run", "watch", "report", "export", "mark", "ack", "silence",
     "maintain", "erase", "check", "alert",
     "serve", "ui", "demo", "doctor", "lab", "config", "audit",
 )  # fmt: skip

@@ -20,6 +20,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "collect -b broker:9092 -w W --logs /var/log/kafka",
         "collect -b broker:9092 -w W --command-config client.properties",
     ),
+    "stream": ("stream -b broker:9092 -w W", "stream -b broker:9092 -w s3://bucket/place --checkpoint hdfs:///audit"),
     "run": ("run -w W", "run -w W --engine local"),
     "watch": ("watch -b broker:9092 -w W --to https://alertmanager:9093/api/v2/alerts",),
     "report": ("report -w W", "report -w W -g orders-app --from -24h -o json", "report -w W -o html > report.html"),
