@@ -9,6 +9,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "explain -b broker:9092 --logs /var/log/kafka        # which groups are worth it",
         "explain orders-app -b broker:9092 --logs /var/log/kafka --last 2h",
         "explain orders-app --evidence incident-4711/ -o json",
+        "explain orders-app -w W --last 1d",
         "explain --reassignment orders-7 --data-dir /var/lib/kafka --node broker-1",
     ),
     "whatif": (

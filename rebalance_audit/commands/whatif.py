@@ -65,10 +65,12 @@ def whatif(
             raise UsageError("Name a GROUP; only with -w W, and without --set, all groups of a warehouse are weighed.")
         weigh_fleet(warehouse, seconds=seconds, days=days, carried=Carried(engine.value), output=output)
         return
+    from rebalance_audit.commands.stored import stored_rebalances
     from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.requests import RequestError
     from rebalance_audit.domain.replay.situation import TooLittle, situation_of
     from rebalance_audit.domain.replay.whatif import fit_of, option_of, ranked, request_of
+    from rebalance_audit.warehouse.warehouse import Warehouse
 
     if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
         raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")
@@ -77,7 +79,8 @@ def whatif(
     to_ms = None if to is None else options.instant_ms(to, now_ms)
     with meter("whatif", quiet=quiet, unit="items") as progress:
         if warehouse is not None:
-            rows, until_ms = _from_warehouse(warehouse, group, cluster_id)
+            rows = stored_rebalances(Warehouse.open(warehouse), group, cluster_id)
+            until_ms = max((r.ended_at_ms or 0 for r in rows), default=0)
         else:
             rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
     earlier = [r for r in rows if from_ms is not None and (at_ms := happened_at_ms(r)) is not None and at_ms < from_ms]
@@ -127,46 +130,6 @@ def _from_evidence(
         reading = from_folder(open_evidence(evidence, None, None, folders, None, None, None), group, progress)
     answer = answer_for(reading)
     return list(answer.rebalances), answer.seen_until_ms or 0
-
-
-def _from_warehouse(location: str, group: str, cluster_id: str | None) -> tuple[list[Rebalance], int]:
-    """The group's rebalances with their members and movements, in the order of their numbers."""
-    from dataclasses import replace
-
-    from rebalance_audit.commands.rows import known_table, published, selection
-    from rebalance_audit.domain.model import Member, Movement, Rebalance, from_row
-    from rebalance_audit.warehouse.warehouse import Warehouse
-
-    opened = Warehouse.open(location)
-    published(opened)
-
-    def read(name: str) -> list[dict[str, Any]]:
-        sql, params = selection(known_table(name), group=group, cluster_id=cluster_id)
-        found: list[dict[str, Any]] = opened.query(sql, params).to_pylist()
-        return found
-
-    stored_rows = read("gold.rebalance")
-    clusters = sorted({row["cluster_id"] for row in stored_rows})
-    if not stored_rows:
-        raise CommandError(f"Group {group!r} has no rebalance in {location}; check the name, or `run` it again.")
-    if len(clusters) > 1:
-        raise UsageError(f"Group {group!r} is in clusters {', '.join(clusters)}; say which with --cluster-id.")
-    members: dict[str, list[Member]] = {}
-    for row in read("gold.rebalance_member"):
-        members.setdefault(row["rebalance_id"], []).append(from_row(Member, row))
-    movements: dict[str, list[Movement]] = {}
-    for row in read("gold.movement"):
-        movements.setdefault(row["rebalance_id"], []).append(from_row(Movement, row))
-    rows = [
-        replace(
-            from_row(Rebalance, row),
-            members=tuple(members.get(row["rebalance_id"], ())),
-            movements=tuple(movements.get(row["rebalance_id"], ())),
-        )
-        for row in stored_rows
-    ]
-    rows.sort(key=lambda r: (r.generation_id or r.group_epoch or 0, r.rewrite_seq, r.ended_at_ms or 0))
-    return rows, max((r.ended_at_ms or 0 for r in rows), default=0)
 
 
 def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> dict[str, Any]:

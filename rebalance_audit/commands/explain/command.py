@@ -9,7 +9,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import LogTimeZone, Metadata
-from rebalance_audit.commands.explain.group import explain_group
+from rebalance_audit.commands.explain.group import explain_group, explain_stored_group
 from rebalance_audit.commands.explain.groups import explain_groups
 from rebalance_audit.commands.explain.places import Places, Shown
 from rebalance_audit.commands.explain.plan import explain_plan
@@ -39,6 +39,10 @@ def explain(
     command_config: options.CommandConfig = None,
     overrides: options.Overrides = None,
     evidence: options.Evidence = None,
+    warehouse: Annotated[
+        str | None, typer.Option("-w", "--warehouse", metavar="W", help="A warehouse that `run` has filled.")
+    ] = None,
+    cluster_id: options.ClusterId = None,
     data_dir: options.DataDir = None,
     node: options.Node = None,
     logs: options.Logs = None,
@@ -58,10 +62,31 @@ def explain(
 
     Without a GROUP it lists those that are worth explaining.
 
-    Reads an evidence folder, a data directory or a running cluster; needs no warehouse and no Spark.
+    Reads an evidence folder, a data directory or a running cluster, and needs no warehouse and no Spark; or, for a
+    GROUP, what a warehouse holds of it.
     """
     if [group is None, reassignment is None, plan is None].count(False) > 1:
         raise UsageError("Explain one thing: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
+    shown = Shown(
+        last_ms=None if last is None else options.duration_ms(last),
+        latest=latest,
+        oldest_first=oldest_first,
+        bounds=bounds,
+        output=output,
+        quiet=quiet,
+    )
+    if warehouse is not None:
+        if any((bootstrap, evidence, data_dir, logs, metadata)):
+            raise UsageError("Say where to look, in one way: -w W, -b HOST:PORT, --evidence DIR, or --data-dir D.")
+        if group is None:
+            raise UsageError(
+                f"With -w name a GROUP; `rebalance-audit report -w {warehouse}` lists the worst groups, and `export "
+                "reassignment` the reassignments."
+            )
+        explain_stored_group(group, warehouse, cluster_id, shown)
+        return
+    if cluster_id is not None:
+        raise UsageError("--cluster-id says which cluster of a warehouse; give -w W with it.")
     places = Places(
         bootstrap=bootstrap,
         command_config=command_config,
@@ -73,14 +98,6 @@ def explain(
         metadata=metadata,
         log_time_zone=log_time_zone,
         topics=topics,
-    )
-    shown = Shown(
-        last_ms=None if last is None else options.duration_ms(last),
-        latest=latest,
-        oldest_first=oldest_first,
-        bounds=bounds,
-        output=output,
-        quiet=quiet,
     )
     if group is not None:
         explain_group(group, places, shown)

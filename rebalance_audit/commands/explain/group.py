@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
 SHOWN_PROBLEMS = 6
 SHOWN_MOVES = 12
+WITHOUT_LOGS = "no logs were given (--logs), so starts and many causes are inferred from records alone"
 
 
 def explain_group(group: str, places: Places, shown: Shown) -> None:
     """Raises UsageError and CommandError."""
     from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder
-    from rebalance_audit.domain.explain import group as text
-    from rebalance_audit.domain.publish.leader_moves import leader_move_row
 
     if places.metadata:
         raise UsageError("--metadata is for reassignments; a group is explained without it.")
@@ -43,8 +42,24 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
             )  # fmt: skip
         else:
             reading = from_folder(places.folder(), group, progress)
-        answer = answer_for(reading, last_ms=shown.last_ms)
+        answer = answer_for(reading)
         moves = moves_beside(reading, answer.rebalances)
+    say(group, answer, moves, shown)
+
+
+def explain_stored_group(group: str, location: str, cluster_id: str | None, shown: Shown) -> None:
+    """Raises UsageError and CommandError."""
+    from rebalance_audit.commands.explain.stored import stored_answer
+
+    answer, moves = stored_answer(location, group, cluster_id)
+    say(group, answer, moves, shown)
+
+
+def say(group: str, answer: Answer, moves: Sequence[LeaderMove], shown: Shown) -> None:
+    from rebalance_audit.domain.explain import group as text
+    from rebalance_audit.domain.publish.leader_moves import leader_move_row
+
+    answer = answer if shown.last_ms is None else answer.latest(shown.last_ms)
     explanation = text.explain(
         group,
         answer.rebalances,
@@ -128,8 +143,22 @@ class Answer:
         self.rebalances, self.findings, self.not_seen = rebalances, findings, not_seen
         self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
 
+    def latest(self, last_ms: int) -> Answer:
+        """Of the last so many milliseconds of evidence."""
+        from rebalance_audit.domain.numbers import happened_at_ms
 
-def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Limits | None = None) -> Answer:
+        if self.seen_until_ms is None:
+            return self
+        since_ms = self.seen_until_ms - last_ms
+        return Answer(
+            [r for r in self.rebalances if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms],
+            [f for f in self.findings if f.last_seen_at_ms >= since_ms],
+            self.not_seen, self.seen_from_ms, self.seen_until_ms,
+            [i for i in self.incidents if i.last_at_ms >= since_ms],
+        )  # fmt: skip
+
+
+def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> Answer:
     """Read, reconstruct, measure and judge. Raises CommandError if the group is not in evidence."""
     from rebalance_audit.commands.explain.group_reading import not_found
     from rebalance_audit.domain.detect import DEFAULT, detect_group
@@ -165,11 +194,6 @@ def answer_for(reading: GroupReading, *, last_ms: int | None = None, limits: Lim
             limits=lambda group_id: limits or DEFAULT,
         )
     )
-    if last_ms is not None and until_ms is not None:
-        since_ms = until_ms - last_ms
-        incidents = [i for i in incidents if i.last_at_ms >= since_ms]
-        rebalances = [r for r in rebalances if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms]
-        findings = [f for f in findings if f.last_seen_at_ms >= since_ms]
     return Answer(rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents)
 
 
@@ -177,7 +201,7 @@ def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
     """Gaps of the answer, as sentences without their full stop."""
     unseen = list(_deleted(reading.sources))
     if not reading.log_nodes:
-        unseen.append("no logs were given (--logs), so starts and many causes are inferred from records alone")
+        unseen.append(WITHOUT_LOGS)
     if gathered.undecoded:
         first = gathered.undecoded[0]
         unseen.append(f"{len(gathered.undecoded)} records could not be decoded (first {first.ref}: {first.reason})")

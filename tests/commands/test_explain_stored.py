@@ -1,0 +1,70 @@
+"""`explain GROUP -w W` says what `explain GROUP --evidence DIR` says of the same evidence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance_audit import cli
+from rebalance_audit.commands.stored import _in_order
+from rebalance_audit.domain.kinds import Outcome
+from rebalance_audit.domain.model import Rebalance
+from tests.captures import GOLDEN
+
+CASES = {"eager_join_leave_kill": "orders-app", "connect_worker_lost": "connect-lab", "kip848_join_leave": "clicks-app"}
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, str]:
+    capture, warehouse = GOLDEN / "4.3.0" / request.param, str(tmp_path_factory.mktemp(request.param) / "w")
+    for verb in (["import", str(capture)], ["run", "--engine", "local"]):
+        assert cli.run([*verb, "-q", "-w", warehouse]) == 0
+    return CASES[request.param], capture, warehouse
+
+
+def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> Any:
+    capfd.readouterr()
+    assert cli.run(["explain", *arguments, "-q", "-o", "json"]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def test_tables_and_evidence_give_one_answer(both: tuple[str, Path, str], capfd: pytest.CaptureFixture[str]) -> None:
+    group, capture, warehouse = both
+    of_evidence = said([group, "--evidence", str(capture)], capfd)
+    of_tables = said([group, "-w", warehouse], capfd)
+    for name in ("rebalances", "incidents"):
+        assert of_tables[name] == of_evidence[name], name
+    ids = [sorted(f["finding_id"] for f in answer["findings"]) for answer in (of_evidence, of_tables)]
+    assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope"], "Group 'nope' has no rebalance in"),
+        ([], "With -w name a GROUP"),
+        (["orders-app", "--evidence", "."], "in one way"),
+        (["orders-app", "--cluster-id", "other"], "in cluster other of"),
+    ],
+)
+def test_what_cannot_be_answered(
+    both: tuple[str, Path, str], arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["explain", *arguments, "-w", both[2]]) != 0
+    assert sentence in capfd.readouterr().err
+
+
+def test_a_group_that_was_created_anew_stays_in_the_order_of_time() -> None:
+    """Numbers 7 to 9 with 8 missing, then 1 again: by number alone 1 would come first."""
+
+    def row(number: int, at_ms: int | None, outcome: Outcome = Outcome.COMPLETED) -> Rebalance:
+        id_ = f"{number}@{at_ms}"
+        return Rebalance(
+            cluster_id="c", rebalance_id=id_, group_id="g", generation_id=number, ended_at_ms=at_ms, outcome=outcome
+        )
+
+    rows = [row(1, 9_000), row(7, 1_000), row(8, None, Outcome.MISSING), row(9, 3_000)]
+    assert [r.generation_id for r in _in_order(rows)] == [7, 8, 9, 1]
