@@ -147,7 +147,7 @@ def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
     elif trouble.kind == "configuration":
         yield from sorted({c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()})
     else:
-        yield from (words.culprit(who) for who in people)
+        yield from words.culprits(people)
 
 
 def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:

@@ -38,9 +38,15 @@ _DID: dict[str, str] = {
 }
 
 
-def culprit(who: Identity) -> str:
-    """The bare name: instance id, worker URL or client id."""
-    return who[1]
+def culprits(people: Sequence[Identity]) -> list[str]:
+    """The bare names: instance id, worker URL or client id; with the host where several hosts share a client id."""
+    hosts = Counter(who[:2] for who in dict.fromkeys(people))
+    return [f"{who[1]} ({who[2]})" if hosts[who[:2]] > 1 and len(who) > 2 else who[1] for who in people]
+
+
+def names_of(people: Sequence[Identity]) -> list[str]:
+    """As `culprits`, for sentences."""
+    return [name_of(who) if name == who[1] else shown(name) for who, name in zip(people, culprits(people), strict=True)]
 
 
 def name_of(who: Identity) -> str:
@@ -58,7 +64,7 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
     root = trouble.root
     assert root is not None  # what has no reassignment has an episode
     where = _where(trouble)
-    who = listed([name_of(p) for p in people]) or "members"
+    who = listed(names_of(people)) or "members"
     trigger = root.root.rebalance.trigger
     match trouble.kind:
         case "storm":
@@ -191,7 +197,7 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
     r = step.rebalance
     causes = [t.trigger for t in r.triggers] or [r.trigger]
     why = listed(list(dict.fromkeys(phrase_of(c) for c in causes)))
-    who = listed([name_of(w) for w in dict.fromkeys((*step.left, *step.joined))])
+    who = listed(list(dict.fromkeys(name_of(w) for w in (*step.left, *step.joined))))
     parts = [f"{why} ({who})" if who else why]
     moved = (r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0)
     noun = "task" if r.protocol_type == "connect" else "partition"

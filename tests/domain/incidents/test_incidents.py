@@ -77,6 +77,19 @@ def test_a_member_that_vanishes_a_minute_after_the_first_makes_the_incident_wide
     assert [i.status for i in (*one, *both)] == ["open", "open"]
 
 
+def test_members_of_one_client_id_on_two_hosts_are_two_culprits() -> None:
+    """As most services are deployed; else the second one to die would be no news to anybody."""
+    group = a_group()
+    for name, host in (("c1", "/10.0.0.1"), ("c2", "/10.0.0.2"), ("c3", "/10.0.0.3")):
+        group.member(name, client_id="orders", client_host=host)
+    group.joins("c4", at_s=-HOUR_S)
+    one, _ = told(group.vanishes("c1", at_s=0), until_s=30)
+    both, _ = told(group.vanishes("c2", at_s=60), until_s=90)
+    assert [i.culprits for i in one if not i.expected] == [("orders",)]
+    assert [i.culprits for i in both if not i.expected] == [("orders (/10.0.0.1)", "orders (/10.0.0.2)")]
+    assert "orders (/10.0.0.1) and orders (/10.0.0.2) of orders vanished" in both[-1].title
+
+
 def test_members_that_vanish_an_hour_apart_are_two_incidents() -> None:
     found, _ = told(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=HOUR_S))
     assert kinds(found) == [("member_fault", 1), ("member_fault", 1)]
