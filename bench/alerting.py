@@ -131,6 +131,22 @@ class PublishedRows(threading.Thread):
                 self.seen.setdefault(row["group_id"], at)
 
 
+class Notes(threading.Thread):
+    """Notes when a page could first see that a group waits for its members: `live/present.py`."""
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(daemon=True)
+        self._location, self.stopped = location, threading.Event()
+        self.seen: dict[str, float] = {}
+
+    def run(self) -> None:
+        while not self.stopped.wait(0.05):
+            for note in self._location.glob("notes/present-*.json"):
+                present = json.loads(note.read_text())
+                for row in present["running"]:
+                    self.seen.setdefault(row["group_id"], present["written_at_ms"] / 1000)
+
+
 @contextmanager
 def running(commands: Mapping[str, Sequence[Sequence[str]]], said: Path) -> Iterator[dict[str, list[int]]]:
     """Process ids by what they are measured as."""
@@ -227,7 +243,7 @@ def measure(group_count: int, idle_s: int) -> None:
             driver.group(group, group_type=GroupType.CLASSIC, mode=Mode.EAGER, assignor="range")
             for member in ("a", "b"):
                 driver.join(f"{group}-{member}", group, ["orders"], library="librdkafka")
-        rows = PublishedRows(place / "warehouse")
+        rows, notes = PublishedRows(place / "warehouse"), Notes(place / "warehouse")
         rows.start()
         pids = stack.enter_context(running(set_up(place, cluster, phone), place / "said.txt"))
         time.sleep(STARTING_S)  # all have seen the groups as they should be
@@ -236,6 +252,7 @@ def measure(group_count: int, idle_s: int) -> None:
         idle = {name: (cpu_s(of_name) - before[name]) / idle_s for name, of_name in pids.items()}
         at_rest = {name: memory_mb(of_name) for name, of_name in pids.items()}
         busy_since, before = time.monotonic(), {name: cpu_s(of_name) for name, of_name in pids.items()}
+        notes.start()
         for group in groups:
             driver.kill(f"{group}-b")
             killed[group] = time.time()
@@ -249,6 +266,7 @@ def measure(group_count: int, idle_s: int) -> None:
         memory = {name: memory_mb(of_name) for name, of_name in pids.items()}
         appended = failed_at(Path(cluster.log_folders["broker-1"]))
         rows.stopped.set()
+        notes.stopped.set()
         if len(phone.rang) < senders * group_count:
             print((place / "said.txt").read_text()[-3_000:], file=sys.stderr)
     print("| alerts from | s after the broker's line: median | most | each | s after the kill: median | sent |")
@@ -256,7 +274,9 @@ def measure(group_count: int, idle_s: int) -> None:
     at_phone = {OURS: "ours"} | {name: str(path) for path, name in enumerate(INTERVALS)}
     told = [(name, {g: phone.rang[path, g] for g in groups if (path, g) in phone.rang})
             for name, path in at_phone.items() if name in pids]  # fmt: skip
-    for name, rang in [*told, (f"{OURS}: the row is published", {g: rows.seen[g] for g in groups if g in rows.seen})]:
+    told += [(f"{OURS}: {what}", {g: seen[g] for g in groups if g in seen})
+             for what, seen in (("the page may know", notes.seen), ("the row is published", rows.seen))]  # fmt: skip
+    for name, rang in told:
         took = [rang[g] - appended[g] for g in groups if g in rang and g in appended]
         if not took:
             print(f"| {name} | – | – | – | – | 0 of {group_count} |")
