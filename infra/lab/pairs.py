@@ -40,13 +40,15 @@ Step = tuple[float, str, str]
 
 STARTS: Sequence[Step] = ((0, "start", "d1"), (8.4, "start", "d2"), (16.9, "start", "d3"))
 """Odd seconds: steps on full ones would fall on heartbeats."""
+FOURTH: Step = (25.3, "start", "d4")
+"""Under a setting with a member more."""
 
 
-def deploy(*, gap_s: float = 11.3, restart_s: float = 5.2, at_once: bool = False) -> Sequence[Step]:
+def deploy(*, gap_s: float = 11.3, restart_s: float = 5.2, at_once: bool = False, members: int = 3) -> Sequence[Step]:
     """Three members start, and are closed and started again; `gap_s`: from a start to the next close."""
-    steps: list[Step] = [*STARTS]
+    steps: list[Step] = [*STARTS, FOURTH][:members]
     closed_s = 27.7
-    for name in ("d1", "d2", "d3"):
+    for name in ("d1", "d2", "d3", "d4")[:members]:
         steps += [(closed_s, "close", name), (closed_s + restart_s, "start", name)]
         closed_s += 0 if at_once else restart_s + gap_s
     return sorted(steps, key=lambda step: step[0])
@@ -61,6 +63,7 @@ STORIES: Mapping[str, Sequence[Step]] = {
         *STARTS, (28.6, "stall 14000", "d2"), (54.8, "stall 10000", "d3"), (71, "rest", ""),
     ),
 }  # fmt: skip
+FOUR_IN_DEATHS: Sequence[Step] = sorted((*STORIES["deaths"], FOURTH), key=lambda step: step[0])
 OF_STORIES: Mapping[str, Mapping[str, str | int]] = {
     "stalls": {"max_poll_interval_ms": 6_000, "session_timeout_ms": 6_000}
 }
@@ -122,6 +125,8 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "at-once": Setting(asked=("deploy.order=all-at-once",), steps={"deploy": deploy(at_once=True)}),
     "quick": Setting(asked=("deploy.restart=2s",), steps={"deploy": deploy(restart_s=2)}),
+    "four": Setting(asked=("members=4",), steps={"deploy": deploy(members=4), "deaths": FOUR_IN_DEATHS}),
+    "two": Setting(asked=("members=2",), steps={"deploy": deploy(members=2)}),
     "dense": Setting(asked=("deploy.gap=4s",), steps={"deploy": deploy(gap_s=4)}),
 }  # fmt: skip
 KIP848_BROKER: Settings = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from .life import Life
-from .requests import OF_DEPLOYS, in_milliseconds
+from .requests import OF_OPERATORS, in_milliseconds
 
 _BY_CLIENT_ID = (
     ("rdkafka", "librdkafka"),
@@ -68,7 +68,7 @@ def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bo
     found: dict[str, list[str]] = {}
     for name, given in asked.items():
         value = in_milliseconds(given)
-        if name in OF_DEPLOYS:
+        if name in OF_OPERATORS:
             found.setdefault("deploy", []).append(f"{name.removeprefix('deploy.')}: {given}")
             continue
         if name in BROKER_SETTINGS:

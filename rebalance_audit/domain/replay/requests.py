@@ -26,9 +26,12 @@ NAMES = (
     "deploy.order",
     "deploy.gap",
     "deploy.restart",
+    "members",
 )
 OF_DEPLOYS = ("deploy.order", "deploy.gap", "deploy.restart")
 """Not of Kafka: how members are restarted."""
+OF_OPERATORS = (*OF_DEPLOYS, "members")
+"""No properties of clients or brokers."""
 OF_CONNECT_ALONE = ("connect.protocol", "scheduled.rebalance.max.delay.ms")
 OF_CONNECT = (*OF_CONNECT_ALONE, "session.timeout.ms", "heartbeat.interval.ms", "group.initial.rebalance.delay.ms")
 NOT_WITH_CONSUMER_PROTOCOL = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
@@ -86,7 +89,7 @@ def requested(
 def _refuse_contradictions(asked: Mapping[str, str], in_force: GroupSettings) -> None:
     is_connect = in_force.assignor in CONNECT_PROTOCOLS
     for name in asked:
-        if is_connect and name not in (*OF_CONNECT, *OF_DEPLOYS):
+        if is_connect and name not in (*OF_CONNECT, *OF_OPERATORS):
             raise RequestError(
                 f"--set {name}: Connect's workers have no such setting; they have {', '.join(OF_CONNECT)}."
             )
@@ -135,6 +138,8 @@ def _with(settings: GroupSettings, name: str, value: str, slots: Sequence[str]) 
             return replace(settings, assignor=_one_of(name, value, SERVER_ASSIGNORS))
         case "connect.protocol":
             return replace(settings, assignor=_one_of(name, value.lower(), CONNECT_PROTOCOLS))
+        case "members":
+            return replace(settings, member_count=_count(name, value))
         case _:
             return replace(settings, deploy_batch=_batch(name, value))
 
@@ -171,6 +176,12 @@ def _batch(name: str, value: str) -> int:
         return 1 if value == "one-by-one" else 0
     if not value.isdigit() or not 1 <= int(value) <= MOST_AT_ONCE:
         raise RequestError(f"--set {name}={value}: it is one-by-one, all-at-once, or how many members at a time.")
+    return int(value)
+
+
+def _count(name: str, value: str) -> int:
+    if not value.isdigit() or not 1 <= int(value) <= MOST_AT_ONCE:
+        raise RequestError(f"--set {name}={value}: give how many members run, from 1 to {MOST_AT_ONCE:,}.")
     return int(value)
 
 

@@ -33,6 +33,8 @@ class GroupSettings:
     consumer_heartbeat_ms: int = 5_000
     """group.consumer.heartbeat.interval.ms of the brokers (KIP-848)."""
 
+    member_count: int | None = None
+    """At the busiest instant; None: as many as there were."""
     deploy_batch: int | None = None
     """Members that a deploy restarts at once; 0 is all of them. None: one after another, as it was."""
     deploy_gap_ms: int | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from random import Random
@@ -12,8 +13,9 @@ from rebalance_audit.domain.model import Rebalance
 from .connect_history import connect_delay_of, connect_script_of
 from .deploys import redeployed
 from .history import REACTIONS, script_of
-from .life import Moment, Script
+from .life import Life, Moment, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
+from .members import resized
 from .outcome import ReplayRun
 from .replay import replay
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
@@ -123,12 +125,12 @@ def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], 
 
 def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> list[ReplayRun]:
     """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
-    script = redeployed(situation.script, settings)
+    script = redeployed(resized(situation.script, settings.member_count), settings)
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
     return [
         replay(
-            _once_more(script, Random(f"script {seed}")) if are_compared else script,
+            _once_more(script, situation.script, Random(f"script {seed}")) if are_compared else script,
             settings,
             situation.timing,
             Random(seed),
@@ -138,17 +140,30 @@ def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> lis
     ]
 
 
-def _once_more(script: Script, rng: Random) -> Script:
+def _once_more(script: Script, original: Script, rng: Random) -> Script:
     """The same happenings, as they would be if they were done again. Draws the same for every set of settings."""
+    drawn = {place: _drawn(rng) for place, _ in _placed(original)}
 
-    def moved(moment: Moment | None) -> Moment | None:
-        by_ms = rng.randint(-OTHERWISE_MS, OTHERWISE_MS)
+    def moved(moment: Moment | None, by_ms: int) -> Moment | None:
         return None if moment is None else moment.moved(by_ms)
 
-    return replace(
-        script,
-        lives=tuple(replace(life, started=moved(life.started), ended=moved(life.ended)) for life in script.lives),
-    )
+    lives = []
+    for place, life in _placed(script):
+        start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng)
+        lives.append(replace(life, started=moved(life.started, start_ms), ended=moved(life.ended, end_ms)))
+    return replace(script, lives=tuple(lives))
+
+
+def _drawn(rng: Random) -> tuple[int, int]:
+    return rng.randint(-OTHERWISE_MS, OTHERWISE_MS), rng.randint(-OTHERWISE_MS, OTHERWISE_MS)
+
+
+def _placed(script: Script) -> Iterator[tuple[tuple[str, int], Life]]:
+    """Each life with its slot and its number in it."""
+    count: Counter[str] = Counter()
+    for life in script.lives:
+        yield (life.slot, count[life.slot]), life
+        count[life.slot] += 1
 
 
 def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:
