@@ -142,6 +142,16 @@ class Driver:
         write_event(self._truth / "driver.jsonl", name, "frozen", at_ms)
         self._note("freeze", name, at_ms=at_ms)
 
+    def freeze_briefly(self, name: str, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT before its session ends: the group does not learn of it. Its truth is a stall."""
+        for event, act in (("stall_start", self.clients[name].freeze), ("stall_end", self.clients[name].thaw)):
+            at_ms = now_ms()
+            act()
+            write_event(self._truth / "driver.jsonl", name, event, at_ms)
+            self._note("freeze" if event == "stall_start" else "thaw", name, at_ms=at_ms)
+            if event == "stall_start":
+                self.rest(seconds)
+
     def thaw(self, name: str) -> None:
         """SIGCONT; it finds itself put out and joins again."""
         client = self.clients[name]

@@ -4,7 +4,8 @@
 
 Commands on standard input: `close`, `stall MS`, `delay MS`, `revoke_delay MS`, `subscribe a,b`, `unsubscribe`; end of
 input closes too. librdkafka does not show its generation, so that is missing from the events.
-With `lab.output.topic` it commits only in transactions, one a second, and aborts every third.
+With `lab.output.topic` it commits only in transactions, one a second, and aborts every third. With
+`lab.commit.metadata.bytes` it commits by hand, twice a second, with a text of that size beside each position.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class TruthConsumer:
         self._truth = truth
         output_topic = settings.pop("lab.output.topic", None)
         self._transactions = Transactions(settings, output_topic) if output_topic else None
+        self._metadata = "é" * (int(settings.pop("lab.commit.metadata.bytes", "0")) // 2)
+        self._committed_s = 0.0
         self._consumer = Consumer(settings)
         self._commands: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._awaiting_first_record: set[str] = set()
@@ -51,6 +54,8 @@ class TruthConsumer:
                 self._process(message)
             if self._transactions is not None:
                 self._transactions.commit_now_and_then(self._consumer)
+            if self._metadata:
+                self._commit_with_metadata()
         self._write("close_start")
         self._consumer.close()
         self._write("closed")
@@ -67,6 +72,15 @@ class TruthConsumer:
             self._write("first_record", partitions=[name], **self._membership())
         if self._delay_s:
             time.sleep(self._delay_s)
+
+    def _commit_with_metadata(self) -> None:
+        if time.monotonic() - self._committed_s < 0.5:
+            return
+        self._committed_s = time.monotonic()
+        positions = [each for each in self._consumer.position(self._consumer.assignment()) if each.offset >= 0]
+        if positions:
+            offsets = [TopicPartition(p.topic, p.partition, p.offset, self._metadata) for p in positions]
+            self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def _obey(self) -> None:
         while not self._commands.empty():

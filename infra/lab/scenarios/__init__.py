@@ -14,6 +14,18 @@ from infra.lab.scenarios import (
     modern,
     reassignment,
     standstill,
+    wild,
 )
 
-__all__ = ["broker", "classic", "connect", "kip848", "libraries", "member", "modern", "reassignment", "standstill"]
+__all__ = [
+    "broker",
+    "classic",
+    "connect",
+    "kip848",
+    "libraries",
+    "member",
+    "modern",
+    "reassignment",
+    "standstill",
+    "wild",
+]

@@ -1,6 +1,7 @@
 // A franz-go consumer that writes down its rebalance callbacks, like TruthConsumer.java.
 //
-// `lab.block.rebalance=true` is BlockRebalanceOnPoll; the assignor `server` is ServerSideBalancer (KIP-848).
+// `lab.block.rebalance=true` is BlockRebalanceOnPoll; the assignor `server` is ServerSideBalancer (KIP-848), `acme` one
+// of a house of its own, whose subscriptions nobody else can read, and `acme-data` one that puts its own data into them.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"lab/truth"
 )
 
@@ -84,9 +86,42 @@ func main() {
 	client.Write("closed", nil)
 }
 
+// foreign assigns as range does, under a name of its own.
+type foreign struct {
+	kgo.GroupBalancer
+	name       string
+	isReadable bool
+	topics     []string
+}
+
+func (f *foreign) ProtocolName() string { return f.name }
+
+func (f *foreign) JoinGroupMetadata(topics []string, owned map[string][]int32, generation int32) []byte {
+	f.topics = topics
+	if !f.isReadable {
+		return []byte("\xff\xfe{\"acme\": 1}")
+	}
+	metadata := kmsg.NewConsumerMemberMetadata()
+	metadata.Version = 1
+	metadata.Topics = topics
+	metadata.UserData = []byte("\x00\x01\xff{\"zone\": \"a\", \"load\": 7}")
+	return metadata.AppendTo(nil)
+}
+
+func (f *foreign) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+	for i := range members {
+		members[i].ProtocolMetadata = f.GroupBalancer.JoinGroupMetadata(f.topics, nil, -1)
+	}
+	return f.GroupBalancer.MemberBalancer(members)
+}
+
 var balancers = map[string]func() kgo.GroupBalancer{
 	"range":              kgo.RangeBalancer,
 	"roundrobin":         kgo.RoundRobinBalancer,
 	"sticky":             kgo.StickyBalancer,
 	"cooperative-sticky": kgo.CooperativeStickyBalancer,
+	"acme":               func() kgo.GroupBalancer { return &foreign{GroupBalancer: kgo.RangeBalancer(), name: "acme"} },
+	"acme-data": func() kgo.GroupBalancer {
+		return &foreign{GroupBalancer: kgo.RangeBalancer(), name: "acme-data", isReadable: true}
+	},
 }
