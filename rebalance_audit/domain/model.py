@@ -296,7 +296,8 @@ class GroupRecord:
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMark:
-    """First and last offset commit of one partition in a stretch of __consumer_offsets without a group record."""
+    """The offset commits of one partition in a stretch of __consumer_offsets without a group record: the first, the
+    last, and the two with the longest time between them (None: too few commits, or not known)."""
 
     topic: str
     partition: int
@@ -309,6 +310,23 @@ class CommitMark:
     commit_count: int
     topic_id: str | None = None
     """As the commits have it, from Kafka 4.1 on: KIP-848 records name topics by id alone."""
+    first_position: int | None = None
+    """The committed offset of the first commit."""
+    last_position: int | None = None
+    next_at_ms: int | None = None
+    """The second commit."""
+    next_position: int | None = None
+    gap_from_offset: int | None = None
+    gap_from_at_ms: int | None = None
+    gap_from_position: int | None = None
+    gap_to_offset: int | None = None
+    gap_to_at_ms: int | None = None
+    gap_to_position: int | None = None
+    after_at_ms: int | None = None
+    """The commit after the one that ended the longest time without: by then it has read what it had missed."""
+    after_position: int | None = None
+    second_gap_ms: int | None = None
+    """The longest of the other times between two commits."""
 
     @property
     def first_ref(self) -> str:
@@ -317,6 +335,19 @@ class CommitMark:
     @property
     def last_ref(self) -> str:
         return record_ref(self.offsets_topic, self.offsets_partition, self.last_offset)
+
+    @property
+    def gap_refs(self) -> tuple[str, ...]:
+        """The commits before and after the longest gap."""
+        ends = (self.gap_from_offset, self.gap_to_offset)
+        return tuple(record_ref(self.offsets_topic, self.offsets_partition, at) for at in ends if at is not None)
+
+    @property
+    def gap_ms(self) -> int | None:
+        """Not below 0: a clock that was set back makes no gap."""
+        if self.gap_from_at_ms is None or self.gap_to_at_ms is None:
+            return None
+        return max(self.gap_to_at_ms - self.gap_from_at_ms, 0)
 
 
 @quick
@@ -457,8 +488,38 @@ class Movement:
 
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStandstill:
+    """A time in which a member did nothing and the group did not notice; columns of gold.standstill."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    resources: tuple[str, ...]
+    from_lower_ms: int
+    from_ms: int
+    from_upper_ms: int
+    to_lower_ms: int | None
+    """None, as the next two: it went on until evidence ended."""
+    to_ms: int | None
+    to_upper_ms: int | None
+    pause_lower_ms: int
+    pause_estimate_ms: int
+    pause_upper_ms: int | None
+    resource_seconds_lower: float
+    resource_seconds_estimate: float
+    resource_seconds_upper: float | None
+    usual_commit_ms: int
+    tier: EvidenceTier
+    detail: str
+    evidence: tuple[str, ...] = ()
+
+
+@quick
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """One attempt of one group to reach a new generation or epoch: gold.rebalance with its members and movements."""
+    """One attempt of one group to reach a new generation or epoch: gold.rebalance with its members and movements, and
+    with what stood still between it and the next one."""
 
     cluster_id: str
     rebalance_id: str
@@ -522,6 +583,7 @@ class Rebalance:
     evidence: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
     movements: tuple[Movement, ...] = ()
+    standstills: tuple[MemberStandstill, ...] = ()
 
 
 @quick
@@ -573,7 +635,7 @@ class Finding:
 
 
 _NESTED: dict[str, dict[str, type]] = {
-    "Rebalance": {"triggers": Trigger, "members": Member, "movements": Movement},
+    "Rebalance": {"triggers": Trigger, "members": Member, "movements": Movement, "standstills": MemberStandstill},
     "Movement": {"stop_marks": Mark, "resume_marks": Mark},
 }
 
@@ -593,6 +655,7 @@ _CLOSED: dict[str, dict[str, Callable[[Any], Any]]] = {
     },
     "Trigger": {"trigger": cause_of},
     "Member": {"change": MemberChange},
+    "MemberStandstill": {"tier": EvidenceTier},
     "Movement": {"resource_type": ResourceType, "kind": MovementKind},
     "Mark": {"bound": Bound, "basis": _basis_of},
     "ConnectTask": {"resource_type": ResourceType},

@@ -199,7 +199,7 @@ SILVER_GROUP_EVENT = Table(
 
 SILVER_COMMIT_MARK = Table(
     "silver.commit_mark",
-    "First and last offset commit of a group's partition between two records of the group: what measuring needs.",
+    "Offset commits of a group's partition between two records of the group: the first, the last, the longest gap.",
     ("cluster_id", "group_id", "topic", "partition", "first_offset"),
     (
         _CLUSTER,
@@ -214,8 +214,24 @@ SILVER_COMMIT_MARK = Table(
         _c("last_at_ms", "bigint", "Its record timestamp.", required=True),
         _c("commit_count", "bigint", "", required=True),
         _c("topic_id", "string", "The topic's id as the commits have it (Kafka 4.1 and later)."),
+        _c("first_position", "bigint", "The offset that the first commit committed."),
+        _c("last_position", "bigint", "The offset that the last commit committed."),
+        _c("next_at_ms", "bigint", "Record timestamp of the second commit."),
+        _c("next_position", "bigint", "The offset that it committed."),
+        _c("gap_from_offset", "bigint", "The commit before the longest time without one; null: too few, or not known."),
+        _c("gap_from_at_ms", "bigint", "Its record timestamp."),
+        _c("gap_from_position", "bigint", "The offset that it committed."),
+        _c("gap_to_offset", "bigint", "The commit after the longest time without one."),
+        _c("gap_to_at_ms", "bigint", "Its record timestamp."),
+        _c("gap_to_position", "bigint", "The offset that it committed."),
+        _c("after_at_ms", "bigint", "Record timestamp of the commit after that one: by then it had caught up."),
+        _c("after_position", "bigint", "The offset that it committed."),
+        _c("second_gap_ms", "bigint", "The longest of the other times between two commits."),
     ),
-    (Law("first is not after last", "first_offset <= last_offset and commit_count >= 1"),),
+    (
+        Law("first is not after last", "first_offset <= last_offset and commit_count >= 1"),
+        Law("the gap lies inside", "first_offset <= gap_from_offset and gap_to_offset <= last_offset"),
+    ),
 )
 
 SILVER_UNDECODED = Table(
@@ -439,6 +455,45 @@ GOLD_MOVEMENT = Table(
     ),
 )
 
+GOLD_STANDSTILL = Table(
+    "gold.standstill",
+    "One time in which a member did nothing and its group did not notice: no rebalance shows it, its commits do. "
+    "Inferred against what the member does otherwise, and only where its partitions are known to have moved.",
+    ("cluster_id", "rebalance_id", "member_id", "from_lower_ms"),
+    (
+        *_REBALANCE_KEYS,
+        _c("member_id", "string", "In the generation or epoch of this rebalance.", required=True),
+        _c("group_instance_id", "string", "Static members."),
+        _c("client_id", "string", ""),
+        _c("client_host", "string", "As Kafka has it, leading slash and all."),
+        _c("resources", "array<string>", "Its partitions whose commits stopped: `topic-partition`.", required=True),
+        _c("from_lower_ms", "bigint", "It worked until then at least: its last commit.", required=True),
+        _c("from_ms", "bigint", "Estimate.", required=True),
+        _c("from_upper_ms", "bigint", "Its next commit was due, and did not come.", required=True),
+        _c("to_lower_ms", "bigint", "It worked again not before; null: it goes on as far as evidence goes."),
+        _c("to_ms", "bigint", "Estimate."),
+        _c("to_upper_ms", "bigint", "Its next commit."),
+        _c("pause_lower_ms", "bigint", "", required=True),
+        _c("pause_estimate_ms", "bigint", "Of one that goes on, until the last commit of others.", required=True),
+        _c("pause_upper_ms", "bigint", "Null: it goes on."),
+        _c("resource_seconds_lower", "double", "Over its resources.", required=True),
+        _c("resource_seconds_estimate", "double", "In no rebalance's sum.", required=True),
+        _c("resource_seconds_upper", "double", "Null: it goes on."),
+        _c("usual_commit_ms", "bigint", "The longest time between two of its commits otherwise.", required=True),
+        _c("tier", "string", "", required=True, values=TIERS),
+        _c("detail", "string", "Why, in one sentence.", required=True),
+        _EVIDENCE,
+    ),
+    (
+        Law("begins in order", "from_lower_ms <= from_ms and from_ms <= from_upper_ms"),
+        Law("ends in order", "to_lower_ms <= to_ms and to_ms <= to_upper_ms"),
+        Law(
+            "standstill bounds in order", "pause_lower_ms <= pause_estimate_ms and pause_estimate_ms <= pause_upper_ms"
+        ),
+        Law("inferred, with evidence", "tier = 'inferred' and size(evidence) >= 1 and size(resources) >= 1"),
+    ),
+)
+
 GOLD_CONNECT_TASK = Table(
     "gold.connect_task",
     "One interval in which one connector or task was in one state.",
@@ -524,6 +579,11 @@ GOLD_GROUP = Table(
         _c("resource_seconds_estimate", "double", "Sum over evidence."),
         _c("resource_seconds_likely_lower", "double", "Nine of ten truths lie between this and …"),
         _c("resource_seconds_likely_upper", "double", "… this."),
+        _c(
+            "standstill_seconds_estimate",
+            "double",
+            "Stood still beside that, without a rebalance; null: none is known.",
+        ),
         _c("top_trigger", "string", "The commonest."),
         _c("open_finding_count", "int", "", required=True),
         _c("worst_severity", "string", "Of its open findings."),
@@ -609,6 +669,7 @@ SILVER_REBALANCE = Table(
             required=True,
         ),
         _c("movements", f"array<{_struct(_MOVEMENT_FACTS)}>", "Rows of gold.movement, unmeasured.", required=True),
+        _c("standstills", f"array<{_struct(GOLD_STANDSTILL.columns)}>", "Rows of gold.standstill, until the next one."),
     ),
     tuple(law for law in GOLD_REBALANCE.laws if "pause" not in law.name),
 )
@@ -689,7 +750,7 @@ TABLES: tuple[Table, ...] = (
     SILVER_GROUP_EVENT, SILVER_COMMIT_MARK, SILVER_UNDECODED, SILVER_DECODE_COUNT,
     SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_CONTRADICTION, SILVER_CHECKPOINT,
     SILVER_REOPENING, SILVER_FINDING,
-    GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
+    GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_STANDSTILL, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
     GOLD_COVERAGE, GOLD_CHECK,
 )  # fmt: skip
 BY_NAME = {t.name: t for t in TABLES}

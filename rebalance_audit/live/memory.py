@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Protocol
 
 from rebalance_audit.domain.decode import Commit, decode_source
@@ -20,6 +21,7 @@ from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group
 from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
+from rebalance_audit.domain.gather.commit_marks import joined, mark_of
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
 from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
 from rebalance_audit.domain.log_lines import parse_lines
@@ -181,17 +183,21 @@ def _join(marks: dict[_Stretch, CommitMark], mark: CommitMark, stretch: int) -> 
     key = mark.offsets_topic, mark.offsets_partition, mark.topic, mark.partition, stretch
     known = marks.get(key)
     if known is not None:
-        first = min(known, mark, key=lambda m: m.first_offset)
-        last = max(known, mark, key=lambda m: m.last_offset)
-        counts = known.commit_count, mark.commit_count
-        is_apart = known.last_offset < mark.first_offset or mark.last_offset < known.first_offset
-        mark = replace(
-            first,
-            last_offset=last.last_offset,
-            last_at_ms=last.last_at_ms,
-            commit_count=sum(counts) if is_apart else max(counts),
-            topic_id=known.topic_id if known.topic_id is not None else mark.topic_id,
-        )
+        first, last = sorted((known, mark), key=attrgetter("first_offset"))
+        if first.last_offset < last.first_offset:
+            mark = joined(first, last)
+        else:  # the same commits came twice: the mark with more of them knows the gaps
+            last = max(known, mark, key=attrgetter("last_offset"))
+            mark = replace(
+                max(known, mark, key=attrgetter("commit_count")),
+                first_offset=first.first_offset,
+                first_at_ms=first.first_at_ms,
+                first_position=first.first_position,
+                last_offset=last.last_offset,
+                last_at_ms=last.last_at_ms,
+                last_position=last.last_position,
+                topic_id=known.topic_id if known.topic_id is not None else mark.topic_id,
+            )
     marks[key] = mark
 
 
@@ -312,13 +318,7 @@ class ClusterMemory:
             self._topic_names.add((commit.topic_id, commit.topic))
         if group is None or commit.is_tombstone:
             return
-        group.add_mark(
-            CommitMark(
-                topic=commit.topic, partition=commit.partition, offsets_topic=commit.offsets_topic,
-                offsets_partition=commit.offsets_partition, first_offset=commit.offset, first_at_ms=commit.at_ms,
-                last_offset=commit.offset, last_at_ms=commit.at_ms, commit_count=1, topic_id=commit.topic_id,
-            )
-        )  # fmt: skip
+        group.add_mark(mark_of(commit))
 
     def _group(self, group_id: str) -> GroupMemory:
         known = self.groups.get(group_id)

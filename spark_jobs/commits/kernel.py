@@ -453,6 +453,10 @@ class Stretches:
     first_row: Ints
     last_row: Ints
     count: Ints
+    row: Ints
+    """The rows themselves, by place and offset."""
+    stretch: Ints
+    """Which of the stretches each of these is in."""
 
 
 def stretches(
@@ -487,6 +491,8 @@ def stretches(
     order = np.lexsort((at[first], resource[first]))
     first, last = first[order], last[order]
     before = stretch[first]
+    rank = np.zeros(count, np.int64)
+    rank[order] = np.arange(count)
     return Stretches(
         key_code=key_code[first],
         place_code=place[first],
@@ -494,6 +500,8 @@ def stretches(
         first_row=rows[first],
         last_row=rows[last],
         count=np.bincount(codes, minlength=count)[order],
+        row=rows,
+        stretch=rank[codes],
     )
 
 

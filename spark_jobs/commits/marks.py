@@ -120,9 +120,23 @@ def commit_marks(
             "m.offsets_topic, m.offsets_partition FROM placed m "
             f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
         )
+        place = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
+        # Commits that come to stand between known ones, as those that fill a hole do: which gap is the longest then?
+        db.execute(
+            f"INSERT INTO again SELECT * FROM ({_interleaved(place, 'SELECT * FROM partial', 'SELECT * FROM placed')}) "
+            "EXCEPT SELECT * FROM again"
+        )
         again = db.execute("SELECT * FROM again").to_arrow_table()
         db.register("rebuilt", _folded_again(context, batch, engine, again, group_records))
-        place = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
+        torn = db.execute(_interleaved(place, "SELECT * FROM rebuilt")).to_arrow_table()
+        if torn.num_rows:
+            # Files that hold every other commit: these groups' commits are put in order one by one.
+            whole = _folded_again(context, batch, engine, torn, group_records, one_by_one=True)
+            db.register("whole", whole)
+            db.register("torn", torn)
+            rest = db.execute("SELECT * FROM rebuilt ANTI JOIN torn USING (cluster_id, group_id)").to_arrow_table()
+            db.unregister("rebuilt")
+            db.register("rebuilt", pa.concat_tables([rest.cast(commits.PARTIAL_MARK), whole]))
         untouched = "NOT EXISTS (SELECT 1 FROM again a WHERE a.cluster_id = p.cluster_id AND a.group_id = p.group_id)"
         db.execute(
             f"CREATE TEMP TABLE old AS SELECT p.* FROM placed p WHERE NOT ({untouched}) "
@@ -131,21 +145,61 @@ def commit_marks(
             + ")"
         )
         columns = ", ".join(c.name for c in tables.SILVER_COMMIT_MARK.columns)
+        db.execute(
+            f"""
+            CREATE TEMP TABLE part AS SELECT *, (
+                coalesce(max(last_offset) OVER (
+                    PARTITION BY {place} ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) >= first_offset, false) OR (commit_count > 1 AND gap_from_offset IS NULL)
+            ) is_unknown, lag(struct_pack(f := last_offset, a := last_at_ms, p := last_position))
+                OVER (PARTITION BY {place} ORDER BY first_offset) previous,
+                lead(struct_pack(a := first_at_ms, p := first_position))
+                OVER (PARTITION BY {place} ORDER BY first_offset) later
+            FROM (
+                SELECT {_PARTIAL} FROM rebuilt
+                UNION ALL SELECT {_PARTIAL} FROM partial p WHERE {untouched}
+                UNION ALL SELECT {_PARTIAL} FROM old p WHERE {untouched}
+                -- What retention has deleted cannot be folded again: marks stay, their counts are upper bounds, and
+                -- the longest gap of two that overlap is not known. Nor is that of marks of earlier releases.
+                UNION ALL SELECT {_PARTIAL} FROM old p JOIN floor f USING (cluster_id, offsets_topic,
+                    offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
+            )
+            """
+        )
+        db.execute(
+            f"""
+            CREATE TEMP TABLE gap AS SELECT *, greatest(gap_to_at_ms - gap_from_at_ms, 0) gap_ms FROM (
+                SELECT {place}, {_GAP_ENDS.replace(_AFTER, _SEEN_AFTER)} FROM part WHERE gap_from_offset IS NOT NULL
+                UNION ALL SELECT {place}, previous.f, previous.a, previous.p, first_offset, first_at_ms,
+                    first_position, {_NEXT} FROM part WHERE previous IS NOT NULL
+            ) UNION ALL SELECT {place}, {", ".join("NULL" for _ in _GAP_ENDS.split(","))}, second_gap_ms FROM part
+            WHERE second_gap_ms IS NOT NULL
+            """
+        )
+        ends = ", ".join(f"CASE WHEN NOT is_unknown THEN longest.{name} END {name}" for name in _GAP_ENDS.split(", "))
         data = db.execute(
             f"""
             SELECT {columns} FROM (
-                SELECT {place}, min(first_offset) first_offset, arg_min(first_at_ms, first_offset) first_at_ms,
+                SELECT * EXCLUDE (longest, gaps, is_unknown), {ends},
+                    CASE WHEN NOT is_unknown THEN gaps[2] END second_gap_ms
+                FROM (
+                    SELECT {place}, min(first_offset) first_offset, arg_min(first_at_ms, first_offset) first_at_ms,
                        max(last_offset) last_offset, arg_max(last_at_ms, last_offset) last_at_ms,
                        sum(commit_count)::BIGINT commit_count,
-                       arg_min(topic_id, first_offset) FILTER (topic_id IS NOT NULL) topic_id
-                FROM (
-                    SELECT {_PARTIAL} FROM rebuilt
-                    UNION ALL SELECT {_PARTIAL} FROM partial p WHERE {untouched}
-                    UNION ALL SELECT {_PARTIAL} FROM old p WHERE {untouched}
-                    -- What retention has deleted cannot be folded again: marks stay, their counts are upper bounds.
-                    UNION ALL SELECT {_PARTIAL} FROM old p JOIN floor f USING (cluster_id, offsets_topic,
-                        offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
-                ) GROUP BY {place}
+                       arg_min(topic_id, first_offset) FILTER (topic_id IS NOT NULL) topic_id,
+                       arg_min_null(first_position, first_offset) first_position,
+                       arg_max_null(last_position, last_offset) last_position,
+                       arg_min_null({_NEXT_AT}, first_offset) next_at_ms,
+                       arg_min_null({_NEXT_POSITION}, first_offset) next_position,
+                       bool_or(is_unknown) is_unknown
+                    FROM part GROUP BY {place}
+                ) LEFT JOIN (
+                    SELECT {place}, max(gap_ms, 2) gaps, arg_min(
+                        struct_pack({", ".join(f"{name} := {name}" for name in _GAP_ENDS.split(", "))}),
+                        struct_pack(ms := -gap_ms, f := gap_from_offset)
+                    ) FILTER (gap_from_offset IS NOT NULL) longest
+                    FROM gap GROUP BY {place}
+                ) USING ({place})
             ) ORDER BY cluster_id, group_id, topic, partition, first_offset
             """
         ).to_arrow_table()
@@ -157,6 +211,18 @@ def commit_marks(
 
 
 _PARTIAL = ", ".join(commits.PARTIAL_MARK.names)
+_AFTER = "after_at_ms, after_position"
+_GAP_ENDS = ", ".join(
+    [*(f"gap_{end}_{what}" for end in ("from", "to") for what in ("offset", "at_ms", "position")), _AFTER]
+)
+# What a part does not hold any more is the first commit of the part behind it.
+_NEXT_AT = "coalesce(next_at_ms, later.a)"
+_NEXT_POSITION = "CASE WHEN next_at_ms IS NULL THEN later.p ELSE next_position END"
+_NEXT = f"{_NEXT_AT}, {_NEXT_POSITION}"
+_SEEN_AFTER = ", ".join(
+    f"CASE WHEN after_at_ms IS NULL AND gap_to_offset = last_offset THEN later.{of} ELSE after_{name} END after_{name}"
+    for of, name in (("a", "at_ms"), ("p", "position"))
+)
 _GROUP_PLACE = pa.schema(
     [
         ("cluster_id", pa.string()),
@@ -203,7 +269,25 @@ def _has_transactions(files: Sequence[str]) -> bool:
     return found is not None
 
 
-def _folded_again(context: Run, batch: Batch, engine: Engine, groups: pa.Table, group_records: pa.Table) -> pa.Table:
+def _interleaved(place: str, *parts: str) -> str:
+    """The query for groups with partial marks that are not one behind the other."""
+    every = " UNION ALL ".join(f"SELECT {place}, first_offset, last_offset FROM ({part})" for part in parts)
+    return (
+        f"SELECT DISTINCT {', '.join(_GROUP_PLACE.names)} FROM (SELECT *, max(last_offset) OVER (PARTITION BY {place} "
+        f"ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) reached FROM ({every})) "
+        "WHERE reached >= first_offset"
+    )
+
+
+def _folded_again(
+    context: Run,
+    batch: Batch,
+    engine: Engine,
+    groups: pa.Table,
+    group_records: pa.Table,
+    *,
+    one_by_one: bool = False,
+) -> pa.Table:
     """Marks of these groups from all of bronze. A transactional commit counts if its producer's next marker says so."""
     if groups.num_rows == 0:
         return commits.PARTIAL_MARK.empty_table()
@@ -215,11 +299,13 @@ def _folded_again(context: Run, batch: Batch, engine: Engine, groups: pa.Table, 
     asked = engine.share((known, wanted, set(map(tuple, zip(*partitions.to_pydict().values(), strict=True)))))
     with context.staging_folder() as folder:
         written = files_by_table(
-            engine.spread(row_groups({record_files.TABLE: files}), _folding_again(folder, asked), WRITTEN)
+            engine.spread(row_groups({record_files.TABLE: files}), _folding_again(folder, asked, one_by_one), WRITTEN)
         )
         parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, written.get("mark", []))]
     decided = _decided(files, partitions)
-    parts += [_of_groups(commits.fold(rows, known).marks, wanted) for rows in decided.to_batches()]
+    parts += [
+        _of_groups(commits.fold(rows, known, one_by_one=one_by_one).marks, wanted) for rows in decided.to_batches()
+    ]
     return pa.concat_tables([commits.PARTIAL_MARK.empty_table(), *parts])
 
 
@@ -227,7 +313,7 @@ _Asked = tuple[commits.Boundaries, set[tuple[str, str]], set[tuple[str, str, int
 """Boundaries, wanted groups, and the partitions their commits are in."""
 
 
-def _folding_again(folder: str, asked: Callable[[], _Asked]) -> ArrowTask:
+def _folding_again(folder: str, asked: Callable[[], _Asked], one_by_one: bool) -> ArrowTask:
     def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         known, wanted, partitions = asked()
         writer = TaskWriter(folder, {"mark": commits.PARTIAL_MARK})
@@ -236,7 +322,8 @@ def _folding_again(folder: str, asked: Callable[[], _Asked]) -> ArrowTask:
             is_plain = pc.invert(batch["is_transactional"].fill_null(False))
             own = batch.filter(pc.and_(is_plain, pa.array([place in partitions for place in places], pa.bool_())))
             if own.num_rows:
-                for marks in _of_groups(commits.fold(own, known).marks, wanted).to_batches():
+                folded = commits.fold(own, known, one_by_one=one_by_one)
+                for marks in _of_groups(folded.marks, wanted).to_batches():
                     writer.add("mark", marks)
         yield from writer.written()
 
@@ -264,6 +351,7 @@ def _decided(files: Sequence[str], partitions: pa.Table) -> pa.Table:
                 FROM {relation(files)} SEMI JOIN wanted USING (cluster_id, topic, partition)
                 WHERE ({_TRANSACTIONAL}) OR ({_MARKER})
             ) WHERE NOT ({_MARKER}) AND next_marker = '\\x00\\x01'::BLOB
+            ORDER BY cluster_id, topic, partition, "offset"
             """
         ).to_arrow_table()
     types = arrow_schema("bronze.record")
