@@ -104,6 +104,7 @@ PUBLISH = Stage(
         "gold.rebalance",
         "gold.rebalance_member",
         "gold.movement",
+        "gold.standstill",
         "gold.connect_task",
         "gold.finding",
         "gold.group",

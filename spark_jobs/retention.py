@@ -41,7 +41,7 @@ _GOLD = (
     ("gold.incident", "status <> 'open' AND last_at_ms < ?"),
     ("gold.mark", "at_ms < ?"),
 )
-_CHILDREN = ("gold.rebalance_member", "gold.movement")
+_CHILDREN = ("gold.rebalance_member", "gold.movement", "gold.standstill")
 
 
 def why_unsafe(warehouse: Warehouse) -> str | None:

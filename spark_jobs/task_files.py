@@ -42,6 +42,7 @@ _MOST_ROWS = {
     "gold.rebalance": 2_000,
     "gold.rebalance_member": 20_000,
     "gold.movement": 20_000,
+    "gold.standstill": 20_000,
     "silver.connect_task": 20_000,
     "gold.connect_task": 20_000,
     "silver.group_event": 100_000,

@@ -26,6 +26,7 @@ _SPANS: Mapping[str, tuple[str, str]] = {
     "gold.reassignment_step": ("at_ms", "at_ms"),
     "gold.leader_election": ("at_ms", "at_ms"),
     "gold.rebalance": (_REBALANCE_TIME, _REBALANCE_TIME),
+    "gold.standstill": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "gold.connect_task": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "gold.finding": ("first_seen_at_ms", "last_seen_at_ms"),
     "gold.group": ("first_seen_at_ms", "last_rebalance_at_ms"),

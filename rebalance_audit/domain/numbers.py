@@ -70,3 +70,9 @@ def cost_of(rebalances: Iterable[Rebalance]) -> CostBounds:
             costs.setdefault(r.group_id, []).append(cost)
     total = of_groups(costs)
     return CostBounds(None, None, None) if total is None else CostBounds(*total)
+
+
+def standstill_seconds(rebalances: Iterable[Rebalance]) -> float | None:
+    """What stood still without a rebalance, in no rebalance's sum; None where nothing is known to have."""
+    known = [s.resource_seconds_estimate for r in rebalances for s in r.standstills]
+    return sum(known) if known else None

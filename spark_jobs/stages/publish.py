@@ -54,7 +54,7 @@ REASSIGNMENTS = {
     "reassignment_step": ["cluster_id", "reassignment_id"],
     "leader_election": ["cluster_id", "topic"],
 }
-FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement")
+FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement", "gold.standstill")
 """A rebalance as measured, taken apart."""
 GROUP = ["cluster_id", "group_id"]
 _GROUP = pa.schema([(column, pa.string()) for column in GROUP])
@@ -195,6 +195,7 @@ def _flattening(folder: str, shared: Callable[[], GroupReader], team: _Team) -> 
                 writer.add("gold.rebalance", _rebalances(batch, team))
                 writer.add("gold.rebalance_member", _children(batch, "members", "gold.rebalance_member"))
                 writer.add("gold.movement", _children(batch, "movements", "gold.movement"))
+                writer.add("gold.standstill", _children(batch, "standstills", "gold.standstill"))
         yield from writer.written()
 
     return flatten

@@ -30,6 +30,7 @@ from rebalance_audit.domain.gather.groups import group_evidence
 from rebalance_audit.domain.gather.windows import AROUND, WINDOW, Checkpoint, Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
+from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMMITS, OPEN_AFTER_MS, SLACK_MS
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.engine import ArrowTask, Engine
@@ -166,15 +167,16 @@ def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
 
 
 def _marked(context: Run, batch: Batch) -> set[Place]:
-    """Groups whose commits say something new. A mark behind the group's last record that only grew longer does not:
-    of it the fold asks where it begins."""
+    """Groups whose commits say something new. A mark behind the group's last record that only grew longer does not: of
+    it the fold asks where it begins, where it was interrupted for long, and whether others went on long after it."""
     marks, warehouse = "silver.commit_mark", context.warehouse
     since, until = batch.since[marks], batch.until[marks]
     if since < 0:
         return _places(warehouse.changed_keys(marks, GROUP.names, None, until))
     place = list(tables.SILVER_COMMIT_MARK.key)
     changed = warehouse.changed_keys(marks, place, since, until)
-    columns = [*place, "first_at_ms", "topic_id"]
+    asked = ["first_at_ms", "topic_id", "last_at_ms", "gap_from_at_ms", "gap_to_at_ms", "second_gap_ms", "after_at_ms"]
+    columns = [*place, *asked]
     now = warehouse.read(marks, columns, version=until)
     try:
         before = warehouse.read(marks, columns, version=since)
@@ -187,17 +189,27 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
         version=batch.until["silver.group_event"],
     )
     keys = ", ".join(place)
+    # A gap that may be a standstill, and no other: the longest of any group grows now and then.
+    told = (
+        f"{keys}, first_at_ms, topic_id, CASE WHEN gap_to_at_ms - gap_from_at_ms >= "
+        f"greatest({LEAST_MS}, {MISSED_COMMITS} * second_gap_ms + {SLACK_MS}) THEN [gap_to_at_ms, after_at_ms] END"
+    )
     with cursor() as db:
         for name, data in (("changed", changed), ("now", now), ("known", before), ("record", records)):
             db.register(name, data)
         rows = db.execute(
             f"""
             SELECT DISTINCT cluster_id, group_id FROM changed LEFT JOIN (
-                SELECT {keys} FROM (FROM now INTERSECT FROM known) LEFT JOIN (
+                SELECT {keys} FROM (SELECT {told} FROM now INTERSECT SELECT {told} FROM known) LEFT JOIN (
                     SELECT cluster_id, group_id, max("offset") last_record FROM record GROUP BY ALL
                 ) USING (cluster_id, group_id)
                 WHERE first_offset > coalesce(last_record, -1)
             ) same USING ({keys}) WHERE same.first_offset IS NULL
+            UNION SELECT DISTINCT changed.cluster_id, changed.group_id
+            FROM changed JOIN now grown USING ({keys}) JOIN known was USING ({keys})
+                JOIN now silent ON silent.cluster_id = changed.cluster_id AND silent.group_id = changed.group_id
+            WHERE silent.last_at_ms + {OPEN_AFTER_MS} < grown.last_at_ms
+                AND silent.last_at_ms + {OPEN_AFTER_MS} >= was.last_at_ms
             """
         ).fetchall()
     return set(rows)

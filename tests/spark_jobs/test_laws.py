@@ -76,6 +76,7 @@ def test_every_check_passed_and_was_written_down(at_once: Warehouse) -> None:
         "silver.connect_task",
         "silver.contradiction",
         "silver.reopening",
+        "gold.standstill",
         "silver.checkpoint",  # no history here is longer than a window
         "gold.connect_task",
         # nobody reassigned anything in these captures of one broker

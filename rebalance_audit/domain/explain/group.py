@@ -17,10 +17,11 @@ from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.incidents import answer, incident_lines
 from rebalance_audit.domain.explain.layout import aside, hanging
 from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, story_of
+from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
-from rebalance_audit.domain.numbers import cost_of
+from rebalance_audit.domain.numbers import cost_of, standstill_seconds
 
 _DETAIL_INDENT = 3
 
@@ -42,6 +43,8 @@ class Explanation:
     findings: tuple[Finding, ...]
     connect_stories: tuple[ConnectStory, ...]
     """Connect: stories of several rebalances together, in the order of `rebalances`."""
+    standstills: tuple[StandstillStory, ...]
+    """By begin: what the group did not notice."""
     not_seen: tuple[str, ...]
     would_have_helped: tuple[str, ...]
     incidents: tuple[Incident, ...] | None = None
@@ -78,6 +81,7 @@ def explain(
         rebalances=tuple(shown_stories if oldest_first else reversed(shown_stories)),
         left_out_count=len(stories) - len(shown_stories),
         findings=tuple(sorted(findings, key=_urgency)),
+        standstills=tuple(standstill_stories(rebalances)),
         connect_stories=tuple(together if oldest_first else reversed(together)),
         not_seen=(*not_seen, *not_seen_in(rebalances)),
         would_have_helped=would_have_helped(rebalances, findings),
@@ -108,6 +112,10 @@ def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = F
     for finding in explanation.findings:
         if finding.finding_id not in of_incidents:  # an incident's symptoms are its story once more
             lines += ["", *_finding_lines(finding, width)]
+    for standstill in explanation.standstills:
+        evidence = f"   evidence  {'   '.join(standstill.evidence[:4])}"
+        text = f"{standstill.text}  {standstill.bounds}" if bounds else standstill.text
+        lines += ["", *hanging(text, width, _DETAIL_INDENT), *hanging(evidence, width, _DETAIL_INDENT + 10)]
     for connect_story in explanation.connect_stories:
         lines += ["", *_connect_story_lines(connect_story, width)]
     for story in explanation.rebalances:
@@ -198,9 +206,11 @@ def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_unt
 
 def _lost(rebalances: Sequence[Rebalance]) -> str:
     noun, cost = noun_of(rebalances[-1]), cost_of(rebalances)
+    still = standstill_seconds(rebalances)
+    also = "" if still is None else f", and {still:,.1f} more stood still without a rebalance"
     if cost.estimate is None:
-        return f"{noun}-seconds lost: not known"
-    return f"{likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)} {noun}-seconds lost"
+        return f"{noun}-seconds lost: not known{also}"
+    return f"{likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)} {noun}-seconds lost{also}"
 
 
 def _cost_bounds(rebalances: Sequence[Rebalance]) -> str:

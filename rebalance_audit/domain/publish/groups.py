@@ -10,7 +10,7 @@ from typing import Any
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Outcome
 from rebalance_audit.domain.model import Finding, Rebalance
-from rebalance_audit.domain.numbers import cost_of, happened_at_ms, is_counted
+from rebalance_audit.domain.numbers import cost_of, happened_at_ms, is_counted, standstill_seconds
 from rebalance_audit.domain.tables import SEVERITIES
 
 HOUR_MS = 3_600_000
@@ -53,6 +53,7 @@ def group_row(
         "resource_seconds_estimate": loss.estimate,
         "resource_seconds_likely_lower": loss.likely_lower,
         "resource_seconds_likely_upper": loss.likely_upper,
+        "standstill_seconds_estimate": standstill_seconds(rebalances),
         "top_trigger": min(triggers, key=lambda t: (-triggers[t], t)) if triggers else None,
         "open_finding_count": len(still_open),
         "worst_severity": max((f.severity for f in still_open), key=SEVERITIES.index, default=None),

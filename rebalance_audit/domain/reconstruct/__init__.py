@@ -13,6 +13,7 @@ from rebalance_audit.domain.reconstruct.connect.rebalances import is_connect_gro
 from rebalance_audit.domain.reconstruct.epochs.epoch import GROUP_TYPES
 from rebalance_audit.domain.reconstruct.epochs.lines import epochs_of_lines
 from rebalance_audit.domain.reconstruct.epochs.rebalances import reconstruct_modern
+from rebalance_audit.domain.reconstruct.standstills import with_standstills
 
 from .reconstruction import Contradiction, Reconstruction, in_time, of_line
 
@@ -26,6 +27,11 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
     evidence = in_order(evidence)
     if is_connect_group(evidence):
         return reconstruct_connect(evidence)
+    found = _of_consumers(evidence)
+    return changed(found, rebalances=with_standstills(found.rebalances, evidence.marks))
+
+
+def _of_consumers(evidence: GroupEvidence) -> Reconstruction:
     if not evidence.records and not evidence.group_id.isprintable():
         # A name with line breaks tears its lines apart: what is known of it from lines alone is what a client made up.
         detail = "the group's name holds control characters, and no record speaks of it"
