@@ -10,16 +10,20 @@ opened) to the moment at which the server has nothing more to send for it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import duckdb
+import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
@@ -29,6 +33,8 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 T0 = 1_790_000_000_000
 DAY_MS = 86_400_000
 CLUSTERS = 10
+GROUP = {"cluster": "cluster-0", "group": "team-0-app-0"}
+"""The busiest."""
 GOALS_S = {"first view": 1.5, "click": 0.3, "search": 0.2, "Compare": 2.0}
 
 
@@ -170,31 +176,79 @@ class Browser:
         return self.timed(act)
 
 
-def measure(location: str, rounds: int) -> dict[str, list[float]]:
+@dataclass(slots=True)
+class Took:
+    """One thing done `len(wall)` times: wall seconds, CPU seconds of the server and the browser, bytes sent."""
+
+    wall: list[float] = field(default_factory=list)
+    server: list[float] = field(default_factory=list)
+    browser: list[float] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+
+
+class Meter:
+    """What each act costs whom."""
+
+    def __init__(self, server: psutil.Process) -> None:
+        self.server, self.sent = server, 0
+        self.took: dict[str, Took] = {}
+
+    def watch(self, page: Any) -> None:
+        def opened(socket: Any) -> None:
+            socket.on("framereceived", lambda payload: setattr(self, "sent", self.sent + len(payload)))
+
+        page.on("websocket", opened)
+
+    def of(self, name: str, act: Callable[[], float]) -> None:
+        server, browser, sent = cpu_s([self.server]), cpu_s(self._browsers()), self.sent
+        took = self.took.setdefault(name, Took())
+        took.wall.append(act())
+        took.server.append(cpu_s([self.server]) - server)
+        took.browser.append(cpu_s(self._browsers()) - browser)
+        took.sent.append(self.sent - sent)
+
+    def _browsers(self) -> list[psutil.Process]:
+        return [child for child in psutil.Process().children() if child.pid != self.server.pid]
+
+
+def cpu_s(processes: Sequence[psutil.Process]) -> float:
+    """Of these and all below them, as long as they live."""
+    total = 0.0
+    for process in processes:
+        for each in [process, *process.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                times = each.cpu_times()
+                total += times.user + times.system
+    return total
+
+
+def measure(location: str, rounds: int) -> dict[str, Took]:
     from playwright.sync_api import sync_playwright
 
     from tests.app.serving import CHROMIUM_ARGS, chromium_path, served_as_ui
 
-    took: dict[str, list[float]] = {}
     with served_as_ui(location) as address, sync_playwright() as playwright:
+        (server,) = [p for p in psutil.Process().children() if "app.server" in p.cmdline()]
+        meter = Meter(server)
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_ARGS)
         for number in range(rounds):
             page = browser.new_page(viewport={"width": 1440, "height": 1400})
+            meter.watch(page)
             b = Browser(page, address)
-            took.setdefault("first view" + (", answers known" if number else ""), []).append(b.open(""))
-            for label in ("Groups", "Findings", "Trust", "Groups"):
-                key = f"click {label}" + (", answers known" if number else "")
-                took.setdefault(key, []).append(b.click(label))
+            again = ", again" if number else ""
+            meter.of("first view" + again, partial(b.open, ""))
+            for label in ("Groups", "Fleet", "Findings", "Trust", "Groups"):
+                meter.of(f"click {label}{again}", partial(b.click, label))
             for text in (f"app-9{number}", f"team-{number}-"):
-                took.setdefault("search, after the last key", []).append(b.search(text))
+                meter.of("search, after the last key", partial(b.search, text))
+            meter.of(f"a group's week, 1,600 rebalances{again}", partial(b.open, "group", last="7d", **GROUP))
             pair = json.dumps([f"cluster-{number % CLUSTERS}", None])
-            took.setdefault("Compare, a cluster", []).append(b.open("compare", a=pair, b=pair))
+            meter.of("Compare, a cluster", partial(b.open, "compare", a=pair, b=pair))
             fleet = json.dumps([None, None])
-            key = "Compare, all groups" + (", answers known" if number else "")
-            took.setdefault(key, []).append(b.open("compare", a=fleet, b=fleet))
+            meter.of(f"Compare, all groups{again}", partial(b.open, "compare", a=fleet, b=fleet))
             page.close()
         browser.close()
-    return took
+    return meter.took
 
 
 def main() -> None:
@@ -214,8 +268,13 @@ def main() -> None:
         print(
             f"{told.groups:,} groups, {told.rebalances:,} rebalances, {told.days} days; load {os.getloadavg()[0]:.1f}"
         )
-        for what, seconds in measure(location, told.rounds).items():
-            print(f"{what:<36} median {median(seconds):6.2f} s   longest {max(seconds):6.2f} s   of {len(seconds)}")
+        print("medians".ljust(40) + "  wall s  longest  server CPU s  browser CPU s  kB sent  of")
+        for what, took in measure(location, told.rounds).items():
+            print(
+                f"{what:<40}{median(took.wall):8.2f}{max(took.wall):9.2f}{median(took.server):14.2f}"
+                f"{median(took.browser):15.2f}{median(took.sent) / 1000:9.0f}{len(took.wall):4}"
+            )
+        print(f"load at the end {os.getloadavg()[0]:.1f}")
         print(f"goals: {', '.join(f'{k} {v} s' for k, v in GOALS_S.items())}; tables of schema {tables.SCHEMA_VERSION}")
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "CauseShare",
     "ChainLink",
     "CheckRow",
+    "ClusterMovesRow",
     "ClusterRow",
     "ConnectTask",
     "Contents",
@@ -28,6 +29,7 @@ __all__ = [
     "IncidentCount",
     "IncidentRow",
     "IncompleteRow",
+    "LetGoRow",
     "MarkRow",
     "Member",
     "Movement",
@@ -37,6 +39,8 @@ __all__ = [
     "Reassignment",
     "ReassignmentStep",
     "Rebalance",
+    "ReopeningRow",
+    "SilentRow",
     "Span",
     "Trigger",
     "UndecodedRow",
@@ -283,6 +287,57 @@ class Coordination:
     """Partitions whose leader is its coordinator; several only where the offsets topic itself was changed."""
     partitions: tuple[str, ...]
     """All it was ever seen to work on, as `topic-partition`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMovesRow:
+    """All reassignments of one cluster that were seen, whenever."""
+
+    cluster_id: str
+    all_count: int
+    open_count: int
+    stalled_count: int
+    """Of the open ones, those that stand still."""
+    stalled_since_ms: int | None
+    blocked_by: str | None
+    """Of the one that stood still the longest."""
+    longest_standstill_ms: int | None
+    last_at_ms: int | None
+    """When the newest was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReopeningRow:
+    """A row of silver.reopening."""
+
+    cluster_id: str
+    group_id: str
+    settled_at_ms: int
+    evidence_at_ms: int | None
+    from_ms: int | None
+    is_too_old: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetGoRow:
+    """What retention deleted of one cluster's evidence."""
+
+    cluster_id: str
+    source_count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentRow:
+    """A topic, or a node's logs, that ended before the rest of its cluster."""
+
+    cluster_id: str
+    kind: str
+    """`record` or `log`."""
+    name: str
+    ended_at_ms: int
+    last_at_ms: int
+    """Up to when anything of the cluster was seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from app.answers.rows import Coordination, Reassignment, ReassignmentStep, Span
+from app.answers.rows import ClusterMovesRow, Coordination, Reassignment, ReassignmentStep, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import AT, COUNTED, made
 from rebalance_audit.domain.reassign.model import reassignment_of
@@ -29,6 +29,21 @@ class ReassignmentQuestions(FleetQuestions):
             """
         )
         return [row["cluster_id"] for row in rows]
+
+    def reassignments_by_cluster(self) -> list[ClusterMovesRow]:
+        """What runs and stands still in each cluster that has any, those that stand still first."""
+        rows = self.rows(
+            f"""
+            SELECT cluster_id, count(*) AS all_count, count(*) FILTER (outcome = 'open') AS open_count,
+                   count(*) FILTER (stalled_since_ms IS NOT NULL) AS stalled_count,
+                   min(stalled_since_ms) AS stalled_since_ms,
+                   arg_max(blocked_by, longest_standstill_ms) AS blocked_by,
+                   max(longest_standstill_ms) AS longest_standstill_ms, max({_AT}) AS last_at_ms
+            FROM gold.reassignment a GROUP BY 1
+            ORDER BY stalled_count DESC, open_count DESC, last_at_ms DESC NULLS LAST, cluster_id
+            """
+        )
+        return [ClusterMovesRow(**row) for row in rows]
 
     def reassignment_span(self, cluster_id: str) -> Span | None:
         """From the first request or election to the end of the cluster's evidence."""

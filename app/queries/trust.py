@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from app.answers.rows import CheckRow, ContradictionRow, Coverage, IncompleteRow, UndecodedRow
+from app.answers.rows import (
+    CheckRow,
+    ContradictionRow,
+    Coverage,
+    IncompleteRow,
+    LetGoRow,
+    ReopeningRow,
+    SilentRow,
+    UndecodedRow,
+)
 from app.queries.tables import AT, Tables, made
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 
@@ -31,6 +40,40 @@ class TrustQuestions(Tables):
             f" ORDER BY at_ms DESC NULLS LAST, cluster_id, rebalance_id LIMIT {most:d}"
         )
         return [made(IncompleteRow, row) for row in rows], rows[0]["total"] if rows else 0
+
+    def reopenings(self, most: int = 200) -> tuple[list[ReopeningRow], int]:
+        """Settled histories that were worked out again, the newest evidence first; and how many there are."""
+        rows = self.rows(
+            "SELECT *, count(*) OVER () AS total FROM silver.reopening"
+            f" ORDER BY evidence_at_ms DESC NULLS FIRST, batch_id DESC, cluster_id, group_id LIMIT {most:d}"
+        )
+        return [made(ReopeningRow, row) for row in rows], rows[0]["total"] if rows else 0
+
+    def let_go(self) -> list[LetGoRow]:
+        """Per cluster, of how many sources retention has deleted the beginning."""
+        rows = self.rows(
+            "SELECT cluster_id, count(*) AS source_count, any_value(source ORDER BY source) AS example"
+            " FROM silver.floor GROUP BY 1 ORDER BY 1"
+        )
+        return [made(LetGoRow, row) for row in rows]
+
+    def silent(self, after_ms: int) -> list[SilentRow]:
+        """Topics and nodes of which nothing came for so long before the end of their cluster's evidence. A source
+        without a time is none of them: its end is not known."""
+        rows = self.rows(
+            """
+            WITH s AS (SELECT cluster_id, kind, CASE kind
+                         WHEN 'log' THEN split_part(source[5:], '/', 1)
+                         ELSE regexp_replace(source, '^record:(.*)-[0-9]+$', '\\1') END AS name,
+                         max(to_at_ms) AS ended_at_ms
+                       FROM gold.coverage WHERE to_at_ms IS NOT NULL AND NOT is_gap GROUP BY ALL),
+                 e AS (SELECT cluster_id, max(ended_at_ms) AS last_at_ms FROM s GROUP BY 1)
+            SELECT s.*, e.last_at_ms FROM s JOIN e USING (cluster_id) WHERE e.last_at_ms - s.ended_at_ms > ?
+            ORDER BY e.last_at_ms - s.ended_at_ms DESC, cluster_id, name
+            """,
+            (after_ms,),
+        )
+        return [made(SilentRow, row) for row in rows]
 
     def undecoded(self, most: int = 500) -> list[UndecodedRow]:
         rows = self.rows(

@@ -14,7 +14,7 @@ def going_on(counted: IncidentCount, in_time: Fleet, ended_before_ms: int) -> Ht
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
     first = fill("<b>{n} open</b>{c}", n=open_, c=critical) if counted.open_count else Html("<b>No incident open</b>")
     if ended_before_ms >= IS_NOW_MS:
-        first = fill("{first} when the evidence ends, {ago}", first=first, ago=words.ago(0, ended_before_ms))
+        first = fill("{first}, as of the end of the evidence {ago}", first=first, ago=words.ago(0, ended_before_ms))
     return fill("{first}. {cost}", first=first, cost=cost_of(in_time))
 
 

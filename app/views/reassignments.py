@@ -4,11 +4,12 @@ import pandas as pd
 import streamlit as st
 
 from app import charts, page, panels, sentences, words
-from app.answers.rows import Reassignment, Span
+from app.answers.rows import ClusterMovesRow, Reassignment, Span
 from app.charts import bars, ladder
 from app.words import Html, fill
 
 LADDERS = 8
+MOST_CLUSTERS = 20
 BESIDE = ("RA002", "RA004", "RA005")  # throttles left, leaders, risk: what the ladders do not show
 STATES = {"standing still": "stalled", "moving": "open", "completed": "completed", "cancelled": "cancelled",
           "replaced by another request": "superseded", "ended with its topic": "deleted", "refused": "refused",
@@ -121,8 +122,46 @@ def _broker(value: object) -> str:
     return "nobody" if value is None or pd.isna(value) else f"broker {int(value)}"  # type: ignore[call-overload]
 
 
+def longest_of(c: ClusterMovesRow) -> str:
+    if not c.longest_standstill_ms:
+        return "none did"
+    why = "not known why" if c.blocked_by is None else c.blocked_by.replace("_", " ")
+    return f"{words.duration(c.longest_standstill_ms)}: {why}"
+
+
+def all_clusters() -> None:
+    """Every cluster in a line, since a move that stands still may be in another than the one that is looked at."""
+    found = reader.reassignments_by_cluster()
+    running, still = sum(c.open_count for c in found), sum(c.stalled_count for c in found)
+    page.say(
+        "<b>{still}</b> and {moving}, in {n}.",
+        still=words.count(still, "reassignment stands still", "reassignments stand still"),
+        moving=words.count(running - still, "moves", "move"),
+        n=words.count(len(found), "cluster"),
+    )
+    tz = page.zone()
+    page.table(
+        ["cluster", "standing still", "moving", "seen", "stood still the longest", "newest asked for"],
+        [
+            [
+                words.code(c.cluster_id, 40),
+                f"{c.stalled_count:,}, since {words.minute(c.stalled_since_ms, tz)}" if c.stalled_count else "0",
+                f"{c.open_count - c.stalled_count:,}",
+                f"{c.all_count:,}",
+                longest_of(c),
+                words.minute(c.last_at_ms, tz),
+            ]
+            for c in found[:MOST_CLUSTERS]
+        ],
+    )
+    if len(found) > MOST_CLUSTERS:
+        page.note("{n} more: choose one below.", n=words.count(len(found) - MOST_CLUSTERS, "cluster"))
+
+
 def overview() -> None:
     page.title("Reassignments", under="Is it moving?")
+    if len(clusters) > 1 and asked is None:
+        all_clusters()
     place_of_choice, place_of_answer = st.container(), st.container()
     with place_of_choice:
         if len(clusters) > 1:

@@ -9,6 +9,9 @@ from app.charts import bars
 from app.words import Html, fill
 
 MOST_LANES, MOST_STRETCHES = 24, 400
+SILENT_AFTER_MS = 3_600_000
+"""Chosen: a topic of status records is quiet for minutes, a broker's log hardly ever."""
+MOST_SILENT = 20
 PROBLEMS = {
     "none": "seen without a break",
     "compacted": "compaction may have taken some",
@@ -124,6 +127,81 @@ def incomplete() -> None:
     row = page.clickable_table(frame, {}, "incomplete")
     if row is not None and row < len(found):
         page.go("rebalance", cluster=found[row].cluster_id, rebalance=found[row].rebalance_id)
+
+
+def silent() -> None:
+    """What stopped while the rest of its cluster went on."""
+    found = reader.silent(SILENT_AFTER_MS)
+    if not found:
+        return
+    page.heading("What fell silent before the rest of its cluster")
+    page.note("A topic that nobody writes to is silent by itself; of a node's logs ask its collector, and the node.")
+    tz = page.zone()
+    page.table(
+        ["source", "cluster", "ends", "before the rest"],
+        [
+            [
+                fill("{w} {n}", w="logs of" if s.kind == "log" else "records of", n=words.code(s.name, 50)),
+                words.code(s.cluster_id, 30),
+                words.minute(s.ended_at_ms, tz),
+                words.duration(s.last_at_ms - s.ended_at_ms),
+            ]
+            for s in found[:MOST_SILENT]
+        ],
+    )
+    if len(found) > MOST_SILENT:
+        page.note("{n} more are not listed.", n=f"{len(found) - MOST_SILENT:,}")
+
+
+def reopenings() -> None:
+    """Evidence that came after its group's history was taken for settled."""
+    found, total = reader.reopenings()
+    if not found:
+        return
+    page.heading("Settled histories that late evidence opened again")
+    too_old = sum(r.is_too_old for r in found)
+    page.note(
+        "{n}. Their rows were worked out again.{old}",
+        n=words.count(total, "time", "times"),
+        old=f" {too_old:,} of those listed belong to what retention has deleted: rows stay as they were."
+        if too_old
+        else "",
+    )
+    tz = page.zone()
+    page.long_table(
+        pd.DataFrame(
+            {
+                "group": [words.name(r.group_id, 50) for r in found],
+                "settled up to": [words.instant(r.settled_at_ms, tz) for r in found],
+                "oldest new evidence": [
+                    words.instant(r.evidence_at_ms, tz) if r.evidence_at_ms is not None else "a clock, a name or a home"
+                    for r in found
+                ],
+                "worked out again": [
+                    "no: too old"
+                    if r.is_too_old
+                    else "whole"
+                    if r.from_ms is None
+                    else f"from {words.instant(r.from_ms, tz)}"
+                    for r in found
+                ],
+                "cluster": [words.name(r.cluster_id, 30) for r in found],
+            }
+        )
+    )
+
+
+def let_go() -> None:
+    """What retention deleted: known once, and not readable any more."""
+    found = reader.let_go()
+    if not found:
+        return
+    page.heading("What retention has deleted")
+    page.note("The beginning of these sources is deleted, as the settings say; what was made of it stays.")
+    page.table(
+        ["cluster", "sources", "such as"],
+        [[words.code(r.cluster_id, 40), f"{r.source_count:,}", words.code(r.example, 60)] for r in found],
+    )
 
 
 def ledger(found: list[Coverage]) -> None:
@@ -277,8 +355,11 @@ if not coverage and not checks and not reader.group_count():
 gaps([c for c in coverage if c.is_gap and c.problem_code != "skipped"])
 left_out([c for c in coverage if c.problem_code == "skipped"])
 over_time(coverage)
+silent()
 contradictions()
 incomplete()
+reopenings()
+let_go()
 if coverage:
     ledger([c for c in coverage if not c.is_gap])
     clocks(coverage)

@@ -243,3 +243,42 @@ def test_opening_reads_and_writes_nothing(empty_warehouse: Path) -> None:
     Questions.open(empty_warehouse).state()
     assert sorted(p.name for p in empty_warehouse.rglob("*")) == before
     assert isinstance(Warehouse.open(empty_warehouse), Warehouse)
+
+
+def test_trust_knows_what_was_opened_again_deleted_and_fell_silent(tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    reopened = {"cluster_id": CLUSTER, "group_id": "orders", "batch_id": "b1", "settled_at_ms": T0 - 5_000,
+                "evidence_at_ms": T0 - 9_000, "from_ms": T0 - 20_000, "is_too_old": False}  # fmt: skip
+    changed = {**reopened, "batch_id": "b2", "evidence_at_ms": None, "from_ms": None}
+    warehouse.append("silver.reopening", rows_to_table("silver.reopening", [reopened, changed]))
+    floors = [{"cluster_id": CLUSTER, "source": f"record:__consumer_offsets-{p}", "position": 9} for p in (1, 2)]
+    warehouse.append("silver.floor", rows_to_table("silver.floor", floors))
+    shape = gold_rows.coverage()[0] | {"is_gap": False, "from_at_ms": T0 - 9_000_000}
+    quiet = {
+        **shape,
+        "cluster_id": "far",
+        "source": "log:broker-2/server.log#abc",
+        "kind": "log",
+        "to_at_ms": T0 - 7_200_000,
+    }
+    newest = {**shape, "cluster_id": "far", "source": "record:__consumer_offsets-3", "kind": "record", "to_at_ms": T0}
+    other = {**newest, "source": "record:__consumer_offsets-4", "to_at_ms": T0 - 8_000_000}
+    warehouse.append("gold.coverage", rows_to_table("gold.coverage", [quiet, newest, other]))
+    gold_rows.publish(warehouse)
+    reader = Questions.open(tmp_path / "w")
+    found, total = reader.reopenings()
+    assert (total, [r.evidence_at_ms for r in found]) == (2, [None, T0 - 9_000])
+    assert [(r.source_count, r.example) for r in reader.let_go()] == [(2, "record:__consumer_offsets-1")]
+    (silent,) = [s for s in reader.silent(3_600_000) if s.cluster_id == "far"]
+    assert (silent.name, silent.last_at_ms - silent.ended_at_ms) == ("broker-2", 7_200_000)
+
+
+def test_reassignments_of_all_clusters_are_counted_those_that_stand_still_first(reader: Questions) -> None:
+    found = reader.reassignments_by_cluster()
+    for row in found:
+        mine = reader.rows("SELECT * FROM gold.reassignment WHERE cluster_id = ?", (row.cluster_id,))
+        assert row.all_count == len(mine)
+        assert row.open_count == sum(m["outcome"] == "open" for m in mine)
+        assert row.stalled_count == sum(m["stalled_since_ms"] is not None for m in mine)
+    assert [r.stalled_count for r in found] == sorted((r.stalled_count for r in found), reverse=True)
+    assert found

@@ -379,7 +379,7 @@ def test_connect_shows_whose_change_stopped_whose_work(opened: Open, full_wareho
 
 def test_of_evidence_that_ended_long_ago_nothing_is_said_about_now(opened: Open, full_warehouse: Path) -> None:
     text = said(opened(full_warehouse, "home", now_ms=T0 + 2 * 3_600_000))
-    assert "3 incidents open, 1 critical when the evidence ends, 2 h ago." in text
+    assert "3 incidents open, 1 critical, as of the end of the evidence 2 h ago." in text
 
 
 def test_the_price_of_the_eager_protocol_is_a_lower_bound(opened: Open, full_warehouse: Path) -> None:
