@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
+from tests.webhook import Webhook
 
 ROOT = Path(__file__).parents[2]
 LOG = GOLDEN / "4.3.0" / "eager_join_leave_kill" / "logs" / "broker-1" / "server.log.gz"
@@ -34,35 +31,6 @@ KILLS = 3
 LINES_AT_ONCE = 6
 BETWEEN_S = 0.4
 PATIENCE_S = 90.0
-
-
-@dataclass
-class Alerts:
-    """Somebody who is called, whatever becomes of the caller."""
-
-    came: list[tuple[str, str]] = field(default_factory=list)
-    """(incident, severity)."""
-
-    def __post_init__(self) -> None:
-        alerts = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                for alert in json.loads(self.rfile.read(int(self.headers["Content-Length"]))):
-                    alerts.came.append((alert["labels"]["incident_id"], alert["labels"]["severity"]))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/alerts"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def command(verb: str, *given: str) -> list[str]:
@@ -105,7 +73,7 @@ def check(seed: int) -> int:
     """How many messages came twice. Raises AssertionError where the end differs from the undisturbed one."""
     rng = random.Random(seed)
     expected, grave = undisturbed()
-    alerts = Alerts()
+    alerts = Webhook()
     with tempfile.TemporaryDirectory() as folder:
         logs, warehouse = Path(folder) / "broker-1", Path(folder) / "w"
         logs.mkdir()
@@ -132,7 +100,9 @@ def check(seed: int) -> int:
                 time.sleep(BETWEEN_S)
             give_up_at = time.monotonic() + PATIENCE_S
             found: list[dict[str, Any]] = []
-            while time.monotonic() < give_up_at and not (found == expected and grave <= {i for i, _ in alerts.came}):
+            while time.monotonic() < give_up_at and not (
+                found == expected and grave <= set(alerts.labels("incident_id"))
+            ):
                 time.sleep(0.5)
                 if (warehouse / "published.json").exists():
                     found = rows(warehouse)
@@ -144,9 +114,10 @@ def check(seed: int) -> int:
             alerts.close()
         assert found == expected, f"seed {seed}: {len(found)} rows, not the {len(expected)} of the undisturbed run"
         assert incidents(warehouse) == grave, f"seed {seed}: incidents differ"
-        lost = grave - {incident_id for incident_id, _ in alerts.came}
+        lost = grave - set(alerts.labels("incident_id"))
         assert not lost, f"seed {seed}: alerts lost: {lost}"
-    return len(alerts.came) - len(set(alerts.came))
+    came = list(zip(alerts.labels("incident_id"), alerts.labels("severity"), strict=True))
+    return len(came) - len(set(came))
 
 
 def main() -> None:

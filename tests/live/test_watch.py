@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import json
 import signal
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +14,15 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
+from tests.webhook import Webhook
 
 ROOT = Path(__file__).parents[2]
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 
 
-class Receiver:
-    """Takes alerts as Alertmanager does, and notes whether their evidence was durable by then."""
-
-    def __init__(self, landing: Path) -> None:
-        receiver = self
-        self.alerts: list[dict[str, Any]] = []
-        self.landed: list[str] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                texts = [pq.read_table(f, columns=["text"])["text"].to_pylist() for f in landing.glob("*.parquet")]
-                receiver.landed = [text for of_file in texts for text in of_file]
-                receiver.alerts += json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/alerts"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+def landed_texts(landing: Path) -> list[str]:
+    """The lines that are durable."""
+    return [text for f in landing.glob("*.parquet") for text in pq.read_table(f, columns=["text"])["text"].to_pylist()]
 
 
 def test_watch_alerts_on_arrival_and_the_tables_say_the_same_once(tmp_path: Path) -> None:
@@ -58,7 +33,8 @@ def test_watch_alerts_on_arrival_and_the_tables_say_the_same_once(tmp_path: Path
     before, gone, after = text.partition("[2026-11-21 16:18:26,205] INFO")
     assert gone
     (logs / "server.log").write_text(before)
-    receiver = Receiver(place / "landing" / "log_line")
+    landed_then: list[str] = []
+    receiver = Webhook(lambda: landed_then.extend(landed_texts(place / "landing" / "log_line")))
     watching = subprocess.Popen(
         [sys.executable, "-m", "rebalance_audit.cli", "watch", "-w", str(place), "--logs", str(logs), "--cluster-id",
          "recorded", "--engine", "local", "--to", receiver.url],
@@ -79,7 +55,6 @@ def test_watch_alerts_on_arrival_and_the_tables_say_the_same_once(tmp_path: Path
         while not (rows and receiver.alerts) and time.monotonic() < give_up_at and watching.poll() is None:
             time.sleep(0.5)
             rows = Warehouse.open(place).query(sql).to_pylist()
-        landed_then = list(receiver.landed)
         with (logs / "server.log").open("a") as log:  # any news makes the stages run again
             log.write("[2026-11-21 16:18:34" + after.partition("[2026-11-21 16:18:34")[2])
         time.sleep(5)
@@ -90,6 +65,6 @@ def test_watch_alerts_on_arrival_and_the_tables_say_the_same_once(tmp_path: Path
     assert watching.returncode == 0, said
     assert said[0].startswith("Following "), said
     assert "live" in said[0]
-    assert [a["labels"]["incident_id"] for a in receiver.alerts] == [row["incident_id"] for row in rows], said
+    assert receiver.labels("incident_id") == [row["incident_id"] for row in rows], said
     assert any("has failed, removing it from the group" in line for line in landed_then)
     assert "Traceback" not in "".join(said)
