@@ -37,7 +37,7 @@ from rebalance_audit.warehouse.lease import Lease, lease
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
-from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
+from rebalance_audit.warehouse.upgrading import extended, fingerprint, lacking, upgrade
 
 __all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
 
@@ -213,7 +213,7 @@ class Warehouse:
         else:
             groups = [[f"{self._uri(name)}/{c.keys_file}"] for c in changes if c.keys_file]
             groups += [list(c.added) for c in changes if not c.keys_file and c.added]
-        found = [self._rows(files, schema, where) for files in groups if files]
+        found = [self._rows(name, files, schema, where) for files in groups if files]
         return pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
 
     # ---- writing ---------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ class Warehouse:
         files = self.files(name, version)
         if not files:
             return schema.empty_table()
-        return self._rows(files, schema, where, params)
+        return self._rows(name, files, schema, where, params)
 
     def file_schema(self, file: str) -> pa.Schema:
         """Of one of `files`, from its footer. Raises OSError and ArrowException."""
@@ -756,7 +756,7 @@ class Warehouse:
         return self._add_action(name, inside)
 
     def _rows(
-        self, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
+        self, name: str, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
     ) -> pa.Table:
         listed = ", ".join(f'"{c}"' for c in schema.names)
         condition = f" WHERE {where}" if where else ""
@@ -764,18 +764,10 @@ class Warehouse:
             try:
                 found = db.execute(f"SELECT {listed} FROM {relation(files)}{condition}", list(params)).to_arrow_table()
             except (duckdb.BinderException, duckdb.InvalidInputException):
-                db.register("widened", _widened(files, schema))
-                found = db.execute(f"SELECT {listed} FROM widened{condition}", list(params)).to_arrow_table()
+                # Files of an older version of the table, of before a column was there.
+                db.register("extended", pa.concat_tables([extended(name, _read_parquet(file)) for file in files]))
+                found = db.execute(f"SELECT {listed} FROM extended{condition}", list(params)).to_arrow_table()
         return in_types_of(found, schema)
-
-
-def _widened(files: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Files of which some were written before a column was there: null in them."""
-    found = pa.concat_tables([_read_parquet(file) for file in files], promote_options="permissive")
-    for field in schema:
-        if field.name not in found.schema.names:
-            found = found.append_column(field, pa.nulls(found.num_rows, field.type))
-    return found
 
 
 def _read_parquet(file: str) -> pa.Table:
