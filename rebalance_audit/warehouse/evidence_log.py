@@ -22,7 +22,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain import tables
@@ -41,6 +41,8 @@ from rebalance_audit.warehouse.signing import (
 from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from rebalance_audit.warehouse.warehouse import Warehouse
 
 HEAD = "audit/head.json"
@@ -90,10 +92,13 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
     if manifest_hash is not None and manifest_hash != (state.published if state else None):
         publications += 1
         leaves.append(_publication(opened, files, manifest_hash, publications, logged))
-    if not leaves:
-        return
     key_file, second = os.environ.get(ENVIRONMENT_KEY), os.environ.get(ENVIRONMENT_HEADS)
+    if not leaves and (state is None or not (key_file or second)):
+        return
     key = private_key(key_file) if key_file else None
+    if not leaves and state is not None:
+        _sign_late(files, state, key, second)
+        return
     if state is None:
         log = uuid.uuid4().hex
         leaves.insert(0, {"what": "begin", "log": log, "schema_version": tables.SCHEMA_VERSION})
@@ -112,6 +117,20 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
         files, _LogState(head, frontier, logged, manifest_hash or (state.published if state else None), publications)
     )
     if second:
+        SecondPlace(second).add(head)
+
+
+def _sign_late(files: Files, state: _LogState, key: Ed25519PrivateKey | None, second: str | None) -> None:
+    """A key or a second place that came after the last leaf has the head of what is there already."""
+    newest = SecondPlace(second).newest(state.head.log) if second else None
+    is_known = second is None or (newest is not None and newest.size >= state.head.size)
+    if is_known and (key is None or state.head.key is not None):
+        return
+    _refuse_bent(files, state, second)
+    head = signed(state.head, key) if key is not None and state.head.key is None else state.head
+    if head is not state.head:
+        _write_state(files, replace(state, head=head))
+    if second and not (newest is not None and newest.size >= head.size and newest.key == head.key):
         SecondPlace(second).add(head)
 
 
