@@ -75,6 +75,12 @@ def projection(name: str, files: Sequence[str]) -> pa.Table:
         return db.execute(f"SELECT {listed} FROM {relation(files)}").to_arrow_table()
 
 
+def examples_of(name: str, check: Check, files: Sequence[str]) -> list[str]:
+    """Keys of the first rows of these files that break the check."""
+    with _database().cursor() as db:
+        return _examples(db, tables.BY_NAME[name], check, relation(files))
+
+
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
     db = shared_database()

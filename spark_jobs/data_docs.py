@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.compiled_checks import projection
 from spark_jobs.quality import suite_of  # first: it keeps Great Expectations from calling home
+from spark_jobs.stages.stage import row_count
 
 MOST_ROWS = 2_000_000
 """Chosen: the checked columns of so many rows are about 1 GB in pandas. Larger tables are checked by `--suite`."""
@@ -37,10 +35,10 @@ def write_data_docs(warehouse: Warehouse, folder: Path) -> tuple[Path, list[str]
     left_out = []
     for table in tables.TABLES:
         files = warehouse.files(table.name)
-        row_count = sum(_row_count(file) for file in files)
-        if row_count > MOST_ROWS:
+        count = row_count(files)
+        if count > MOST_ROWS:
             left_out.append(table.name)
-        elif row_count:
+        elif count:
             batch = source.add_dataframe_asset(table.name).add_batch_definition_whole_dataframe("all rows")
             suite = context.suites.add(suite_of(table.name))
             validation = gx.ValidationDefinition(name=table.name, data=batch, suite=suite)
@@ -50,8 +48,3 @@ def write_data_docs(warehouse: Warehouse, folder: Path) -> tuple[Path, list[str]
             )
     context.build_data_docs(site_names=["checks"])
     return folder / "index.html", left_out
-
-
-def _row_count(file: str) -> int:
-    fs, path = located(file)
-    return int(pq.read_metadata(path, filesystem=fs).num_rows)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"  # before the import: it is read there
 
@@ -28,6 +29,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.checks import EXAMPLES, UNIQUE_COLUMN, Check, Verdict, checks_of, example, law_column
+from spark_jobs.compiled_checks import examples_of as compiled_examples
+from spark_jobs.compiled_checks import projection
+from spark_jobs.stages.stage import row_count
 from spark_jobs.task_files import batches_of, row_groups
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 ON_DRIVER_ROWS = 50_000
 """Up to so many rows are checked by the Pandas engine, in tenths of a second; Spark's needs seconds per suite."""
 _READ_ROWS = 1 << 16
+Examples: TypeAlias = Callable[[Check], list[str]]
+"""The keys of the first rows that break a check."""
 
 
 def expectation_of(check: Check) -> Any:
@@ -67,6 +73,19 @@ def suite_verdicts(session: SparkSession, name: str, files: Sequence[str], batch
     return frame_verdicts(table, _rows_of(session, table, files), batch_id)
 
 
+def whole_table_verdicts(name: str, files: Sequence[str], batch_id: str) -> list[Verdict]:
+    """The same in this process, for a table of up to ON_DRIVER_ROWS rows; a larger one is Spark's."""
+    count = row_count(files)
+    if count > ON_DRIVER_ROWS:
+        from spark_jobs.session import open_session
+
+        return suite_verdicts(open_session(), name, files, batch_id)
+    if not count:
+        return []
+    rows, table = projection(name, files).to_pandas(), tables.BY_NAME[name]
+    return _verdicts(table, _assets()[True], rows, lambda check: compiled_examples(name, check, files), batch_id)
+
+
 def _rows_of(session: SparkSession, table: tables.Table, files: Sequence[str]) -> DataFrame:
     if "://" not in files[0]:
         return session.read.schema(table.ddl()).parquet(*files)
@@ -91,10 +110,10 @@ def frame_verdicts(table: tables.Table, data: DataFrame, batch_id: str) -> list[
     if small.num_rows <= ON_DRIVER_ROWS:
         rows = small.to_pandas()
         rows[UNIQUE_COLUMN] = ~rows.duplicated(list(table.key), keep=False)
-        return _verdicts(table, _assets()[True], rows, checked, batch_id)
+        return _verdicts(table, _assets()[True], rows, partial(_examples, table.key, checked), batch_id)
     checked.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return _verdicts(table, _assets()[False], checked, checked, batch_id)
+        return _verdicts(table, _assets()[False], checked, partial(_examples, table.key, checked), batch_id)
     finally:
         checked.unpersist()
 
@@ -129,17 +148,17 @@ def _assets() -> Mapping[bool, Any]:
 
 
 def _verdicts(
-    table: tables.Table, asset: Any, rows: pd.DataFrame | DataFrame, checked: DataFrame, batch_id: str
+    table: tables.Table, asset: Any, rows: pd.DataFrame | DataFrame, examples: Examples, batch_id: str
 ) -> list[Verdict]:
     batch = asset.get_batch(batch_parameters={"dataframe": rows})
     result = batch.validate(suite_of(table.name), result_format="BASIC")
     verdicts = {
-        v["check_name"]: v for v in (_verdict(table, r.to_json_dict(), checked, batch_id) for r in result.results)
+        v["check_name"]: v for v in (_verdict(table, r.to_json_dict(), examples, batch_id) for r in result.results)
     }
     return [verdicts[check.name] for check in checks_of(table)]
 
 
-def _verdict(table: tables.Table, found: Mapping[str, Any], checked: DataFrame, batch_id: str) -> Verdict:
+def _verdict(table: tables.Table, found: Mapping[str, Any], examples: Examples, batch_id: str) -> Verdict:
     if found["exception_info"].get("raised_exception"):
         raise RuntimeError(f"{table.name} could not be checked: {found['exception_info'].get('exception_message')}")
     name = found["expectation_config"]["meta"]["check"]
@@ -153,7 +172,7 @@ def _verdict(table: tables.Table, found: Mapping[str, Any], checked: DataFrame, 
         "success": bool(found["success"]),
         "checked_count": result.get("element_count"),
         "unexpected_count": result.get("unexpected_count"),
-        "examples": [] if found["success"] else _examples(table.key, checked, rule),
+        "examples": [] if found["success"] else examples(rule),
     }
 
 

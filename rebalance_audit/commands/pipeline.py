@@ -117,17 +117,16 @@ def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
     """The suites of every table these stages write, over all their rows. Raises QualityError naming the rows."""
     from spark_jobs.checks import Books, refuse_broken
     from spark_jobs.plan import BY_NAME
-    from spark_jobs.quality import suite_verdicts
-    from spark_jobs.session import open_session
+    from spark_jobs.quality import whole_table_verdicts
 
     with opened.lease("check"):
-        session, books = open_session(), Books(opened)
+        books = Books(opened)
         try:
             for name in names:
                 for table in BY_NAME[name].writes:
                     version = opened.version(table)
                     if version is not None:
-                        verdicts = suite_verdicts(session, table, opened.files(table), f"check:{table}@{version}")
+                        verdicts = whole_table_verdicts(table, opened.files(table), f"check:{table}@{version}")
                         books.note(verdicts)
                         refuse_broken(table, verdicts)
                         note(f"{table}: holds", quiet=quiet)

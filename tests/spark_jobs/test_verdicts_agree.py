@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -135,3 +137,14 @@ def test_a_query_and_a_suite_reach_the_same_verdicts(table: tables.Table, spark:
     for rows in (good, [*good, *broken, good[0]]):
         frame = spark.createDataFrame(rows_to_table(table.name, rows), table.ddl())
         assert frame_verdicts(table, frame, "test:1") == compiled(table, rows)
+
+
+@pytest.mark.parametrize("table", tables.BY_NAME.values(), ids=tables.BY_NAME)
+def test_a_suite_without_a_jvm_reaches_them_too(table: tables.Table, tmp_path: Path) -> None:
+    from spark_jobs.quality import whole_table_verdicts
+
+    good = [good_row(table, number) for number in range(3)]
+    broken = [good_row(table, 10 + number) | changes for number, (_, changes) in enumerate(breaks_of(table))]
+    rows, file = [*good, *broken, good[0]], tmp_path / "rows.parquet"
+    pq.write_table(rows_to_table(table.name, rows), file)
+    assert whole_table_verdicts(table.name, [str(file)], "test:1") == compiled(table, rows)
