@@ -1,4 +1,4 @@
-"""Airflow: evidence in, every stage followed by its check, publish, alert; a daily report; maintenance.
+"""Airflow: evidence in, every stage followed by its check, publish, alert; days of evidence; reports; maintenance.
 
 Nothing happens when this file is read.
 """
@@ -11,7 +11,8 @@ from typing import Any
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, Param, chain
 
-from spark_jobs.plan import STAGES
+from dags.assets import ADVICE, POOL, PUBLISHED, REPORT, say_which_warehouse
+from spark_jobs.plan import PUBLISH, STAGES
 
 DOCS = """
 ### Rebalance audit
@@ -29,12 +30,16 @@ live in another environment. The worker's environment says where things are:
 | `REBALANCE_AUDIT_BOOTSTRAP` | brokers to collect from, unless the run's parameters name a source |
 | `REBALANCE_AUDIT_COMMAND_CONFIG` | client properties with the credentials; never a parameter, parameters are shown |
 | `REBALANCE_AUDIT_ALERT_TO` | alert targets, blanks between them; without it the last task is skipped |
+| `REBALANCE_AUDIT_POOL` | the pool of the tasks that write; default `rebalance_audit`. It must exist, with one slot |
 
-**Backfill.** Trigger it with `evidence` set to a folder of copied segments and logs. Importing twice changes nothing.
+**Older evidence.** Trigger it with `evidence` set to a folder of copied segments and logs. Importing twice changes
+nothing. For many days there is `rebalance_audit_days`.
 
 **When it fails.** A stage that breaks a fatal law stops the run; readers keep what was published before. The verdicts
 are in `gold.check`, the failing rows in the task's log. Everything may be run again at any point: a stage knows what
-it has done. Only one run is active at a time, since a warehouse has one writer.
+it has done. Only one run is active at a time and all writing tasks share a pool, since a warehouse has one writer.
+
+**After it.** Tables that were published and hold their checks are the asset `rebalance_audit_published`.
 """
 
 CALL = """
@@ -73,7 +78,7 @@ RUN_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --stage "$STAGE" --
 CHECK_STAGE = CALL + 'exec "${command[@]}" run -w "$warehouse" --check "$STAGE"\n'
 
 # GNU date makes a day of whatever was given, so nothing else becomes part of the file's name.
-REPORT = (
+WRITE_REPORT = (
     CALL
     + """
 folder=${REPORTS:-${REBALANCE_AUDIT_REPORTS:-}}
@@ -81,7 +86,8 @@ if [ -z "$folder" ]; then
   echo "No place for the report: set the parameter 'reports', or REBALANCE_AUDIT_REPORTS." >&2
   exit 2
 fi
-day=$(date -u -d "${DAY:-yesterday}" +%F)
+wanted=${DAY:-${RUN_AT:+$RUN_AT 1 day ago}}
+day=$(date -u -d "${wanted:-yesterday}" +%F)
 until=$(date -u -d "$day + 1 day" +%F)
 mkdir -p "$folder"
 file="$folder/rebalances-$day.html"
@@ -90,6 +96,27 @@ mv "$file.unfinished" "$file"
 echo "$file"
 """
 )
+
+IMPORT_DAY = (
+    CALL
+    + """
+folder=${FOLDER:-${REBALANCE_AUDIT_EVIDENCE:-}}
+if [ -z "$folder" ]; then
+  echo "No evidence: set the parameter 'folder', or REBALANCE_AUDIT_EVIDENCE." >&2
+  exit 2
+fi
+if [ -z "${RUN_AT:-}" ]; then
+  echo "Which day? Give the run a logical date, or make a backfill over the days." >&2
+  exit 2
+fi
+day=$(date -u -d "$RUN_AT 1 day ago" +%F)
+if [ ! -d "$folder/$day" ]; then echo "There is no $folder/$day."; exit 99; fi
+options=(-q -w "$warehouse")
+if [ -n "$CLUSTER_ID" ]; then options+=(--cluster-id "$CLUSTER_ID"); fi
+exec "${command[@]}" import "${options[@]}" -- "$folder/$day"
+"""
+)
+RUN_ALL = CALL + 'exec "${command[@]}" run -q -w "$warehouse"\n'
 
 MAINTAIN = CALL + 'exec "${command[@]}" maintain -q -w "$warehouse" --keep "${KEEP:-7d}"\n'
 
@@ -112,6 +139,20 @@ def _text(description: str) -> Param:
     return Param(None, type=["null", "string"], description=description)
 
 
+def _tried(times: int, minutes_between: int, hours: float, *, writes: bool = True) -> dict[str, Any]:
+    """Default arguments of a DAG: how often a task is tried again, how long it may take, and whether it writes."""
+    return {
+        "owner": "rebalance-audit",
+        "retries": times,
+        "retry_delay": timedelta(minutes=minutes_between),
+        "execution_timeout": timedelta(hours=hours),
+    } | ({"pool": POOL} if writes else {})
+
+
+# The hourly run holds the lease for minutes.
+WAITS_FOR_THE_RUN = _tried(6, 10, 2)
+RUN_AT = {"RUN_AT": "{{ logical_date.strftime('%Y-%m-%d') if logical_date else '' }}"}
+
 COMMON: dict[str, Any] = {
     "start_date": datetime(2026, 1, 1),
     "catchup": False,
@@ -119,6 +160,7 @@ COMMON: dict[str, Any] = {
     "tags": ["kafka", "audit"],
 }
 WAREHOUSE = _text("Folder or object-store URL of the warehouse.")
+TELLS_OTHERS: dict[str, Any] = {"outlets": [PUBLISHED], "post_execute": say_which_warehouse}
 
 
 with DAG(
@@ -129,12 +171,7 @@ with DAG(
     **COMMON,
     # One writer per warehouse, and Spark takes the machine's cores as it is.
     max_active_tasks=1,
-    default_args={
-        "owner": "rebalance-audit",
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=2),
-    },
+    default_args=_tried(2, 1, 2),
     params={
         "warehouse": WAREHOUSE,
         "evidence": _text("Import this evidence folder, instead of collecting."),
@@ -164,8 +201,11 @@ with DAG(
             BashOperator(
                 task_id=stage.name, bash_command=RUN_STAGE, env=named, append_env=True, doc_md=f"Law: {stage.law}."
             ),
-            BashOperator(task_id=f"check_{stage.name}", bash_command=CHECK_STAGE, env=named, append_env=True),
-        ]
+            BashOperator(
+                task_id=f"check_{stage.name}", bash_command=CHECK_STAGE, env=named, append_env=True,
+                **(TELLS_OTHERS if stage is PUBLISH else {}),
+            ),
+        ]  # fmt: skip
     steps.append(
         BashOperator(task_id="alert", bash_command=ALERT, env=environment, append_env=True, skip_on_exit_code=SKIPPED)
     )
@@ -180,27 +220,55 @@ with DAG(
     ),
     schedule="15 0 * * *",
     **COMMON,
-    default_args={
-        "owner": "rebalance-audit",
-        "retries": 2,
-        "retry_delay": timedelta(minutes=5),
-        "execution_timeout": timedelta(minutes=30),
-    },
+    default_args=_tried(2, 5, 0.5, writes=False),
     params={
         "warehouse": WAREHOUSE,
         "reports": _text("Folder of the reports."),
-        "day": _text("UTC, YYYY-MM-DD; yesterday if not given."),
+        "day": _text("UTC, YYYY-MM-DD; the day before the run if not given."),
     },
 ):
     BashOperator(
         task_id="report",
-        bash_command=REPORT,
-        env={
+        bash_command=WRITE_REPORT,
+        env=RUN_AT
+        | {
             "WAREHOUSE": "{{ params.warehouse or '' }}",
             "REPORTS": "{{ params.reports or '' }}",
             "DAY": "{{ params.day or '' }}",
         },
         append_env=True,
+        outlets=[REPORT],
+    )
+
+with DAG(
+    dag_id="rebalance_audit_days",
+    description="Takes in yesterday's evidence folder, FOLDER/YYYY-MM-DD; a backfill takes in a window of days",
+    doc_md=(
+        "For clusters whose evidence is copied every night. Each run takes in one folder, that of the day before its "
+        "logical date, and runs all stages; a day without a folder is skipped. A window is a backfill of Airflow: "
+        "`airflow backfill create --dag-id rebalance_audit_days --from-date 2026-11-02 --to-date 2026-11-30 "
+        '--dag-run-conf \'{"folder": "/evidence"}\' --reprocess-behavior failed`. Said again after it was stopped or '
+        "a day failed, it does what is left; a day that was taken in twice changes nothing."
+    ),
+    schedule="45 0 * * *",
+    **COMMON,
+    default_args=WAITS_FOR_THE_RUN,
+    params={
+        "warehouse": WAREHOUSE,
+        "folder": _text("Folder with one evidence folder per day, YYYY-MM-DD."),
+        "cluster_id": _text("Name of the cluster, where the evidence does not say it."),
+    },
+):
+    of_day = {
+        "WAREHOUSE": "{{ params.warehouse or '' }}",
+        "FOLDER": "{{ params.folder or '' }}",
+        "CLUSTER_ID": "{{ params.cluster_id or '' }}",
+    }
+    chain(
+        BashOperator(
+            task_id="import_day", bash_command=IMPORT_DAY, env=of_day | RUN_AT, append_env=True, skip_on_exit_code=99
+        ),
+        BashOperator(task_id="run_day", bash_command=RUN_ALL, env=of_day, append_env=True, **TELLS_OTHERS),
     )
 
 with DAG(
@@ -209,13 +277,7 @@ with DAG(
     doc_md="Rows stay as they are. While a run is writing it fails and is tried again: a warehouse has one writer.",
     schedule="30 3 * * *",
     **COMMON,
-    default_args={
-        "owner": "rebalance-audit",
-        # The hourly run holds the lease for minutes.
-        "retries": 6,
-        "retry_delay": timedelta(minutes=10),
-        "execution_timeout": timedelta(hours=2),
-    },
+    default_args=WAITS_FOR_THE_RUN,
     params={
         "warehouse": WAREHOUSE,
         "keep": Param("7d", type="string", description="Files that nothing newer than this needs are deleted."),
@@ -234,12 +296,7 @@ with DAG(
     doc_md="Replays the groups that stood still the longest, and replaces gold.whatif. It waits for its turn to write.",
     schedule="15 4 * * *",
     **COMMON,
-    default_args={
-        "owner": "rebalance-audit",
-        "retries": 6,
-        "retry_delay": timedelta(minutes=10),
-        "execution_timeout": timedelta(hours=1),
-    },
+    default_args=WAITS_FOR_THE_RUN,
     params={
         "warehouse": WAREHOUSE,
         "seconds": Param(240, type="integer", minimum=1, description="About so long, on each core."),
@@ -250,4 +307,5 @@ with DAG(
         bash_command=WEIGH,
         env={"WAREHOUSE": "{{ params.warehouse or '' }}", "SECONDS_PER_CORE": "{{ params.seconds }}"},
         append_env=True,
+        outlets=[ADVICE],
     )

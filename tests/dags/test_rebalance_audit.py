@@ -33,6 +33,8 @@ dags = {{
         "max_active_runs": dag.max_active_runs,
         "catchup": dag.catchup,
         "retries": [task.retries for task in dag.tasks],
+        "pools": {{task.task_id: task.pool for task in dag.tasks}},
+        "outlets": {{task.task_id: [outlet.name for outlet in task.outlets] for task in dag.tasks if task.outlets}},
         "commands": {{task.task_id: getattr(task, "bash_command", "") for task in dag.tasks}},
     }}
     for dag in bag.dags.values()
@@ -75,8 +77,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_imports_cleanly(found: dict[str, Any]) -> None:
     assert found["errors"] == {}
     expected = [
-        "rebalance_audit", "rebalance_audit_example_deploy", "rebalance_audit_maintenance", "rebalance_audit_report",
-        "rebalance_audit_whatif",
+        "rebalance_audit", "rebalance_audit_days", "rebalance_audit_example_after", "rebalance_audit_example_deploy",
+        "rebalance_audit_maintenance", "rebalance_audit_report", "rebalance_audit_whatif",
     ]  # fmt: skip
     assert sorted(found["dags"]) == expected
 
@@ -106,6 +108,22 @@ def test_one_run_at_a_time_and_no_catching_up(found: dict[str, Any]) -> None:
         assert dag["max_active_runs"] == 1
         assert dag["catchup"] is False
         assert all(retries >= 1 for retries in dag["retries"])
+
+
+def test_all_that_write_a_warehouse_share_one_pool(found: dict[str, Any]) -> None:
+    pools = {dag_id: set(dag["pools"].values()) for dag_id, dag in found["dags"].items()}
+    writing = {f"rebalance_audit{which}" for which in ("", "_days", "_maintenance", "_whatif")}
+    assert {dag_id for dag_id, of_dag in pools.items() if "rebalance_audit" in of_dag} == writing
+    assert all(len(of_dag) == 1 for of_dag in pools.values())
+
+
+def test_what_is_published_and_checked_is_an_asset(found: dict[str, Any]) -> None:
+    assert {dag_id: dag["outlets"] for dag_id, dag in found["dags"].items() if dag["outlets"]} == {
+        "rebalance_audit": {"check_publish": ["rebalance_audit_published"]},
+        "rebalance_audit_days": {"run_day": ["rebalance_audit_published"]},
+        "rebalance_audit_report": {"report": ["rebalance_audit_report"]},
+        "rebalance_audit_whatif": {"weigh": ["rebalance_audit_whatif"]},
+    }
 
 
 def commands(found: dict[str, Any]) -> dict[str, str]:
@@ -139,17 +157,38 @@ def test_a_day_is_reported_into_a_file_of_its_own(found: dict[str, Any], tmp_pat
     called.chmod(0o755)
     given = {"REBALANCE_AUDIT_COMMAND": str(called), "WAREHOUSE": "w", "REPORTS": str(tmp_path / "out")}
 
-    def run(day: str) -> subprocess.CompletedProcess[str]:
+    def run(**day: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-c", commands(found)["report"]], env={"PATH": os.environ["PATH"], "DAY": day, **given},
+            ["bash", "-c", commands(found)["report"]], env={"PATH": os.environ["PATH"], **day, **given},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
-    assert run("2026-02-28").returncode == 0
-    assert run("../../etc/passwd").returncode != 0
+    assert run(DAY="2026-02-28").returncode == 0
+    assert run(DAY="../../etc/passwd").returncode != 0
     (file,) = (tmp_path / "out").iterdir()
     assert file.name == "rebalances-2026-02-28.html"
     assert file.read_text() == "report -w w --from 2026-02-28 --to 2026-03-01 -o html\n"
+    assert run(DAY="", RUN_AT="2026-03-02").returncode == 0  # of the day before its run
+    assert (tmp_path / "out" / "rebalances-2026-03-01.html").exists()
+
+
+def test_a_day_without_evidence_is_skipped_and_one_without_a_date_refused(
+    found: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "2026-02-28").mkdir()
+    given = {"PATH": os.environ["PATH"], "REBALANCE_AUDIT_COMMAND": "echo", "WAREHOUSE": "w", "CLUSTER_ID": "prod"}
+
+    def run(**more: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", commands(found)["import_day"]], env=given | {"FOLDER": str(tmp_path)} | more,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    assert run(RUN_AT="2026-03-01") == (0, f"import -q -w w --cluster-id prod -- {tmp_path}/2026-02-28\n")
+    assert run(RUN_AT="2026-03-02") == (99, f"There is no {tmp_path}/2026-03-01.\n")
+    assert run(RUN_AT="")[0] == 2
+    assert run(RUN_AT="2026-03-01", FOLDER="")[0] == 2
 
 
 _RUN = """
