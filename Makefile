@@ -99,6 +99,12 @@ test: $(STAMP) ## Every test, the quick ones first
 	@if [ -f $(SKIPPED) ]; then echo "== $$(wc -l < $(SKIPPED)) kinds of tests were skipped: $$(paste -sd, $(SKIPPED))"; \
 	  else echo "== all kinds of tests ran"; fi
 
+site: $(STAMP) ## The docs as a site, into .build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
+
+tour: $(STAMP) ## docs/tour.md typed in a clean clone with an environment of its own
+	$(BIN)/python -m tests.docs.tour
+
 demo: $(STAMP) ## Recorded evidence of real clusters through the whole path, then the app
 	$(BIN)/rebalance-audit demo
 
@@ -143,5 +149,5 @@ clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
 .PHONY: help setup requirements cluster lint test test-domain test-spark test-differential test-broker test-airflow \
-	test-browser demo live doctor \
+	test-browser site tour demo live doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean
