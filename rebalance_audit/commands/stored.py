@@ -21,9 +21,11 @@ def group_rows(opened: Any, name: str, group: str, cluster_id: str | None) -> li
 
 
 def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[Rebalance]:
-    """With their members and movements, in the order they happened. CommandError where there is none, UsageError where
-    several clusters have a group of this name."""
-    from rebalance_audit.domain.model import Member, Movement, from_row
+    """With their members, movements and standstills, in the order they happened.
+
+    CommandError where there is none, UsageError where several clusters have a group of this name.
+    """
+    from rebalance_audit.domain.model import Member, MemberStandstill, Movement, from_row
 
     published(opened)
     stored = group_rows(opened, "gold.rebalance", group, cluster_id)
@@ -33,21 +35,26 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
         raise CommandError(f"Group {group!r} has no rebalance in {where}; check the name, or `run` it again.")
     if len(clusters) > 1:
         raise UsageError(f"Group {group!r} is in clusters {', '.join(clusters)}; say which with --cluster-id.")
-    members: dict[str, list[Member]] = {}
-    for row in group_rows(opened, "gold.rebalance_member", group, clusters[0]):
-        members.setdefault(row["rebalance_id"], []).append(from_row(Member, row))
-    movements: dict[str, list[Movement]] = {}
-    for row in group_rows(opened, "gold.movement", group, clusters[0]):
-        movements.setdefault(row["rebalance_id"], []).append(from_row(Movement, row))
-    return _in_order([_whole(row, members, movements) for row in stored])
+    children: dict[str, dict[str, list[Any]]] = {}
+    for name, table, kind in (
+        ("members", "gold.rebalance_member", Member),
+        ("movements", "gold.movement", Movement),
+        ("standstills", "gold.standstill", MemberStandstill),
+    ):
+        for row in group_rows(opened, table, group, clusters[0]):
+            children.setdefault(row["rebalance_id"], {}).setdefault(name, []).append(from_row(kind, row))
+    return _in_order([_whole(row, children.get(row["rebalance_id"], {})) for row in stored])
 
 
-def _whole(row: dict[str, Any], members: Mapping[str, Sequence[Any]], movements: Mapping[str, Sequence[Any]]) -> Any:
+def _whole(row: dict[str, Any], children: Mapping[str, Sequence[Any]]) -> Rebalance:
     from rebalance_audit.domain.model import Rebalance, from_row
 
-    id_ = row["rebalance_id"]
+    whole: Rebalance = from_row(Rebalance, row)
     return replace(
-        from_row(Rebalance, row), members=tuple(members.get(id_, ())), movements=tuple(movements.get(id_, ()))
+        whole,
+        members=tuple(children.get("members", ())),
+        movements=tuple(children.get("movements", ())),
+        standstills=tuple(children.get("standstills", ())),
     )
 
 

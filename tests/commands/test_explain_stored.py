@@ -14,7 +14,12 @@ from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.model import Rebalance
 from tests.captures import GOLDEN
 
-CASES = {"eager_join_leave_kill": "orders-app", "connect_worker_lost": "connect-lab", "kip848_join_leave": "clicks-app"}
+CASES = {
+    "eager_join_leave_kill": "orders-app",
+    "connect_worker_lost": "connect-lab",
+    "kip848_join_leave": "clicks-app",
+    "frozen_briefly": "pausing-app",
+}
 
 
 @pytest.fixture(scope="module", params=list(CASES))
@@ -35,7 +40,7 @@ def test_tables_and_evidence_give_one_answer(both: tuple[str, Path, str], capfd:
     group, capture, warehouse = both
     of_evidence = said([group, "--evidence", str(capture)], capfd)
     of_tables = said([group, "-w", warehouse], capfd)
-    for name in ("rebalances", "incidents"):
+    for name in ("rebalances", "incidents", "standstills"):
         assert of_tables[name] == of_evidence[name], name
     ids = [sorted(f["finding_id"] for f in answer["findings"]) for answer in (of_evidence, of_tables)]
     assert ids[0] == ids[1]
