@@ -58,6 +58,9 @@ test-domain: $(STAMP) ## The tests that need neither a JVM, a broker, Airflow no
 test-spark: $(STAMP) ## The stages on real Spark
 	$(call tier,Spark,spark and not (broker or airflow or browser),java)
 
+check-infra: ## infra/compose.yml by Compose's own loader, which Go fetches
+	go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 -no-interpolation infra/compose.yml > /dev/null
+
 cluster: $(STAMP) ## The stages on a Spark standalone cluster over an S3 server: tables equal to those of one process
 	$(PYTEST) -v tests/spark_jobs/test_cluster.py
 
@@ -148,6 +151,6 @@ bench: $(STAMP) ## Every benchmark
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements cluster lint test test-domain test-spark test-differential test-broker test-airflow \
-	test-browser site tour demo live doctor \
+.PHONY: help setup requirements cluster check-infra lint test test-domain test-spark test-differential test-broker \
+	test-airflow test-browser site tour demo live doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean
