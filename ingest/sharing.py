@@ -31,7 +31,7 @@ Place = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ShareChange:
     """What an exchange brought."""
 
     taken: Mapping[Place, int | None]
@@ -88,7 +88,7 @@ class Share:
         self._is_known = False
         self.own: frozenset[Place] = frozenset()
 
-    def exchange(self, landed: Mapping[Place, int]) -> Change:
+    def exchange(self, landed: Mapping[Place, int]) -> ShareChange:
         """Say how far everything was landed that this one reads; hear what to read from now on.
 
         Raises Misconfigured if another collector has this name, and Retryable if the store does not answer.
@@ -98,7 +98,7 @@ class Share:
     def leave(self, landed: Mapping[Place, int]) -> None:
         self._agree(landed, is_leaving=True)
 
-    def _agree(self, landed: Mapping[Place, int], *, is_leaving: bool) -> Change:
+    def _agree(self, landed: Mapping[Place, int], *, is_leaving: bool) -> ShareChange:
         for _ in range(TRIES):
             stored = self._files.read_tagged(self._document)
             book = self._parsed(None if stored is None else stored.content)
@@ -122,7 +122,7 @@ class Share:
 
     def _changed(
         self, book: _Book, landed: Mapping[Place, int], *, is_leaving: bool
-    ) -> tuple[Change, frozenset[Place]]:
+    ) -> tuple[ShareChange, frozenset[Place]]:
         name, owners = self._name, book.owners
         entry = book.members.get(name)
         if self._is_known and entry is not None and entry["life"] != self._life:
@@ -145,7 +145,7 @@ class Share:
             if len(keep) < quota and place not in held:
                 owners[place] = name
                 keep.add(place)
-        change = Change(
+        change = ShareChange(
             taken={place: book.partitions.get(place) for place in sorted(keep - self.own)},
             gone=self.own - keep,
             is_settled=all(owners.get(place) in self._alive for place in self._places),
