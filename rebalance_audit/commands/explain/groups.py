@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN_GROUPS = 20
 _COLUMNS = (
     "cluster_id", "group_id", "rebalance_count", "cost_seconds", "cost_lower_seconds", "cost_upper_seconds",
-    "severity", "status", "incident",
+    "standstill_count", "severity", "status", "incident",
 )  # fmt: skip
 
 
@@ -41,6 +41,7 @@ def explain_groups(places: Places, shown: Shown) -> None:
     """Raises UsageError and CommandError."""
     from rebalance_audit.domain.explain.incidents import answer
     from rebalance_audit.domain.explain.layout import hanging
+    from rebalance_audit.domain.explain.standstills import standstill_stories
 
     if places.metadata:
         raise UsageError("--metadata is for reassignments; give --reassignment TOPIC[-PARTITION] with it.")
@@ -52,7 +53,8 @@ def explain_groups(places: Places, shown: Shown) -> None:
         write_rows(rows, _COLUMNS, shown.output)
         return
     width = output_width()
-    lines = [*hanging(answer(incidents), width, 0), ""]
+    standstills = standstill_stories(r for found in groups.values() for r in found)
+    lines = [*hanging(answer(incidents, standstills), width, 0), ""]
     for row in rows[:SHOWN_GROUPS]:
         lines += _lines(row, width)
     if len(rows) > SHOWN_GROUPS:
@@ -143,6 +145,7 @@ def _row(
         "cost_seconds": cost.estimate,
         "cost_lower_seconds": cost.lower,
         "cost_upper_seconds": cost.upper,
+        "standstill_count": sum(len(r.standstills) for r in rebalances),
         "severity": mine[0].severity if mine else None,
         "status": mine[0].status if mine else None,
         "incident": mine[0].title if mine else None,
@@ -155,9 +158,17 @@ def _rank(incident: Incident) -> tuple[Any, ...]:
 
 
 def _worth(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Open incidents first, then the gravest, then the dearest."""
+    """Open incidents first, then the gravest, then standstills, then the dearest."""
     order = ("critical", "warning", "info", None)
-    return row["status"] != "open", order.index(row["severity"]), -(row["cost_seconds"] or 0.0), row["group_id"]
+    grave = row["status"] != "open", order.index(row["severity"]), not row["standstill_count"]
+    return *grave, -(row["cost_seconds"] or 0.0), row["group_id"]
+
+
+def _nothing(row: dict[str, Any]) -> str:
+    from rebalance_audit.domain.detect.wording import counted
+
+    still = row["standstill_count"]
+    return f"{counted(still, 'standstill')} of a member without a rebalance" if still else "nothing wrong"
 
 
 def _lines(row: dict[str, Any], width: int) -> list[str]:
@@ -166,6 +177,6 @@ def _lines(row: dict[str, Any], width: int) -> list[str]:
 
     cost = row["cost_seconds"]
     lost = "what they cost is not known" if cost is None else f"{cost:,.1f} resource-seconds lost"
-    what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else "nothing wrong"
+    what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else _nothing(row)
     head = f"{shown(row['group_id'], 60)}   {counted(row['rebalance_count'], 'rebalance')}, {lost}"
     return [*hanging(head, width, 3), *hanging(f"   {what}", width, 3)]

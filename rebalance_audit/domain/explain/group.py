@@ -103,7 +103,9 @@ def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = F
     width = max(width, 40)
     title = shown(explanation.group_id, max(width - 4, 20))
     head = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)
-    lines = [] if explanation.incidents is None else [*hanging(answer(explanation.incidents), width, 0), ""]
+    lines = []
+    if explanation.incidents is not None:
+        lines = [*hanging(answer(explanation.incidents, explanation.standstills), width, 0), ""]
     lines += [*head, *hanging(explanation.summary, width, 0)]
     if bounds and explanation.cost_bounds:
         lines += hanging(f"Hard bounds of what was lost, which no truth passes: {explanation.cost_bounds}.", width, 0)

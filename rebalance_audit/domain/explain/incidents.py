@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from rebalance_audit.domain.detect.wording import clock, counted, likely_seconds, seconds_bounds, shown
+from rebalance_audit.domain.detect.wording import clock, counted, likely_seconds, listed, seconds_bounds, shown
 from rebalance_audit.domain.explain.layout import hanging
+from rebalance_audit.domain.explain.standstills import StandstillStory
 from rebalance_audit.domain.incidents import Incident
 
 LINKS_SHOWN = 8
 _TITLE_WIDTH = 300
 
 
-def answer(incidents: Sequence[Incident]) -> str:
-    """The gravest trouble in one sentence; open before past, then the gravest and dearest."""
+def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory] = ()) -> str:
+    """The gravest trouble in one sentence; open before past, then the gravest and dearest; standstills without a
+    rebalance where there is no other."""
     wrong = sorted((i for i in incidents if not i.expected), key=_urgency)
     normal = [i for i in incidents if i.expected]
+    if not wrong and standstills:
+        who = listed(list(dict.fromkeys(s.who for s in standstills)))
+        lost = sum(s.resource_seconds for s in standstills)
+        return f"No rebalance was wrong, but {who} stood still without one: {lost:,.1f} resource-seconds."
     if not wrong:
         if not normal:
             return "Nothing is wrong: no incident is in evidence."
