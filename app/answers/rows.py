@@ -267,6 +267,8 @@ class Group:
     first_seen_at_ms: int | None
     last_rebalance_at_ms: int | None
     rebalance_count: int
+    standstill_seconds_estimate: float | None
+    """Without a rebalance, over all evidence; None: none is known."""
     open_finding_count: int
     worst_severity: str | None
 

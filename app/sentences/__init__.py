@@ -4,7 +4,7 @@ from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs
 from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import headline, trust
-from app.sentences.group import doubts, group, mostly
+from app.sentences.group import doubts, group, mostly, standstill
 from app.sentences.incidents import going_on, since
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
@@ -44,6 +44,7 @@ __all__ = [
     "reassignments",
     "rebalance",
     "since",
+    "standstill",
     "still_for",
     "stood_still",
     "trust",

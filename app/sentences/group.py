@@ -82,6 +82,18 @@ def _cost(found: pd.DataFrame, unit: str) -> Html:
     return fill("They cost {cost}.", cost=said)
 
 
+def standstill(seconds: float | None, unit: str) -> Html | None:
+    """What stood still beside the rebalances, over all evidence; None where none is known."""
+    if seconds is None:
+        return None
+    return fill(
+        "Beside its rebalances, members stood still for about {seconds} {unit}-seconds in all evidence: nothing but missing "
+        "commits shows it (inferred).",
+        seconds=f"{seconds:,.1f}",
+        unit=unit,
+    )
+
+
 def doubts(rebalances: pd.DataFrame) -> Html | None:
     """Gaps of a group's history; None where none is known."""
     if not len(rebalances):

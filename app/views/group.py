@@ -164,6 +164,8 @@ elif len(rebalances):
     page.note("No member is known in that time: not drawn.")
 if len(rebalances):
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
+    if (still := sentences.standstill(group.standstill_seconds_estimate, unit)) is not None:
+        st.html(fill('<p class="ra-say">{s}</p>', s=still))
     if (doubt := sentences.doubts(rebalances)) is not None:
         st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
     if in_time:

@@ -86,6 +86,8 @@ class GroupRow:
     worst_pause_ms: int | None
     longest_window_ms: int | None
     cost: Cost
+    standstill_seconds_estimate: float | None
+    """Without a rebalance, over all evidence; None: none is known."""
     top_trigger: str | None
     open_finding_count: int
 
@@ -326,7 +328,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
         "opened AS (SELECT cluster_id, subject, count(*) AS open_finding_count FROM gold.finding "
         "WHERE status = 'open' AND subject_type = 'group' GROUP BY ALL) "
         "SELECT c.*, coalesce(o.open_finding_count, 0) AS open_finding_count, g.mode, g.assignor, g.state, "
-        "g.member_count "
+        "g.member_count, g.standstill_seconds_estimate "
         "FROM counted c LEFT JOIN gold.group g USING (cluster_id, group_id) "
         "LEFT JOIN opened o ON o.cluster_id = c.cluster_id AND o.subject = c.group_id "
         "ORDER BY c.estimate DESC NULLS LAST, c.rebalance_count DESC, c.cluster_id, c.group_id "
@@ -343,7 +345,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
                     "cluster_id", "group_id", "group_type", "protocol_type", "assignor", "member_count",
                     "rebalance_count",
                     "expected_count", "static_return_count", "worst_pause_ms", "longest_window_ms", "top_trigger",
-                    "open_finding_count",
+                    "open_finding_count", "standstill_seconds_estimate",
                 )
             },
         )

@@ -15,7 +15,7 @@ from rebalance_audit.domain.detect.wording import clock, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.reports.html import report_html
-from rebalance_audit.reports.read import Cost, Report, read_report
+from rebalance_audit.reports.read import Cost, GroupRow, Report, read_report
 from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, where
 
 REASSIGNMENTS_IN_TEXT = 10
@@ -64,6 +64,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
             for name, g in zip(names, report.groups, strict=True)
         ]  # fmt: skip
         lines += _columns(rows, width, _SPARE)
+        lines += _standstills(names, report.groups, width)
     if report.causes:
         lines += ["", "Causes"]
         causes = [("cause", "rebalances", "seconds lost")]
@@ -110,6 +111,16 @@ def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
     if rest > 0:
         lines.append(f"  and {rest:,} more; `export incident` has all")
     return [*lines, ""]
+
+
+def _standstills(names: Sequence[str], groups: Sequence[GroupRow], width: int) -> list[str]:
+    still = [
+        f"{shown(name, 44)} {g.standstill_seconds_estimate:,.1f} s"
+        for name, g in zip(names, groups, strict=True)
+        if g.standstill_seconds_estimate is not None
+    ]
+    said = f"  Stood still without a rebalance, in all evidence (inferred): {', '.join(still)}"
+    return hanging(said, width, 4) if still else []
 
 
 def _or_not_known(value: object) -> str:

@@ -14,7 +14,7 @@ from rebalance_audit.domain.detect.assignments import (
     unbalanced,
     worker_imbalance,
 )
-from rebalance_audit.domain.detect.clients import broken_subscription, handler_exits
+from rebalance_audit.domain.detect.clients import broken_subscription, handler_exits, stands_still
 from rebalance_audit.domain.detect.connect import failing_rounds, revocation_rounds, tasks_waiting
 from rebalance_audit.domain.detect.connect_rewrites import rewritten_configs
 from rebalance_audit.domain.detect.connect_tasks import task_failed, zombie_status
@@ -68,6 +68,7 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "RB016": vanished_generations,
     "RB017": broken_subscription,
     "RB018": handler_exits,
+    "RB019": stands_still,
     "CN001": tasks_waiting,
     "CN002": revocation_rounds,
     "CN003": zombie_status,

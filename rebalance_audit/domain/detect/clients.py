@@ -1,13 +1,15 @@
-"""RB017, RB018: what is wrong with a client library, or with how it is used."""
+"""RB017 to RB019: what is wrong with a client library, or with how it is used."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from rebalance_audit.domain.client_families import ClientFamily, families_shown
+from rebalance_audit.domain.client_families import HABITS, POLL_INTERVAL, ClientFamily, families_shown
+from rebalance_audit.domain.detect.client_advice import families, setting
+from rebalance_audit.domain.detect.finding import Extent
 from rebalance_audit.domain.detect.history import History, Spell, clusters, label, most_at_once, refs_of
-from rebalance_audit.domain.detect.wording import counted, duration, listed
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed
 from rebalance_audit.domain.kinds import MemberChange, Severity
 from rebalance_audit.domain.log_lines.reasons import HANDLER_EXITED
 from rebalance_audit.domain.model import Finding, Member
@@ -113,4 +115,48 @@ def handler_exits(history: History) -> list[Finding]:
             "claim.Messages() is closed or session.Context() is done, and deal with errors inside it.",
             evidence=refs_of(part, *{t.trigger for s in part for t in s.rebalance.triggers}),
         )
+    return found
+
+
+def stands_still(history: History) -> list[Finding]:
+    """A member keeps its partitions and commits nothing any more, while others go on.
+
+    Silent for one that came back, for members with one partition, and where nothing shows that its partitions move.
+    """
+    found: list[Finding] = []
+    for step in history.attempts:
+        for still in step.rebalance.standstills:
+            if still.to_ms is not None:
+                continue
+            members = [m for m in step.rebalance.members if m.member_id == still.member_id]
+            of = families(members)
+            interval = setting(POLL_INTERVAL, of)
+            by_itself = (
+                "Its library sets no limit between two polls: the group never puts it out. "
+                if not any(HABITS[f].has_poll_interval for f in of)
+                else f"If it does not poll, it leaves after {interval}. "
+                if interval is not None
+                else ""
+            )
+            found += history.finding(
+                "RB019",
+                Extent(
+                    key=f"{step.rebalance.rebalance_id}/{still.member_id}",
+                    is_open=True,
+                    first_seen_at_ms=still.from_lower_ms,
+                    last_seen_at_ms=max(history.now_ms, still.from_lower_ms),
+                ),
+                severity=Severity.WARNING,
+                title=f"{listed([label(m) for m in members])} of {history.group} has stood still for "
+                f"{duration(still.pause_estimate_ms)}: it keeps {folded(still.resources, 3)} and commits nothing",
+                detail=f"Last commit at {clock(still.from_lower_ms)}; {still.detail}.",
+                numbers={
+                    "duration_ms": still.pause_estimate_ms,
+                    "resources": list(still.resources[:20]),
+                    "usual_commit_ms": still.usual_commit_ms,
+                },
+                advice=f"Look at that process: a handler that does not return, or a frozen host. {by_itself}"
+                "Restarting it hands its partitions on.",
+                evidence=still.evidence,
+            )
     return found

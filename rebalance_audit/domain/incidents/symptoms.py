@@ -19,8 +19,8 @@ SYMPTOMS = frozenset({
 OWN_KINDS = {
     "RB003": "configuration", "RB010": "assignment", "RB011": "stuck", "RB012": "stuck", "RB013": "assignment",
     "RB014": "coordinator", "RB015": "configuration", "RB016": "stuck", "RB017": "configuration",
-    "RB018": "member_fault", "CN003": "connect_worker", "CN004": "assignment", "CN006": "configuration",
-    "CN007": "task_failed", "CN008": "configuration", "RA001": "reassignment",
+    "RB018": "member_fault", "RB019": "member_fault", "CN003": "connect_worker", "CN004": "assignment",
+    "CN006": "configuration", "CN007": "task_failed", "CN008": "configuration", "RA001": "reassignment",
     "RA002": "reassignment", "RA004": "reassignment", "RA005": "reassignment", "RA006": "reassignment",
 }  # fmt: skip
 """Kind of the incident that a finding is by itself; what is about the evidence itself has the kind `evidence`."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalance, Trigger
+from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.model import ConnectTask, Member, MemberStandstill, Movement, Rebalance, Trigger
 
 T0_MS = 1_763_700_000_000
 CLUSTER = "cluster-a"
@@ -71,6 +72,21 @@ class GroupStory:
         """Whoever caused the last rebalance gave this reason."""
         last = self.rebalances[-1]
         self.rebalances[-1] = replace(last, triggers=tuple(replace(t, detail=reason) for t in last.triggers))
+        return self
+
+    def stands_still(self, client: str, *, from_s: float, until_s: float, comes_back: bool) -> GroupStory:
+        """Since the last rebalance, on two partitions."""
+        from_ms, until_ms = round(from_s * 1000), round(until_s * 1000)
+        last, end = self.rebalances[-1], until_ms if comes_back else None
+        member = next(m for m in last.members if m.client_id == client)
+        still = MemberStandstill(
+            member_id=member.member_id, client_id=client, resources=("t-0", "t-1"), from_lower_ms=from_ms,
+            from_ms=from_ms, from_upper_ms=from_ms, to_lower_ms=end, to_ms=end, to_upper_ms=end,
+            pause_lower_ms=until_ms - from_ms, pause_estimate_ms=until_ms - from_ms, pause_upper_ms=end,
+            resource_seconds_lower=0.0, resource_seconds_estimate=0.0, resource_seconds_upper=None,
+            usual_commit_ms=5_000, tier=EvidenceTier.INFERRED, detail="no commit since", evidence=("record:o-0@1",),
+        )  # fmt: skip
+        self.rebalances[-1] = replace(last, standstills=(still,))
         return self
 
     def comes_back_under_its_instance_id(self, client: str, *, at_s: float) -> GroupStory:

@@ -546,6 +546,16 @@ CASES = [
     Case(135, "once in six minutes", lambda: _rewrites(14, 360), {}),
     Case(136, "nobody knows whose configuration changed", lambda: _rewrites(16, 5, None), {}),
     Case(137, "other connectors each time", lambda: _connectors_deployed(16), {}),
+    # RB019
+    Case(138, "a handler that is stuck for two minutes, and keeps its partitions",
+         lambda: a_group().joins("c1", "c2", at_s=0).stands_still("c2", from_s=60, until_s=180, comes_back=False),
+         {"RB019": ["warning open"]}),
+    Case(139, "the same, of a library that has no max.poll.interval",
+         lambda: a_group().member("c2", client_libraries=("sarama",)).joins("c1", "c2", at_s=0)
+         .stands_still("c2", from_s=60, until_s=180, comes_back=False), {"RB019": ["warning open"]}),
+    Case(140, "it came back", lambda: a_group().joins("c1", "c2", at_s=0)
+         .stands_still("c2", from_s=60, until_s=180, comes_back=True), {}),
+    Case(141, "nobody stood still", lambda: a_group().joins("c1", "c2", at_s=0).seen_until(180), {}),
 ]  # fmt: skip
 
 
@@ -629,3 +639,16 @@ def test_a_group_without_anything_has_no_findings() -> None:
 def test_a_group_known_by_its_tasks_alone_is_judged_by_them() -> None:
     story = a_connect_cluster().task("t", 0, "FAILED", "w1:8083", 60, None)
     assert [f.rule_id for f in detect_group([], story.tasks)] == ["CN007"]
+
+
+def test_advice_for_one_that_stands_still_names_no_setting_that_its_library_lacks() -> None:
+    def advice(*libraries: str) -> str:
+        story = a_group().member("c2", client_libraries=libraries or None).joins("c1", "c2", at_s=0)
+        story.stands_still("c2", from_s=60, until_s=180, comes_back=False)
+        [finding] = detect_group(story.rebalances, story.tasks)
+        return finding.advice or ""
+
+    assert "the group never puts it out" in advice("sarama")
+    assert "it leaves after max_poll_interval_ms" in advice("aiokafka")
+    assert "it leaves after max.poll.interval.ms" in advice("java")
+    assert "poll" not in advice("franz-go", "java")  # it may have no such setting

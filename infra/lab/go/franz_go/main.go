@@ -99,7 +99,7 @@ func (f *foreign) ProtocolName() string { return f.name }
 func (f *foreign) JoinGroupMetadata(topics []string, owned map[string][]int32, generation int32) []byte {
 	f.topics = topics
 	if !f.isReadable {
-		return []byte("\xff\xfe{\"acme\": 1}")
+		return []byte("\x00\x00\x00\x00\x00\x02\x00\x06orde") // ends inside its first topic
 	}
 	metadata := kmsg.NewConsumerMemberMetadata()
 	metadata.Version = 1
