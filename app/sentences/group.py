@@ -87,8 +87,8 @@ def standstill(seconds: float | None, unit: str) -> Html | None:
     if seconds is None:
         return None
     return fill(
-        "Beside its rebalances, members stood still for about {seconds} {unit}-seconds in all evidence: nothing but missing "
-        "commits shows it (inferred).",
+        "Beside its rebalances, members stood still for about {seconds} {unit}-seconds in all evidence: nothing but "
+        "missing commits shows it (inferred).",
         seconds=f"{seconds:,.1f}",
         unit=unit,
     )

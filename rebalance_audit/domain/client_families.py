@@ -61,6 +61,10 @@ class Habits:
     """With auto-commit on, every interval, though nothing was read."""
     has_static_members: bool = True
     has_cooperative: bool = True
+    has_sticky: bool = True
+    has_kip848: bool = False
+    may_stay_at_close: bool = False
+    """A member without an instance id can be made to close without leaving."""
     settings: Mapping[str, str | None]
     """Java's name of a setting: this library's name of it, None where it has none."""
 
@@ -77,6 +81,8 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.JAVA: Habits(
         has_poll_interval=True,
         commits_when_idle=True,
+        has_kip848=True,
+        may_stay_at_close=True,
         settings={
             SESSION: SESSION,
             POLL_INTERVAL: POLL_INTERVAL,
@@ -89,6 +95,8 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.LIBRDKAFKA: Habits(
         has_poll_interval=True,
         commits_when_idle=False,
+        has_sticky=False,
+        has_kip848=True,
         settings={
             SESSION: SESSION,
             POLL_INTERVAL: POLL_INTERVAL,
@@ -101,6 +109,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.FRANZ_GO: Habits(
         has_poll_interval=False,
         commits_when_idle=False,
+        has_kip848=True,
         settings={
             SESSION: "kgo.SessionTimeout",
             POLL_INTERVAL: None,
@@ -128,6 +137,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
         commits_when_idle=False,
         has_static_members=False,
         has_cooperative=False,
+        has_sticky=False,
         settings={
             SESSION: "sessionTimeout",
             POLL_INTERVAL: None,
@@ -142,6 +152,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
         commits_when_idle=False,
         has_static_members=False,
         has_cooperative=False,
+        has_sticky=False,
         settings={
             SESSION: "SessionTimeout",
             POLL_INTERVAL: None,
@@ -168,6 +179,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
         has_poll_interval=True,
         commits_when_idle=True,
         has_cooperative=False,
+        may_stay_at_close=True,
         settings={
             SESSION: "session_timeout_ms",
             POLL_INTERVAL: "max_poll_interval_ms",
@@ -194,6 +206,12 @@ _CLIENT_IDS: tuple[tuple[re.Pattern[str], ClientFamily], ...] = tuple(
 )
 """Client ids that libraries choose where nobody sets one. Anyone may set these, too: they decide only between
 libraries that the bytes allow."""
+
+
+def family_of_client_id(client_id: str) -> ClientFamily | None:
+    """The library whose default such a client id is; None for one that somebody chose."""
+    return next((family for pattern, family in _CLIENT_IDS if pattern.match(client_id)), None)
+
 
 _INT32_SIZE = 4
 _NO_TOPICS = bytes(_INT32_SIZE)

@@ -1,31 +1,26 @@
-"""The client library of a member, as far as its default names show it, and the settings each library lacks.
+"""Settings that a member's client library lacks, and settings as lines to paste.
 
-Source: the libraries' own documentation, and what they wrote on real clusters (docs/whatif.md).
+What each library has stands in `client_families.HABITS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rebalance_audit.domain.client_families import HABITS, Habits, family_of_client_id
 
 from .life import Life
 from .requests import OF_OPERATORS, in_milliseconds
 
-_BY_CLIENT_ID = (
-    ("rdkafka", "librdkafka"),
-    ("kgo", "franz-go"),
-    ("sarama", "sarama"),
-    ("kafkajs", "kafkajs"),
-    ("aiokafka-", "aiokafka"),
-    ("kafka-python-", "kafka-python"),
-)
-_LACKING: Mapping[str, tuple[str, ...]] = {
-    "group.instance.id": ("kafkajs", "kafka-go"),
-    "group.protocol": ("sarama", "kafkajs", "kafka-go", "kafka-python", "aiokafka"),
-    "max.poll.interval.ms": ("franz-go", "sarama", "kafkajs", "kafka-go"),
-    "partition.assignment.strategy=cooperative-sticky": ("kafkajs", "kafka-go", "aiokafka"),
-    "partition.assignment.strategy=sticky": ("librdkafka", "kafkajs", "kafka-go"),
-    "internal.leave.group.on.close": ("librdkafka", "franz-go", "sarama", "kafkajs", "kafka-go", "kafka-python"),
+_HAS: Mapping[str, Callable[[Habits], bool]] = {
+    "group.instance.id": lambda habits: habits.has_static_members,
+    "group.protocol": lambda habits: habits.has_kip848,
+    "max.poll.interval.ms": lambda habits: habits.has_poll_interval,
+    "partition.assignment.strategy=cooperative-sticky": lambda habits: habits.has_cooperative,
+    "partition.assignment.strategy=sticky": lambda habits: habits.has_sticky,
+    "internal.leave.group.on.close": lambda habits: habits.may_stay_at_close,
 }
+"""Settings that not every library has. A value stands with its name where it alone is lacking."""
 BROKER_SETTINGS = frozenset(
     {
         "group.initial.rebalance.delay.ms",
@@ -43,14 +38,14 @@ _JAVA_CLASSES = {
 
 def library_of(life: Life) -> str | None:
     """None where nothing betrays it; a chosen client id says nothing."""
-    client_id = life.client_id or ""
-    if "segmentio/kafka-go" in client_id:
-        return "kafka-go"
-    return next((library for prefix, library in _BY_CLIENT_ID if client_id.startswith(prefix)), None)
+    family = family_of_client_id(life.client_id or "")
+    return None if family is None else family.value
 
 
 def lacking(name: str, value: str) -> tuple[str, ...]:
-    return _LACKING.get(f"{name}={value}", _LACKING.get(name, ()))
+    """The libraries without this setting, or without this value of it."""
+    has = _HAS.get(f"{name}={value}", _HAS.get(name))
+    return () if has is None else tuple(family.value for family, habits in HABITS.items() if not has(habits))
 
 
 def refusing(lives: Iterable[Life], asked: Mapping[str, str]) -> str | None:
