@@ -46,11 +46,20 @@ def test_tables_and_evidence_give_one_answer(both: tuple[str, Path, str], capfd:
     assert ids[0] == ids[1]
 
 
+def test_without_a_group_both_list_the_same_ones(
+    both: tuple[str, Path, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, capture, warehouse = both
+    of_evidence, of_tables = said(["--evidence", str(capture)], capfd), said(["-w", warehouse], capfd)
+    assert of_tables == of_evidence
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["nope"], "Group 'nope' has no rebalance in"),
-        ([], "With -w name a GROUP"),
+        (["--reassignment", "orders-1"], "-w explains groups"),
+        (["--cluster-id", "nowhere"], "has no rebalance of nowhere"),
         (["orders-app", "--evidence", "."], "in one way"),
         (["orders-app", "--cluster-id", "other"], "in cluster other of"),
     ],

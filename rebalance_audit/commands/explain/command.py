@@ -14,6 +14,7 @@ from rebalance_audit.commands.explain.groups import explain_groups
 from rebalance_audit.commands.explain.places import Places, Shown
 from rebalance_audit.commands.explain.plan import explain_plan
 from rebalance_audit.commands.explain.reassignment import explain_reassignment
+from rebalance_audit.commands.explain.stored import explain_stored_groups
 from rebalance_audit.commands.options import Output, UsageError
 
 
@@ -62,8 +63,8 @@ def explain(
 
     Without a GROUP it lists those that are worth explaining.
 
-    Reads an evidence folder, a data directory or a running cluster, and needs no warehouse and no Spark; or, for a
-    GROUP, what a warehouse holds of it.
+    Reads an evidence folder, a data directory or a running cluster, and needs no warehouse and no Spark; or, with -w,
+    what a warehouse holds.
     """
     if [group is None, reassignment is None, plan is None].count(False) > 1:
         raise UsageError("Explain one thing: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
@@ -78,11 +79,14 @@ def explain(
     if warehouse is not None:
         if any((bootstrap, evidence, data_dir, logs, metadata)):
             raise UsageError("Say where to look, in one way: -w W, -b HOST:PORT, --evidence DIR, or --data-dir D.")
-        if group is None:
+        if reassignment is not None or plan is not None:
             raise UsageError(
-                f"With -w name a GROUP; `rebalance-audit report -w {warehouse}` lists the worst groups, and `export "
-                "reassignment` the reassignments."
+                f"-w explains groups; `rebalance-audit export reassignment -w {warehouse}` has the reassignments, and "
+                "--metadata DIR explains one."
             )
+        if group is None:
+            explain_stored_groups(warehouse, cluster_id, shown)
+            return
         explain_stored_group(group, warehouse, cluster_id, shown)
         return
     if cluster_id is not None:

@@ -15,6 +15,7 @@ from rebalance_audit.commands.output import output_width, styled, visible, write
 if TYPE_CHECKING:
     from ingest.readings import SourceReading
     from rebalance_audit.commands.explain.places import Places, Shown
+    from rebalance_audit.domain.explain.standstills import StandstillStory
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, SourceLine, SourceRecord
 
@@ -39,8 +40,6 @@ class _Everything:
 
 def explain_groups(places: Places, shown: Shown) -> None:
     """Raises UsageError and CommandError."""
-    from rebalance_audit.domain.explain.incidents import answer
-    from rebalance_audit.domain.explain.layout import hanging
     from rebalance_audit.domain.explain.standstills import standstill_stories
 
     if places.metadata:
@@ -48,15 +47,33 @@ def explain_groups(places: Places, shown: Shown) -> None:
     with meter("explain", quiet=shown.quiet, unit="items") as progress:
         progress(0, 0, "reading all groups")
         cluster_id, groups, incidents = _judged(_read(places), shown.last_ms)
-    rows = sorted((_row(cluster_id, g, found, incidents) for g, found in groups.items()), key=_worth)
+    standstills = standstill_stories(r for found in groups.values() for r in found)
+    write_groups([_cost_row(cluster_id, g, found) for g, found in groups.items()], incidents, standstills, shown)
+
+
+def write_groups(
+    groups: Sequence[dict[str, Any]],
+    incidents: Sequence[Incident],
+    standstills: Sequence[StandstillStory],
+    shown: Shown,
+) -> None:
+    """`groups`: cluster, group, numbers of rebalances and standstills, and cost of each; one at least."""
+    from rebalance_audit.domain.explain.incidents import answer
+    from rebalance_audit.domain.explain.layout import hanging
+
+    of_group: dict[tuple[str, str], list[Incident]] = {}
+    for i in incidents:
+        for group_id in () if i.expected else i.group_ids:
+            of_group.setdefault((i.cluster_id, group_id), []).append(i)
+    rows = sorted((_row(g, of_group.get((g["cluster_id"], g["group_id"]), [])) for g in groups), key=_worth)
+    with_cluster = len({row["cluster_id"] for row in rows}) > 1
     if shown.output is not Output.TABLE:
         write_rows(rows, _COLUMNS, shown.output)
         return
     width = output_width()
-    standstills = standstill_stories(r for found in groups.values() for r in found)
     lines = [*hanging(answer(incidents, standstills), width, 0), ""]
     for row in rows[:SHOWN_GROUPS]:
-        lines += _lines(row, width)
+        lines += _lines(row, width, with_cluster)
     if len(rows) > SHOWN_GROUPS:
         lines.append(f"and {len(rows) - SHOWN_GROUPS:,} more groups; `-o json` has all")
     lines += ["", f"`rebalance-audit explain {visible(rows[0]['group_id'])}` with the same options explains the first."]
@@ -131,12 +148,9 @@ def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequ
     return read.cluster_id, groups, incidents
 
 
-def _row(
-    cluster_id: str, group_id: str, rebalances: Sequence[Rebalance], incidents: Sequence[Incident]
-) -> dict[str, Any]:
+def _cost_row(cluster_id: str, group_id: str, rebalances: Sequence[Rebalance]) -> dict[str, Any]:
     from rebalance_audit.domain.numbers import cost_of, is_counted
 
-    mine = sorted((i for i in incidents if group_id in i.group_ids and not i.expected), key=_rank)
     cost = cost_of(rebalances)
     return {
         "cluster_id": cluster_id,
@@ -146,9 +160,16 @@ def _row(
         "cost_lower_seconds": cost.lower,
         "cost_upper_seconds": cost.upper,
         "standstill_count": sum(len(r.standstills) for r in rebalances),
-        "severity": mine[0].severity if mine else None,
-        "status": mine[0].status if mine else None,
-        "incident": mine[0].title if mine else None,
+    }
+
+
+def _row(group: dict[str, Any], incidents: Sequence[Incident]) -> dict[str, Any]:
+    worst = min(incidents, key=_rank, default=None)
+    return {
+        **group,
+        "severity": worst.severity if worst else None,
+        "status": worst.status if worst else None,
+        "incident": worst.title if worst else None,
     }
 
 
@@ -171,12 +192,13 @@ def _nothing(row: dict[str, Any]) -> str:
     return f"{counted(still, 'standstill')} of a member without a rebalance" if still else "nothing wrong"
 
 
-def _lines(row: dict[str, Any], width: int) -> list[str]:
+def _lines(row: dict[str, Any], width: int, with_cluster: bool) -> list[str]:
     from rebalance_audit.domain.detect.wording import counted, shown
     from rebalance_audit.domain.explain.layout import hanging
 
     cost = row["cost_seconds"]
     lost = "what they cost is not known" if cost is None else f"{cost:,.1f} resource-seconds lost"
     what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else _nothing(row)
-    head = f"{shown(row['group_id'], 60)}   {counted(row['rebalance_count'], 'rebalance')}, {lost}"
+    where = f" @ {shown(row['cluster_id'], 40)}" if with_cluster else ""
+    head = f"{shown(row['group_id'], 60)}{where}   {counted(row['rebalance_count'], 'rebalance')}, {lost}"
     return [*hanging(head, width, 3), *hanging(f"   {what}", width, 3)]

@@ -1,13 +1,16 @@
-"""`explain GROUP -w W`: from the published tables of a warehouse, which outlive the evidence."""
+"""`explain [GROUP] -w W`: from the published tables of a warehouse, which outlive the evidence."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.stored import group_rows, stored_rebalances
 
 if TYPE_CHECKING:
     from rebalance_audit.commands.explain.group import Answer
+    from rebalance_audit.commands.explain.places import Shown
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
 _SEEN = """
@@ -43,6 +46,60 @@ def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[An
     findings = [from_row(Finding, row) for row in rows]
     not_seen = [*([] if seen["log_count"] else [WITHOUT_LOGS]), *_gaps(opened, cluster_id)]
     return Answer(rebalances, findings, not_seen, seen["from_ms"], seen["to_ms"], incidents), moves
+
+
+def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -> None:
+    """Raises UsageError, CommandError and WarehouseError."""
+    from rebalance_audit.commands.explain.groups import write_groups
+    from rebalance_audit.commands.rows import published
+    from rebalance_audit.domain import numbers
+    from rebalance_audit.domain.explain.standstills import standstill_stories
+    from rebalance_audit.domain.incidents import incident_of
+    from rebalance_audit.domain.model import MemberStandstill, Rebalance, from_row
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = published(Warehouse.open(location))
+    since_ms = None
+    if shown.last_ms is not None:
+        (end,) = _rows(opened, f"SELECT max({numbers.HAPPENED_AT}) AS ms FROM gold.rebalance", [])
+        since_ms = None if end["ms"] is None else end["ms"] - shown.last_ms
+    rows = _rows(
+        opened,
+        f"""
+        SELECT cluster_id, group_id, {numbers.COUNT} AS rebalance_count, {numbers.COST} AS cost_seconds,
+               {numbers.COST_LOWER} AS cost_lower_seconds, {numbers.COST_UPPER} AS cost_upper_seconds
+        FROM gold.rebalance
+        WHERE (?::VARCHAR IS NULL OR cluster_id = ?) AND (?::BIGINT IS NULL OR {numbers.HAPPENED_AT} >= ?) GROUP BY ALL
+        """,
+        [cluster_id, cluster_id, since_ms, since_ms],
+    )
+    if not rows:
+        raise CommandError(f"{location} has no rebalance" + ("" if cluster_id is None else f" of {cluster_id}") + ".")
+    wanted = (
+        "SELECT * FROM gold.incident WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
+        " AND (?::BIGINT IS NULL OR last_at_ms >= ?) ORDER BY first_at_ms, incident_id"
+    )
+    incidents = [incident_of(row) for row in _rows(opened, wanted, [cluster_id, cluster_id, since_ms, since_ms])]
+    children: dict[tuple[str, str, str], list[MemberStandstill]] = {}
+    still = (
+        "SELECT * FROM gold.standstill WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
+        " AND (?::BIGINT IS NULL OR from_ms >= ?)"
+    )
+    for row in _rows(opened, still, [cluster_id, cluster_id, since_ms, since_ms]):
+        key = (row["cluster_id"], row["group_id"], row["rebalance_id"])
+        children.setdefault(key, []).append(from_row(MemberStandstill, row))
+    stories = standstill_stories(
+        Rebalance(cluster_id=cluster, group_id=group, rebalance_id=id_, standstills=tuple(found))
+        for (cluster, group, id_), found in sorted(children.items())
+    )
+    counts = Counter((cluster, group) for (cluster, group, _), found in children.items() for _ in found)
+    rows = [{**row, "standstill_count": counts[row["cluster_id"], row["group_id"]]} for row in rows]
+    write_groups(rows, incidents, stories, shown)
+
+
+def _rows(opened: Any, sql: str, params: list[Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = opened.query(sql, params).to_pylist()
+    return found
 
 
 def _gaps(opened: Any, cluster_id: str) -> list[str]:
