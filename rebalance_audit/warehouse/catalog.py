@@ -7,6 +7,7 @@ and no more.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -29,6 +30,13 @@ MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
 _COMPRESSED_FROM = 100_000
 """Rows that arrive at once from which on it is worth compressing them."""
+_COMPRESSED_AFTER_S = 30.0
+"""Chosen: it takes as long as reading them, and whoever asked first has seen the page by then."""
+
+
+def _compress(db: duckdb.DuckDBPyConnection) -> None:
+    with closing(db), contextlib.suppress(duckdb.Error):  # closed meanwhile, or another writes: then it stays as it is
+        db.execute("CHECKPOINT kept")
 
 
 @dataclass(slots=True, eq=False)
@@ -152,7 +160,9 @@ class Catalog:
         arrived = self._rows_kept() - before
         self._numbers |= numbers
         if arrived >= _COMPRESSED_FROM:
-            db.execute("CHECKPOINT kept")
+            later = threading.Timer(_COMPRESSED_AFTER_S, _compress, (db.cursor(),))
+            later.daemon = True
+            later.start()
         return True
 
     def _count(self, files: tuple[str, ...]) -> int:

@@ -1,5 +1,6 @@
 """The catalog answers as `Warehouse.query` does, whatever is published meanwhile, and keeps no more than it must."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,20 @@ def test_a_table_too_large_to_keep_is_asked_in_its_files(warehouse: Warehouse, m
     catalog = Catalog(warehouse)
     asked = answer(catalog.query(SUM.format(t="flat.rebalance")))
     assert asked == answer(warehouse.query(SUM.format(t="gold.rebalance")))
+
+
+def test_compressed_rows_are_the_same_rows(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogs, "_COMPRESSED_FROM", 1)
+    monkeypatch.setattr(catalogs, "_COMPRESSED_AFTER_S", 0.0)
+    catalog = Catalog(warehouse)
+    before = answer(catalog.query(SUM.format(t="flat.rebalance")))
+    for thread in [t for t in threading.enumerate() if isinstance(t, threading.Timer)]:
+        thread.join(10)
+    assert answer(catalog.query(SUM.format(t="flat.rebalance"))) == before
+    shrink(warehouse, "orders")
+    assert answer(catalog.query(SUM.format(t="flat.rebalance"))) == answer(
+        warehouse.query(SUM.format(t="gold.rebalance"))
+    )
 
 
 def test_a_table_left_out_is_empty_until_it_is_not(warehouse: Warehouse) -> None:
