@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -28,7 +26,6 @@ from rebalance_audit.commands.pipeline import Carried, run_stages, tell_outcome
 from rebalance_audit.commands.serve import serve_app, start_app
 from rebalance_audit.commands.watch import follow
 from rebalance_audit.commands.whatif_fleet import weigh
-from rebalance_audit.domain import tables
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORDED = CHECKOUT / "tests" / "golden"
@@ -108,6 +105,10 @@ def cluster_name(capture: Path) -> str:
 def _fingerprint(clusters: Mapping[str, Path]) -> str:
     """Another one for other captures, since the same cluster's name with other bytes would be a contradiction; and for
     other columns, since a checkout is updated while `.build` stays."""
+    import hashlib
+
+    from rebalance_audit.domain import tables
+
     digest = hashlib.sha256("".join(table.ddl() for table in tables.BY_NAME.values()).encode())
     for name, capture in clusters.items():
         digest.update(name.encode() + (capture / "meta.json").read_bytes())
@@ -180,6 +181,8 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     note("Starting a real cluster with Maven's jars; the first time it fetches them.", quiet=quiet)
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="rebalance-audit-live-") as scratch, starting_lab(kafka) as lab:
         lab.read_until_up()
         opened: Any = Warehouse.open(warehouse or f"{scratch}/warehouse", create=True)

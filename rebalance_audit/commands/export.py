@@ -14,7 +14,6 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note, write_rows
 from rebalance_audit.commands.rows import known_table, published, selection
-from rebalance_audit.domain.tables import UNPUBLISHED
 
 
 class Format(StrEnum):
@@ -37,6 +36,7 @@ def export(
     config: options.Config = None,
 ) -> None:
     """Print a table with its own column names."""
+    from rebalance_audit.domain.tables import UNPUBLISHED
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     wanted = known_table(table)

@@ -1,0 +1,30 @@
+"""The runbook's text on one rule, as it stands in docs/runbook.md."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+_FILE = Path(__file__).parents[2] / "docs" / "runbook.md"
+
+
+@lru_cache(maxsize=1)
+def _sections() -> dict[str, str]:
+    try:
+        text = _FILE.read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return {head.strip().upper(): body.strip() for head, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def rule_name(rule_id: str) -> str:
+    """`Storm` for RB001: the first words of its section; the id alone where nothing is known of it."""
+    found = re.match(r"\*\*(.+?)(?:[:;,.(]|\*\*)", (runbook(rule_id) or "").replace("\n", " "))
+    return found[1].strip() if found else rule_id
+
+
+def runbook(rule_id: str) -> str | None:
+    """Markdown without its heading; None where the app was installed without its documents."""
+    return _sections().get(rule_id.upper())

@@ -1,0 +1,84 @@
+"""The fleet over time: per cluster, how much rebalanced or stood still, by family of causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from app import words
+from app.answers.rows import MarkRow, Span
+from app.charts.marks import change_marks, together
+from app.charts.time_line import BARS, STEPS, Style, TimeLine, empty, typed
+
+BUCKETS = 120
+MOST_CLUSTERS = 10
+_LAYERS = (Style.RESTING_LOW, Style.WORKING, Style.FAILURE)
+"""From the whole bar to its last part: the protocol's own work shows above the rest, failures at the bottom."""
+
+
+def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], show: str) -> TimeLine:
+    """Lanes = clusters, as high as `show` (`rebalances` or `cost`) in each stretch of time; failures in the colour for
+    bad. Many clusters: those with the most, and the others together."""
+    length = max(1.0, span.length_ms / BUCKETS)
+    family = counted["trigger"].map(words.family)
+    layer = np.select([family == "failure", family == "protocol"], [2, 0], default=1)
+    table = counted.assign(layer=layer, failures=np.where(layer == 2, counted["rebalances"], 0))
+    weights = table.groupby("cluster_id")[["rebalances", "cost"]].sum()
+    order = weights.sort_values([show, "rebalances"], ascending=False, kind="stable").index.tolist()
+    shown, others = order[:MOST_CLUSTERS], order[MOST_CLUSTERS:]
+    labels = [words.name(c, 40) for c in shown] + ([f"{len(others):,} more clusters"] if others else [])
+    lane_of = {c: i for i, c in enumerate(shown)} | dict.fromkeys(others, len(shown))
+    table["lane"] = table["cluster_id"].map(lane_of)
+    bars, texts = _bars(table, span, length, show)
+    found = together(change_marks(marks), first_text=len(texts))
+    costs = table.groupby("bucket")["cost"].sum().reindex(range(BUCKETS), fill_value=0.0)
+    return TimeLine(
+        from_ms=span.from_ms,
+        to_ms=max(span.to_ms, span.from_ms + 1),
+        lanes=tuple(labels),
+        bars=bars,
+        marks=found.frame,
+        texts=(*texts, *found.texts),
+        targets=found.targets,
+        below=pd.DataFrame({"at": span.from_ms + length * costs.index, "value": costs.to_numpy(dtype=float)})
+        if costs.any()
+        else empty(STEPS),
+        below_name="resource-seconds standing still",
+        lane_height=24,
+    )
+
+
+def _bars(table: pd.DataFrame, span: Span, length: float, show: str) -> tuple[pd.DataFrame, list[str]]:
+    if table.empty:
+        return empty(BARS), []
+    sums = table.groupby(["lane", "bucket", "layer"])[show].sum().unstack("layer", fill_value=0)
+    parts = sums.reindex(columns=[0, 1, 2], fill_value=0).to_numpy(dtype=float)
+    heights = np.stack([parts.sum(axis=1), parts[:, 1] + parts[:, 2], parts[:, 2]], axis=1)
+    facts = table.groupby(["lane", "bucket"])[["rebalances", "failures", "cost"]].sum().loc[sums.index]
+    texts = [
+        f"{words.count(int(n), 'rebalance')}"
+        + (f", {int(f):,} by failures" if f else "")
+        + (f", {words.seconds(float(c), 'resource')}" if c else "")
+        for n, f, c in facts.itertuples(index=False)
+    ]
+    most = heights[:, 0].max() or 1.0
+    starts = span.from_ms + length * sums.index.get_level_values("bucket").to_numpy(dtype=float)
+    lanes = sums.index.get_level_values("lane").to_numpy()
+    drawn = []
+    for layer, style in enumerate(_LAYERS):
+        level = np.where(heights[:, layer] > 0, np.maximum(0.14, heights[:, layer] / most), 0.0)
+        drawn.append(
+            pd.DataFrame(
+                {
+                    "lane": lanes,
+                    "from": starts,
+                    "to": starts + length,
+                    "level": level,
+                    "style": int(style),
+                    "tip": range(len(texts)),
+                }
+            )[heights[:, layer] > 0]
+        )
+    return typed(pd.concat(drawn, ignore_index=True), BARS), texts

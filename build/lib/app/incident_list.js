@@ -1,0 +1,84 @@
+// Incidents, one line each, that open in place. All text is set as text, never as HTML.
+// j, k: next and previous; Enter: open or close; o: the incident's own page.
+
+// As Streamlit's own Back and Forward do. Its switch_page leaves an address between the two pages behind, of the old page
+// with the new page's parameters, and Back leads there (1.67).
+function visit(href) {
+  window.history.pushState({}, "", href);
+  window.dispatchEvent(new PopStateEvent("popstate"));
+}
+
+const make = (tag, className, text) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined && text !== null) element.textContent = text;
+  return element;
+};
+
+export default function (component) {
+  const { data, parentElement } = component;
+  const root = parentElement.querySelector(".ra-list");
+  const open = root.openRows || (root.openRows = new Set());
+
+  const anchor = (link) => {
+    const found = make("a", link.isMain ? "ra-main-link" : "", link.label);
+    found.href = link.href;
+    found.onclick = (e) => {
+      if (e.metaKey || e.ctrlKey || e.shiftKey || e.button !== 0) return;
+      e.preventDefault(); e.stopPropagation();
+      visit(link.href);
+    };
+    return found;
+  };
+
+  const lines = data.rows.map((row) => {
+    const item = make("li", "ra-line ra-line-" + row.tone);
+    const head = make("div", "ra-line-head");
+    const button = make("button", "ra-line-open");
+    button.type = "button";
+    button.dataset.page = (row.links.find((link) => link.isMain) || {}).href || "";
+    button.append(make("span", "ra-line-sign", row.sign), make("span", "ra-line-subject", row.subject), make("span", "ra-line-cause", row.cause),
+      make("span", "ra-line-cost", row.cost), make("span", "ra-line-age", row.age));
+    head.append(button);
+    const body = make("div", "ra-line-body");
+    body.id = "ra-" + Math.random().toString(36).slice(2);
+    button.setAttribute("aria-controls", body.id);
+    const fill = () => {  // when it is opened: a page of closed lines stays small
+      for (const [name, text] of row.facts) { const p = make("p"); p.append(make("b", "", name), document.createTextNode(" " + text)); body.append(p); }
+      const links = make("p", "ra-line-links");
+      for (const link of row.links) links.append(anchor(link));
+      body.append(links);
+    };
+    item.append(head, body);
+    const show = (isOpen) => {
+      if (isOpen && !body.hasChildNodes()) fill();
+      button.setAttribute("aria-expanded", String(isOpen)); body.hidden = !isOpen; item.classList.toggle("ra-line-is-open", isOpen);
+      if (isOpen) open.add(row.key); else open.delete(row.key);
+    };
+    button.onclick = () => show(body.hidden);
+    show(open.has(row.key));
+    return { item, button };
+  });
+  const list = make("ol", "ra-lines");
+  list.setAttribute("aria-label", data.alt);
+  list.append(...lines.map((l) => l.item));
+  root.replaceChildren(list);
+
+  const onKey = (e) => {
+    if (e.metaKey || e.ctrlKey || e.altKey) return;
+    const at = e.target instanceof Element ? e.target : null;
+    if (at && at.closest("input, textarea, select, [contenteditable], dialog, [role=combobox]")) return;
+    const all = [...document.querySelectorAll(".ra-line-open")].filter((b) => b.offsetParent !== null);
+    if (all[0] === undefined || !lines.some((l) => l.button === all[0])) return;  // the first list of the page walks through all
+    const now = all.indexOf(document.activeElement);
+    if (e.key === "j" || e.key === "k") {
+      e.preventDefault();
+      all[Math.max(0, Math.min(all.length - 1, now < 0 ? 0 : now + (e.key === "j" ? 1 : -1)))].focus();
+    } else if (e.key === "o" && now >= 0) {
+      const page = all[now].dataset.page;
+      if (page) { e.preventDefault(); visit(page); }
+    }
+  };
+  document.addEventListener("keydown", onKey);
+  return () => document.removeEventListener("keydown", onKey);
+}

@@ -1,0 +1,144 @@
+"""The address holds the whole state: what it says, what changes it, what links to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from app import words
+from app.answers.rows import MarkRow
+from app.charts import Target
+from app.page.time_range import carried, set_since
+
+
+def param(name: str) -> str | None:
+    return st.query_params.get(name) or None
+
+
+def _into_address(name: str) -> None:
+    value = st.session_state[f"address-{name}"]
+    if value:
+        st.query_params[name] = "1" if value is True else str(value)
+    else:
+        st.query_params.pop(name, None)
+
+
+# The address is the only truth: each run sets the widget from it, and a change of the widget goes into it.
+
+
+def text_in_address(label: str, name: str, placeholder: str) -> str:
+    st.session_state[f"address-{name}"] = param(name) or ""
+    return st.text_input(label, key=f"address-{name}", placeholder=placeholder, on_change=_into_address, args=(name,))
+
+
+def flag_in_address(label: str, name: str) -> bool:
+    st.session_state[f"address-{name}"] = param(name) == "1"
+    return st.checkbox(label, key=f"address-{name}", on_change=_into_address, args=(name,))
+
+
+def _short(text: str) -> str:
+    return words.name(text, 60)
+
+
+def choice_in_address(
+    label: str,
+    name: str,
+    options: list[str],
+    placeholder: str = "all",
+    say: Callable[[str], str] = _short,
+    otherwise: str | None = None,
+) -> str | None:
+    """One of the options; `otherwise` where the address names none of them."""
+    now = param(name)
+    st.session_state[f"address-{name}"] = now if now in options else otherwise
+    return st.selectbox(
+        label,
+        options,
+        key=f"address-{name}",
+        placeholder=placeholder,
+        on_change=_into_address,
+        args=(name,),
+        format_func=say,
+    )
+
+
+def group_in_address(label: str, groups: list[tuple[str, str]]) -> tuple[str, str]:
+    """One of these (cluster, group), the first where the address names none of them."""
+    named = (param("cluster"), param("group"))
+    now = next((g for g in groups if g == named), groups[0])
+    if len(groups) > 1:
+        st.session_state["address-group"] = now
+
+        def change() -> None:
+            cluster_id, group_id = st.session_state["address-group"]
+            st.query_params.update(address(cluster=cluster_id, group=group_id))
+
+        st.selectbox(
+            label,
+            groups,
+            key="address-group",
+            on_change=change,
+            format_func=lambda g: f"{words.name(g[1], 50)} @ {words.name(g[0], 40)}",
+        )
+    return now
+
+
+def switch_in_address(label: str, name: str, options: list[str]) -> str:
+    """One of a few, the first where the address says nothing."""
+    now = param(name)
+    st.session_state[f"address-{name}"] = now if now in options else options[0]
+    chosen = st.segmented_control(
+        label, options, key=f"address-{name}", on_change=_into_address, args=(name,), label_visibility="collapsed"
+    )
+    return chosen or options[0]
+
+
+def address(**params: str | int | None) -> dict[str, str]:
+    """With the time and zone of this page, unless `params` say others."""
+    named = {k: str(v) for k, v in params.items() if v is not None}
+    kept = carried()
+    if named.keys() & {"from", "last"}:
+        kept = {k: v for k, v in kept.items() if k == "zone"}
+    return named | {k: v for k, v in kept.items() if k not in named}
+
+
+def link(label: str, view: str, **params: str | int | None) -> None:
+    """A link to a view with its whole state. The label is plain text.
+
+    A `page_link` from a page to itself shows what it should but leaves the address as it was (Streamlit 1.67): a reload
+    or a pasted address would show something else. There it is a button that changes the address.
+    """
+    if view == st.session_state.get("view"):
+        st.session_state["links"] += 1
+        st.button(
+            words.markdown(label),
+            key=f"link-{st.session_state['links']}",
+            type="tertiary",
+            on_click=st.query_params.from_dict,
+            args=(address(**params),),
+        )
+    else:
+        st.page_link(f"views/{view}.py", label=words.markdown(label), query_params=address(**params))
+
+
+def go(view: str, **params: str | int | None) -> None:
+    st.switch_page(f"views/{view}.py", query_params=address(**params))
+
+
+def href(view: str, **params: str | int | None) -> str:
+    """For components of ours: relative to any page."""
+    return f"{view}?{urlencode(address(**params))}"
+
+
+def open_target(target: Target | None, cluster_id: str, marks: Sequence[MarkRow] = ()) -> None:
+    """The page of a mark that was clicked; of a deploy or change, this page since then."""
+    if target is None:
+        return
+    view, found = target
+    if view != "since":
+        go(view, cluster=cluster_id, **{view: found})
+    elif (mark := next((m for m in marks if m.mark_id == found), None)) is not None:
+        set_since(mark)
+        st.rerun()

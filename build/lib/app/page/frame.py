@@ -1,0 +1,176 @@
+"""Around every view: which warehouse, and what is said where there is none or it cannot be read."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import streamlit as st
+
+from app import words
+from app.page.address import link
+from app.page.saying import panel, title
+from app.page.time_range import carried, keep_zone
+from app.queries import Questions, WarehouseError, opened
+from app.words import Html, fill
+
+ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
+LOOKS_AGAIN_S = 1
+_log = logging.getLogger(__name__)
+_HERE = Path(__file__).parents[1]
+
+
+def warehouse_location() -> str | None:
+    """From `-- --warehouse W` of the command line, else from the environment."""
+    arguments = sys.argv[1:]
+    for i, argument in enumerate(arguments):
+        if argument == "--warehouse" and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith("--warehouse="):
+            return argument.partition("=")[2]
+    return os.environ.get(ENVIRONMENT_NAME) or None
+
+
+@st.fragment(run_every=LOOKS_AGAIN_S)
+def follow() -> None:
+    """New versions are shown without a reload while somebody reads; until then the page stays as it is."""
+    location = warehouse_location()
+    if location is None:
+        return
+    try:
+        newest = opened(location).newest()
+    except WarehouseError:
+        return  # the page itself says so
+    if st.session_state.setdefault("publication", newest) != newest:
+        st.session_state["publication"] = newest
+        st.rerun()
+
+
+def run(chosen: Any) -> None:
+    """The chosen view. What goes wrong in it is said in our words; its details go to the server's log, nowhere else."""
+    st.session_state.update(view=chosen.url_path, links=0)  # which links lead to this page itself
+    keep_zone()
+    place = st.container()
+    try:
+        chosen.run()
+    except WarehouseError as error:
+        broken("The warehouse cannot be read.", str(error))
+    except Exception as error:
+        _log.exception("a page failed")
+        broken(
+            "This page could not be shown.",
+            f"The fault is in this page ({type(error).__name__}), not in the warehouse. The server's log has the "
+            "details; the other pages work.",
+        )
+    finally:  # also after `st.stop`
+        with place:
+            _damage()
+
+
+def _damage() -> None:
+    """What the page could not read: above all it shows, so that nothing missing is taken for nothing there."""
+    location = warehouse_location()
+    try:
+        found = opened(location).damaged() if location is not None else ()
+    except WarehouseError:
+        return  # the page itself says so
+    if found:
+        panel(
+            Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing below, not zero.</p>"),
+            *[fill("<p>{why}.</p>", why=words.visible(why[0].upper() + why[1:])) for why in found],
+        )
+
+
+def phone_navigation(views: list[Any]) -> None:
+    """The same pages as above, for a screen on which Streamlit folds them away; elsewhere the style sheet hides it."""
+    with st.container(horizontal=True, key="phone-nav"):
+        for view in views:
+            st.page_link(view, label=view.title, query_params=carried())
+
+
+def reader() -> Questions:
+    """The warehouse, or a page that says what is missing and what to do, and nothing after it."""
+    location = warehouse_location()
+    if location is None:
+        broken(
+            "No warehouse was given.",
+            "Start the app with `rebalance-audit ui --warehouse FOLDER`, or set REBALANCE_AUDIT_WAREHOUSE.",
+        )
+    try:
+        found = opened(location)
+        found.refresh()
+    except WarehouseError as error:
+        opened.cache_clear()
+        broken("The warehouse cannot be read.", str(error))
+    return found
+
+
+def reader_with_groups() -> Questions:
+    """As `reader`; a page of its own where nothing has been audited yet."""
+    found = reader()
+    if found.group_count():
+        return found
+    state = found.state()
+    title("Nothing has been audited yet")
+    if state.record_count or state.line_count:
+        seen = f"{words.count(state.record_count, 'record')} and {words.count(state.line_count, 'log line')}"
+        panel(
+            fill("<p>Evidence is there ({seen}), but no group was rebuilt from it.</p>", seen=seen),
+            fill(
+                "<p>If the pipeline never ran: <code>rebalance-audit run --warehouse {w}</code></p>", w=found.location
+            ),
+            Html(
+                "<p>If it ran: the evidence holds no group's records. What was read and what could not be stands on "
+                "the page Trust.</p>"
+            ),
+        )
+    else:
+        panel(
+            fill(
+                "<p>The warehouse at {w} is empty: no record and no log line was ever read into it.</p>",
+                w=words.code(found.location, 90),
+            ),
+            fill(
+                "<p>Read what a cluster wrote down: <code>rebalance-audit import FOLDER --warehouse {w}</code>, or a "
+                "live one: "
+                "<code>rebalance-audit collect -b HOST:PORT --warehouse {w}</code>; then "
+                "<code>rebalance-audit run --warehouse {w}</code>.</p>",
+                w=found.location,
+            ),
+        )
+    st.stop()
+
+
+def broken(what: str, why: str) -> NoReturn:
+    title(what)
+    panel(fill("<p>{why}</p>", why=words.visible(why)), Html("<p>Nothing was changed: this app only reads.</p>"))
+    st.stop()
+
+
+def not_known(kind: str, found_id: str | None, cluster_id: str | None, view: str) -> NoReturn:
+    """Where the address names none of a kind, or one that is not there; `view` lists those that are."""
+    title(f"Which {kind}?")
+    if found_id:
+        panel(
+            fill(
+                "<p>Nothing is known of a {kind} {id} in cluster {c}.</p>",
+                kind=kind,
+                id=words.code(found_id, 80),
+                c=words.code(cluster_id, 60),
+            ),
+            Html(
+                "<p>It may be spelt differently, or its evidence was not collected: see Trust for what was not "
+                "seen.</p>"
+            ),
+        )
+    else:
+        panel(fill("<p>The address names no {kind}. Choose one.</p>", kind=kind))
+    link(f"All {view}", view)
+    st.stop()
+
+
+def style() -> None:
+    st.html(f"<style>{(_HERE / 'style.css').read_text(encoding='utf-8')}</style>")

@@ -1,0 +1,97 @@
+"""Incidents as lines that open in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import streamlit as st
+
+from app import clock, words
+from app.answers.rows import IncidentRow
+from app.page.address import href
+from app.page.time_range import zone
+
+_HERE = Path(__file__).parents[1]
+_SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
+_draw = st.components.v2.component(
+    "rebalance_audit_incident_list",
+    html='<div class="ra-list"></div>',
+    js=(_HERE / "incident_list.js").read_text(encoding="utf-8"),
+    isolate_styles=False,
+)
+
+
+def incident_list(
+    found: Sequence[IncidentRow],
+    alt: str,
+    key: str,
+    with_cluster: bool = True,
+    badge: Callable[[IncidentRow], str] = lambda _: "",
+) -> None:
+    """One line each: subject, cause, cost, age. Opened: its story, what to do, and where more is.
+
+    `badge`: what people answered to it.
+    """
+    if not found:
+        return
+    _draw(data={"rows": [_row(i, with_cluster, badge(i)) for i in found], "alt": alt}, key=key)
+
+
+def subject_of(i: IncidentRow) -> str:
+    """The group, or how many; of replicas, the broker or partition that is at fault."""
+    if i.group_ids:
+        more = f" and {len(i.group_ids) - 1:,} more" if len(i.group_ids) > 1 else ""
+        return words.name(i.group_ids[0], 40) + more
+    return words.name(", ".join(i.culprits[:2]) or i.cluster_id, 40)
+
+
+def cause_of(i: IncidentRow) -> str:
+    """The title, in the reader's zone, cut: a client's name may be long."""
+    return words.cut(words.utc_in(words.visible(i.title), zone()), 160)
+
+
+def tone_of(i: IncidentRow) -> str:
+    if i.expected:
+        return "expected"
+    return i.severity if i.status == "open" else "over"
+
+
+def cost_words(i: IncidentRow) -> str:
+    return "\u2014" if i.cost_seconds is None else words.seconds(i.cost_seconds, i.unit)
+
+
+def _link(label: str, view: str, is_main: bool = False, **params: str | int | None) -> dict[str, object]:
+    return {"label": label, "href": href(view, **params), "isMain": is_main}
+
+
+def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
+    tz, now = zone(), clock.now_ms()
+    is_open = i.status == "open"
+    likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
+    certain = words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
+    facts = [("What happened:", words.cut(words.utc_in(words.visible(i.story), tz), 700))]
+    if i.advice:
+        facts.append(("What to do:", words.cut(words.visible(i.advice), 400)))
+    state = "open, " if is_open else "over, "
+    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {state}last seen {words.minute(i.last_at_ms, tz)}."))
+    if i.cost_seconds is not None:
+        facts.append(("Cost:", f"{likely}. For certain: {certain}."))
+    links = [_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
+    for_groups = i.group_ids[:3] if with_cluster else ()  # else the page is the group's own
+    links += [_link(f"Group {words.name(g, 30)}", "group", cluster=i.cluster_id, group=g) for g in for_groups]
+    if not i.group_ids and i.kind == "reassignment":
+        links.append(_link("Reassignments", "reassignments", cluster=i.cluster_id))
+    twice = f" \u00b7 two owners at once for {words.duration(i.overlap_ms)}" if i.overlap_ms else ""
+    where = f" \u00b7 {words.name(i.cluster_id, 30)}" if with_cluster else ""
+    return {
+        "key": f"{i.cluster_id}/{i.incident_id}",
+        "tone": tone_of(i),
+        "sign": "\u25cb" if i.expected or not is_open else _SIGNS.get(i.severity, "\u00b7"),
+        "subject": subject_of(i) + where,
+        "cause": cause_of(i) + twice + (f" \u00b7 {badge}" if badge else ""),
+        "cost": cost_words(i),
+        "age": words.ago(i.first_at_ms, now),
+        "facts": facts,
+        "links": links,
+    }

@@ -1,0 +1,123 @@
+"""Sentences, facts and tables on a page; what is said is escaped by `fill`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app import words
+from app.words import Html, fill
+
+
+def title(text: str | Html, over: str | Html = "", under: str | Html = "") -> None:
+    """The subject, on the page and in the browser's tab; `under` is the question that the page answers."""
+    above = fill('<p class="ra-over">{over}</p>', over=over) if over else Html("")
+    below = fill('<p class="ra-under">{under}</p>', under=under) if under else Html("")
+    st.html(fill('{above}<h1 class="ra-title">{text}</h1>{below}', above=above, text=text, below=below))
+    st.set_page_config(page_title=words.cut(words.plain(text), 80))
+
+
+def heading(text: str | Html) -> None:
+    st.html(fill('<h2 class="ra-h2">{text}</h2>', text=text))
+
+
+def say(template: str, /, **parts: object) -> None:
+    st.html(fill(f'<p class="ra-say">{template}</p>', **parts))
+
+
+def note(template: str, /, **parts: object) -> None:
+    st.html(fill(f'<p class="ra-note">{template}</p>', **parts))
+
+
+def panel(*paragraphs: Html) -> None:
+    st.html(fill('<div class="ra-state">{all}</div>', all=words.join(list(paragraphs))))
+
+
+def facts(pairs: Mapping[str, str | Html]) -> None:
+    rows = [fill("<dt>{k}</dt><dd>{v}</dd>", k=k, v=v) for k, v in pairs.items()]
+    st.html(fill('<dl class="ra-facts">{rows}</dl>', rows=words.join(rows)))
+
+
+def table(head: list[str], rows: list[list[str | Html]]) -> None:
+    """A small table that is read, wraps and prints, on a phone a block per row; large ones are `st.dataframe`."""
+    top = words.join([fill("<th>{h}</th>", h=h) for h in head])
+    body = words.join(
+        [
+            fill(
+                "<tr>{cells}</tr>",
+                cells=words.join(
+                    [fill('<td data-head="{h}"><div>{c}</div></td>', h=h, c=c) for h, c in zip(head, row, strict=True)]
+                ),
+            )
+            for row in rows
+        ]
+    )
+    st.html(
+        fill(
+            '<div class="ra-scroll"><table '
+            'class="ra-table ra-stack"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>',
+            top=top,
+            body=body,
+        )
+    )
+
+
+def _for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table can be downloaded: a name that a spreadsheet would take for a formula has a quote before it."""
+    quoted = {
+        column: [f"'{v}" if isinstance(v, str) and v.startswith(("=", "+", "-", "@")) else v for v in frame[column]]
+        for column in frame.select_dtypes(include="object")
+    }
+    return frame.assign(**quoted)
+
+
+def long_table(frame: pd.DataFrame, columns: dict[str, Any] | None = None, rows: int = 12) -> None:
+    """A table of up to thousands of rows, `rows` of them in sight."""
+    st.dataframe(
+        _for_spreadsheets(frame),
+        hide_index=True,
+        column_config=columns,
+        height=38 + 35 * max(1, min(len(frame), rows)),
+        placeholder="not known",
+    )
+
+
+def downloads(frame: Callable[[], pd.DataFrame], name: str) -> None:
+    """What is shown, whole, to take away; made when it is asked for. CSV as a spreadsheet may open it."""
+    with st.container(horizontal=True):
+        st.download_button(
+            "CSV",
+            lambda: _for_spreadsheets(frame()).to_csv(index=False).encode(),
+            f"{name}.csv",
+            "text/csv",
+            on_click="ignore",
+            key=f"{name}-csv",
+        )
+        st.download_button(
+            "JSON",
+            lambda: frame().to_json(orient="records", force_ascii=True).encode(),
+            f"{name}.json",
+            "application/json",
+            on_click="ignore",
+            key=f"{name}-json",
+        )
+
+
+def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, height: int | None = None) -> int | None:
+    """As `long_table`; the number (in `frame`) of the row that was clicked."""
+    shown = min(len(frame), 15)
+    event = st.dataframe(
+        _for_spreadsheets(frame),
+        hide_index=True,
+        column_config=columns,
+        key=key,
+        on_select="rerun",
+        selection_mode="single-cell",
+        height=height or 38 + 35 * max(1, shown),
+        placeholder="not known",
+    )
+    cells = event.selection.cells
+    return int(cells[0][0]) if cells else None

@@ -1,0 +1,234 @@
+"""The time a page is about: in its address, kept while one walks, changed by one row of controls.
+
+`last=24h` ends where the evidence ends and follows it; `from` and `to` stay where they are. `zone` is the reader's own
+where the address names none.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import zoneinfo
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import streamlit as st
+
+from app import words
+from app.answers.rows import MarkRow, Span
+from app.queries import HOUR_MS
+
+PRESETS_MS = {"1 h": HOUR_MS, "6 h": 6 * HOUR_MS, "24 h": 24 * HOUR_MS, "7 d": 168 * HOUR_MS, "all": None}
+_UNITS_MS = {"m": 60_000, "h": HOUR_MS, "d": 24 * HOUR_MS}
+_LAST = re.compile(r"([1-9]\d{0,4})([mhd])")
+_TIME_PARAMS = ("from", "to", "last", "since")
+_BROWSERS = "the browser's zone"
+
+
+@functools.cache
+def _known_zones() -> frozenset[str]:
+    """Asked for with every link and line; the standard library walks some hundred folders each time."""
+    return frozenset(zoneinfo.available_timezones())
+
+
+def zone() -> tzinfo:
+    return words.zone(zone_name())
+
+
+def zone_name() -> str:
+    """The zone of the address, else the one chosen before, else the browser's."""
+    named = st.query_params.get("zone") or st.session_state.get("kept zone")
+    return named if named in _known_zones() else st.context.timezone or "UTC"
+
+
+def number_param(name: str) -> int | None:
+    text = st.query_params.get(name)
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 15
+    return int(text) if text is not None and is_number else None
+
+
+def carried() -> dict[str, str]:
+    """The time and zone of this address, for every link away from it."""
+    return {name: st.query_params[name] for name in (*_TIME_PARAMS, "zone") if st.query_params.get(name)}
+
+
+def keep_zone() -> None:
+    """A zone once chosen stays for the session, also over pages whose link names none."""
+    if st.query_params.get("zone") in _known_zones():
+        st.session_state["kept zone"] = st.query_params["zone"]
+    elif "kept zone" in st.session_state:
+        st.query_params["zone"] = st.session_state["kept zone"]
+
+
+def span_of(whole: Span, default: str, marks: Sequence[MarkRow] = ()) -> Span:
+    """The span of the address, else the one chosen before, else the default one; with controls to change it.
+
+    What was not in the address is written into it, so that a copied link shows the same.
+    """
+    chosen = _in_address(whole)
+    if chosen is None:
+        kept: dict[str, str] = st.session_state.get("kept time", {})
+        st.query_params.update(kept or {"last": default.replace(" ", "")})
+        chosen = _in_address(whole) or whole
+    st.session_state["kept time"] = {n: st.query_params[n] for n in _TIME_PARAMS if n in st.query_params}
+    with st.container(horizontal=True, vertical_alignment="center", key="time-range"):
+        _presets(whole)
+        more = st.popover(_label(chosen), width="content", key="time-popover", on_change="rerun")
+        if more.open:  # 600 zones are sent to nobody who does not ask
+            with more:
+                _from_and_to(chosen, whole)
+                _since(marks)
+                _zones()
+    return chosen
+
+
+def set_span(from_ms: int, to_ms: int) -> None:
+    """Into the address: what a drag on a picture chose."""
+    _forget()
+    st.query_params.update({"from": str(from_ms), "to": str(to_ms)})
+
+
+def set_since(mark: MarkRow) -> None:
+    """From a deploy or change to where the evidence ends."""
+    _forget()
+    st.query_params.update({"from": str(mark.at_ms), "since": mark.mark_id})
+
+
+def show_all() -> None:
+    _forget()
+    st.query_params["last"] = "all"
+
+
+def default_span(whole: Span, last_at_ms: int | None) -> str:
+    """The shortest preset of a day or more that still shows the last thing that happened."""
+    if whole.length_ms <= 48 * HOUR_MS:
+        return "all"
+    return next(
+        (n for n in ("24 h", "7 d") if last_at_ms is not None and last_at_ms >= _preset(n, whole).from_ms), "all"
+    )
+
+
+def span_words(span: Span, tz: tzinfo) -> str:
+    if span.length_ms < HOUR_MS:
+        ends = f"{words.instant(span.from_ms, tz)} to {words.clock(span.to_ms, tz)}"
+    else:
+        ends = f"{words.minute(span.from_ms, tz)} to {words.minute(span.to_ms, tz)}"
+    return f"{words.duration(span.length_ms)} from {ends}"
+
+
+def _forget() -> None:
+    for name in _TIME_PARAMS:
+        st.query_params.pop(name, None)
+    st.session_state.pop("kept time", None)
+
+
+def _in_address(whole: Span) -> Span | None:
+    from_ms, to_ms = number_param("from"), number_param("to")
+    if from_ms is not None and ((to_ms is None and whole.to_ms > from_ms) or (to_ms is not None and to_ms > from_ms)):
+        return Span(from_ms=from_ms, to_ms=whole.to_ms if to_ms is None else to_ms)
+    return _last(st.query_params.get("last") or "", whole)
+
+
+def _last(text: str, whole: Span) -> Span | None:
+    """`90m`, `24h`, `7d`, `all`: so long before the evidence ends."""
+    if text == "all":
+        return whole
+    found = _LAST.fullmatch(text)
+    if found is None:
+        return None
+    return Span(from_ms=max(whole.from_ms, whole.to_ms - int(found[1]) * _UNITS_MS[found[2]]), to_ms=whole.to_ms)
+
+
+def _preset(name: str, whole: Span) -> Span:
+    return _last(name.replace(" ", ""), whole) or whole
+
+
+def _presets(whole: Span) -> None:
+    options = [name for name, length in PRESETS_MS.items() if length is None or length < whole.length_ms]
+    last = st.query_params.get("last") or ""
+    is_all = not number_param("from") and _last(last, whole) == whole
+    # Named by the time it shows: a run that is cut short leaves the browser with the old choice, which would come back
+    # as if it had been clicked.
+    key = f"span {st.query_params.get('from')} {st.query_params.get('to')} {last}"
+    st.session_state[key] = "all" if is_all else next((n for n in options if n.replace(" ", "") == last), None)
+
+    def change() -> None:
+        if (wanted := st.session_state[key]) is not None:
+            _forget()
+            st.query_params["last"] = wanted.replace(" ", "")
+
+    st.segmented_control("Time", options, key=key, on_change=change, label_visibility="collapsed")
+
+
+def _label(span: Span) -> str:
+    tz = zone()
+    start, end = words.minute(span.from_ms, tz), words.minute(span.to_ms, tz)
+    if start[:10] == end[:10]:
+        return words.markdown(f"{start[:16]} \u2013 {end[11:]}")
+    return words.markdown(f"{start[:16]} \u2013 {end}")
+
+
+def _from_and_to(span: Span, whole: Span) -> None:
+    tz = zone()
+    st.session_state["time-from"] = words.typed_time(span.from_ms, tz)
+    st.session_state["time-to"] = words.typed_time(span.to_ms, tz)
+
+    def change() -> None:
+        ends = [words.moment(st.session_state[f"time-{end}"], tz, whole.to_ms) for end in ("from", "to")]
+        if ends[0] is None or ends[1] is None or ends[0] >= ends[1]:
+            st.session_state["time-odd"] = True
+        else:
+            set_span(ends[0], ends[1])
+
+    st.text_input("From", key="time-from", on_change=change)
+    st.text_input("To", key="time-to", on_change=change)
+    if st.session_state.pop("time-odd", False):
+        st.html('<p class="ra-note">Not a time that ends after it begins. Write 2026-11-21 14:00, or \u22122h.</p>')
+
+    def last() -> None:
+        text = st.session_state["time-last"].strip().lower().replace(" ", "")
+        if _last(text, whole) is not None:
+            _forget()
+            st.query_params["last"] = text
+
+    # Never filled from here: a run that is cut short leaves the browser with the old text, which comes back as typed.
+    st.text_input("Last", key="time-last", placeholder="90m, 36h, 14d", on_change=last)
+
+
+def _since(marks: Sequence[MarkRow]) -> None:
+    if not marks:
+        return
+    newest = {m.mark_id: m for m in sorted(marks, key=lambda m: -m.at_ms)}
+    tz = zone()
+    now = st.query_params.get("since")
+    st.session_state["time-since"] = now if now in newest else None
+
+    def change() -> None:
+        mark = newest.get(st.session_state["time-since"] or "")
+        if mark is not None:
+            set_since(mark)
+
+    st.selectbox(
+        "Since a deploy or change",
+        list(newest),
+        key="time-since",
+        placeholder="choose one",
+        on_change=change,
+        format_func=lambda i: f"{words.minute(newest[i].at_ms, tz)[5:16]} {words.name(newest[i].text, 70)}",
+    )
+
+
+def _zones() -> None:
+    zones = [_BROWSERS, "UTC", *sorted(_known_zones() - {"UTC", "localtime"})]
+    named = st.query_params.get("zone")
+    st.session_state["time-zone"] = named if named in zones else _BROWSERS
+
+    def change() -> None:
+        wanted = st.session_state["time-zone"]
+        st.session_state.pop("kept zone", None)
+        if wanted == _BROWSERS:
+            st.query_params.pop("zone", None)
+        else:
+            st.query_params["zone"] = wanted
+
+    st.selectbox("Zone", zones, key="time-zone", on_change=change)

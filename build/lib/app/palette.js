@@ -1,0 +1,45 @@
+// Ctrl-K: a box to type a name into, and what it leads to. All text is set as text, never as HTML.
+// A place is opened as in incident_list.js.
+
+export default function (component) {
+  const { data, parentElement, setTriggerValue } = component;
+  const dialog = parentElement.querySelector("dialog"), input = dialog.querySelector("input"), list = dialog.querySelector("ol");
+  const note = dialog.querySelector("p"), open = parentElement.querySelector("button");
+  let chosen = 0, later = 0;
+
+  const rows = () => [...list.children];
+  const mark = () => rows().forEach((row, i) => {
+    row.setAttribute("aria-selected", String(i === chosen));
+    if (i === chosen) { row.scrollIntoView({ block: "nearest" }); input.setAttribute("aria-activedescendant", row.id); }
+  });
+  const go = (found) => { dialog.close(); window.history.pushState({}, "", found.href); window.dispatchEvent(new PopStateEvent("popstate")); };
+  const isAnswer = data.query === input.value.trim();
+  if (isAnswer || !input.value.trim()) {
+    list.replaceChildren(...data.found.map((found, i) => {
+      const row = document.createElement("li"), kind = document.createElement("span"), name = document.createElement("b"), where = document.createElement("i");
+      row.id = "ra-found-" + i; row.setAttribute("role", "option");
+      kind.textContent = found.kind; name.textContent = found.name; where.textContent = found.where;
+      row.append(kind, name, where);
+      row.onclick = () => go(found);
+      return row;
+    }));
+    note.textContent = data.found.length ? data.note : data.query ? "Nothing has this in its name." : "A group, an incident, a connector, a topic.";
+    chosen = 0; mark();
+  }
+  const show = () => { if (!dialog.open) { dialog.showModal(); input.select(); } };
+  open.onclick = show;
+  input.oninput = () => { clearTimeout(later); later = setTimeout(() => setTriggerValue("query", input.value.trim()), 120); };
+  dialog.onkeydown = (e) => {
+    e.stopPropagation();
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+      e.preventDefault();
+      chosen = Math.max(0, Math.min(rows().length - 1, chosen + (e.key === "ArrowDown" ? 1 : -1))); mark();
+    } else if (e.key === "Enter" && rows()[chosen]) { e.preventDefault(); rows()[chosen].click(); }
+  };
+  dialog.onclick = (e) => { if (e.target === dialog) dialog.close(); };
+  const onKey = (e) => {
+    if ((e.ctrlKey || e.metaKey) && !e.shiftKey && !e.altKey && e.key.toLowerCase() === "k") { e.preventDefault(); e.stopPropagation(); show(); }
+  };
+  document.addEventListener("keydown", onKey, true);
+  return () => document.removeEventListener("keydown", onKey, true);
+}

@@ -1,0 +1,47 @@
+"""Connect clusters and their tasks."""
+
+from __future__ import annotations
+
+from app.answers.rows import NOT_RUNNING, ConnectTask, Span
+from app.queries.fleet import FleetQuestions
+from app.queries.tables import made
+
+
+class ConnectQuestions(FleetQuestions):
+    def connect_groups(self) -> list[tuple[str, str]]:
+        """Cluster and group, those where most does not run now first, then the newest."""
+        rows = self.rows(
+            """
+            SELECT cluster_id, group_id FROM (
+                SELECT cluster_id, group_id, (to_ms IS NULL AND state IN (SELECT unnest(?::VARCHAR[])))::INT AS down,
+                       from_ms AS at_ms FROM gold.connect_task
+                UNION ALL SELECT cluster_id, group_id, 0, last_rebalance_at_ms FROM gold.group
+                WHERE protocol_type = 'connect')
+            GROUP BY ALL ORDER BY sum(down) DESC, max(at_ms) DESC NULLS LAST, cluster_id, group_id
+            """,
+            (list(NOT_RUNNING),),
+        )
+        return [(row["cluster_id"], row["group_id"]) for row in rows]
+
+    def connect_span(self, cluster_id: str, group_id: str) -> Span | None:
+        """From the first task or rebalance of this Connect cluster to the end of evidence."""
+        first = self.rows(
+            "SELECT min(from_ms) AS f FROM gold.connect_task WHERE cluster_id = ? AND group_id = ?",
+            (cluster_id, group_id),
+        )[0]["f"]
+        of_group, of_cluster = self.span(cluster_id, group_id), self.span(cluster_id)
+        starts = [f for f in (first, of_group.from_ms if of_group else None) if f is not None]
+        return Span(from_ms=min(starts), to_ms=of_cluster.to_ms) if starts and of_cluster else None
+
+    def connect_tasks(self, cluster_id: str, group_id: str, span: Span) -> list[ConnectTask]:
+        """Intervals that touch the span, by connector, task and time."""
+
+        def build() -> list[ConnectTask]:
+            rows = self.rows(
+                "SELECT * FROM gold.connect_task WHERE cluster_id = ? AND group_id = ? AND from_ms <= ?"
+                " AND (to_ms IS NULL OR to_ms >= ?) ORDER BY connector, resource_type, task, from_ms, state",
+                (cluster_id, group_id, span.to_ms, span.from_ms),
+            )
+            return [made(ConnectTask, row) for row in rows]
+
+        return self.built(("connect tasks", cluster_id, group_id, span), build)

@@ -1,0 +1,122 @@
+"""Groups, and the rebalances, members and movements of one."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from app.answers.rows import CauseShare, Group, Span
+from app.queries.tables import AT, COUNTED, Tables
+from rebalance_audit.domain import numbers
+
+SPARK_BUCKETS = 24
+
+
+class GroupQuestions(Tables):
+    def groups(self, span: Span) -> pd.DataFrame:
+        """One row per group with its numbers in the span: with open incidents first, the gravest before others, then by
+        cost. `worst_severity` is of its open incidents.
+
+        `rebalances_over_time` cuts the span into equal parts, oldest first. Costs and pauses are NaN where not known.
+        """
+        bucket_ms = max(1, span.length_ms / SPARK_BUCKETS)
+        return self.frame(
+            f"""
+            WITH hits AS (
+                SELECT r.cluster_id, r.group_id, r.pause_estimate_ms, r.resource_seconds_estimate, r.expected,
+                       least({SPARK_BUCKETS - 1}, ({AT} - ?) // ?)::INT AS bucket, {COUNTED} AS is_counted
+                FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?),
+            per_bucket AS (SELECT cluster_id, group_id, bucket, count(*) AS n FROM hits WHERE is_counted GROUP BY ALL),
+            lines AS (
+                SELECT cluster_id, group_id, map_from_entries(list((bucket, n))) AS by_bucket
+                  FROM per_bucket GROUP BY ALL),
+            sums AS (
+                SELECT cluster_id, group_id, count(*) FILTER (is_counted) AS rebalances,
+                       count(*) FILTER (is_counted AND NOT expected) AS unexpected,
+                       quantile_cont(pause_estimate_ms, 0.95) AS pause_p95_ms, {numbers.COST} AS cost
+                FROM hits GROUP BY ALL),
+            troubles AS (
+                SELECT cluster_id, unnest(group_ids) AS group_id,
+                       CASE severity WHEN 'critical' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END AS rank
+                FROM gold.incident WHERE status = 'open' AND NOT expected),
+            opened AS (SELECT cluster_id, group_id, count(*) AS n, max(rank) AS rank FROM troubles GROUP BY ALL)
+            SELECT g.cluster_id, g.group_id, g.team, g.group_type, g.protocol_type, g.state, g.mode, g.assignor,
+                   g.member_count, g.resource_count, coalesce(s.rebalances, 0) AS rebalances,
+                   coalesce(s.unexpected, 0) AS unexpected, s.pause_p95_ms, s.cost, g.open_finding_count,
+                   coalesce(o.n, 0) AS open_incident_count,
+                   CASE o.rank WHEN 2 THEN 'critical' WHEN 1 THEN 'warning' WHEN 0 THEN 'info' END AS worst_severity,
+                   g.last_rebalance_at_ms,
+                   [coalesce(l.by_bucket[b], 0)::INT FOR b IN range({SPARK_BUCKETS})] AS rebalances_over_time
+            FROM gold.group g LEFT JOIN sums s USING (cluster_id, group_id) LEFT JOIN lines l USING (cluster_id,
+              group_id) LEFT JOIN opened o USING (cluster_id, group_id)
+            ORDER BY o.rank DESC NULLS LAST, s.cost DESC NULLS LAST, rebalances DESC, g.cluster_id, g.group_id
+            """,
+            (span.from_ms, bucket_ms, span.from_ms, span.to_ms),
+        )
+
+    def group(self, cluster_id: str, group_id: str) -> Group | None:
+        rows = self.rows(
+            f"SELECT {', '.join(Group.__dataclass_fields__)} FROM gold.group WHERE cluster_id = ? AND group_id = ?",
+            (cluster_id, group_id),
+        )
+        return Group(**rows[0]) if rows else None
+
+    def group_rebalances(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
+        """The group's rebalances in the span, oldest first, without their members and movements."""
+        return self.frame(
+            f"""
+            SELECT r.*, {AT} AS at_ms FROM flat.rebalance r
+            WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
+            ORDER BY coalesce(r.generation_id, r.group_epoch), r.rewrite_seq, at_ms, r.rebalance_id
+            """,
+            (cluster_id, group_id, span.from_ms, span.to_ms),
+        )
+
+    def group_members(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
+        """One row per member and rebalance: who it was and how much it held before and after."""
+        return self.frame(
+            f"""
+            SELECT m.rebalance_id, m.member_id, m.group_instance_id, m.client_id, m.client_host, m.worker_url, m.change,
+                   len(m.owned_before)::INT AS before_count, len(m.assigned)::INT AS after_count, {AT} AS at_ms
+            FROM gold.rebalance_member m JOIN flat.rebalance r USING (cluster_id, rebalance_id)
+            WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
+            ORDER BY at_ms, m.rebalance_id, m.member_id
+            """,
+            (cluster_id, group_id, span.from_ms, span.to_ms),
+        )
+
+    def group_movements(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
+        """One row per resource that stopped, moved or began, oldest rebalance first."""
+        return self.frame(
+            f"""
+            SELECT m.rebalance_id, m.resource, m.kind, m.from_member_id, m.to_member_id, m.revoked_in_rebalance_id,
+                   m.stopped_at_lower_ms, m.stopped_at_upper_ms, m.resumed_at_lower_ms, m.resumed_at_upper_ms,
+                   m.pause_estimate_ms, {AT} AS at_ms
+            FROM gold.movement m JOIN flat.rebalance r USING (cluster_id, rebalance_id)
+            WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
+            ORDER BY at_ms, m.rebalance_id, m.resource
+            """,
+            (cluster_id, group_id, span.from_ms, span.to_ms),
+        )
+
+    def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[CauseShare]:
+        """Causes of the group's rebalances, the commonest first, each with the client it was mostly about."""
+        rows = self.rows(
+            f"""
+            WITH hits AS (
+                SELECT r.cluster_id, r.rebalance_id, r.trigger, r.resource_seconds_estimate,
+                  r.triggers[1].members AS members, {COUNTED} AS is_counted
+                FROM gold.rebalance r
+                WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?),
+            who AS (
+                SELECT h.trigger, coalesce(m.group_instance_id, m.client_id, m.worker_url) AS client,
+                       count(DISTINCT h.rebalance_id) AS n
+                FROM hits h JOIN gold.rebalance_member m USING (cluster_id, rebalance_id)
+                WHERE h.is_counted AND list_contains(h.members, m.member_id) GROUP BY ALL),
+            top AS (SELECT trigger, arg_max(client, n) AS client, max(n) AS client_count FROM who GROUP BY 1)
+            SELECT h.trigger, count(*) FILTER (h.is_counted) AS rebalance_count, {numbers.COST} AS resource_seconds,
+                   any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count
+            FROM hits h LEFT JOIN top t USING (trigger) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
+            """,
+            (cluster_id, group_id, span.from_ms, span.to_ms),
+        )
+        return [CauseShare(**row) for row in rows]

@@ -1,0 +1,137 @@
+"""Incidents and marks: what is going on, since when, and what it cost whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentRow, MarkRow, Span
+from app.queries.tables import GROUP_UNIT, Tables, made
+from rebalance_audit.domain import numbers
+
+_OF_A_LIST = (
+    "cluster_id, incident_id, kind, root_cause, root_cause_tier, culprits, group_ids, first_at_ms, last_at_ms, status, "
+    "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
+    "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, finding_ids"
+)
+_TOUCHES = "i.first_at_ms <= ? AND i.last_at_ms >= ?"
+_GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
+_UNITS = f"""
+    units AS (SELECT cluster_id, incident_id, CASE WHEN count(DISTINCT unit) > 1 THEN 'resource'
+                     ELSE coalesce(any_value(unit), 'partition') END AS unit
+              FROM (SELECT i.cluster_id, i.incident_id, unnest(i.group_ids) AS group_id FROM found i)
+              JOIN (SELECT cluster_id, group_id, {GROUP_UNIT} AS unit FROM gold.group) USING (cluster_id, group_id)
+              GROUP BY ALL)
+"""
+
+
+class IncidentQuestions(Tables):
+    def incidents(
+        self,
+        span: Span | None = None,
+        *,
+        cluster_id: str | None = None,
+        group_id: str | None = None,
+        expected: bool | None = None,
+        most: int = 200,
+    ) -> list[IncidentRow]:
+        """Those that touch the span, open before over, then by cost. Their number is `incident_count`'s."""
+        span = span or Span(from_ms=0, to_ms=1 << 62)
+        rows = self.rows(
+            f"""
+            WITH found AS (
+                SELECT {_OF_A_LIST}, rebalance_ids FROM gold.incident i WHERE {_TOUCHES}
+                  AND (?::VARCHAR IS NULL OR i.cluster_id = ?)
+                  AND (?::VARCHAR IS NULL OR list_contains(i.group_ids, ?))
+                  AND (?::BOOLEAN IS NULL OR i.expected = ?)
+                ORDER BY i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, {_GRAVEST_FIRST},
+                         i.last_at_ms DESC, i.cluster_id, i.incident_id LIMIT {most:d}),
+            {_UNITS},
+            twice AS (SELECT cluster_id, rebalance_id, max(overlap_ms) AS overlap_ms FROM gold.movement
+                      WHERE overlap_ms > 0 GROUP BY ALL),
+            met_twice AS (SELECT cluster_id, incident_id, max(overlap_ms) AS overlap_ms
+                         FROM (SELECT cluster_id, incident_id, unnest(rebalance_ids) AS rebalance_id FROM found)
+                         JOIN twice USING (cluster_id, rebalance_id) GROUP BY ALL)
+            SELECT i.* EXCLUDE (rebalance_ids), coalesce(u.unit, 'partition') AS unit, o.overlap_ms
+            FROM found i LEFT JOIN units u USING (cluster_id, incident_id)
+              LEFT JOIN met_twice o USING (cluster_id, incident_id)
+            ORDER BY i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, {_GRAVEST_FIRST},
+                     i.last_at_ms DESC, i.cluster_id, i.incident_id
+            """,
+            (span.to_ms, span.from_ms, cluster_id, cluster_id, group_id, group_id, expected, expected),
+        )
+        return [incident_of(row) for row in rows]
+
+    def incident_count(self, span: Span) -> IncidentCount:
+        """Of all that touch the span."""
+        row = self.rows(
+            f"""
+            WITH found AS (SELECT cluster_id, incident_id, group_ids, expected, status, severity, cost_seconds
+                           FROM gold.incident i WHERE {_TOUCHES}),
+            {_UNITS}
+            SELECT count(*) FILTER (NOT expected AND status = 'open') AS open_count,
+                   count(*) FILTER (NOT expected AND status = 'open' AND severity = 'critical') AS critical_count,
+                   count(*) FILTER (NOT expected AND status <> 'open') AS over_count,
+                   count(*) FILTER (expected) AS expected_count,
+                   sum(cost_seconds) FILTER (expected AND coalesce(unit, 'partition') <> 'task')
+                     AS expected_partition_seconds,
+                   sum(cost_seconds) FILTER (expected AND unit = 'task') AS expected_task_seconds
+            FROM found LEFT JOIN units USING (cluster_id, incident_id)
+            """,
+            (span.to_ms, span.from_ms),
+        )[0]
+        return IncidentCount(**row)
+
+    def incident(self, cluster_id: str, incident_id: str) -> IncidentRow | None:
+        rows = self.rows(
+            f"""
+            WITH found AS (SELECT * FROM gold.incident i WHERE i.cluster_id = ? AND i.incident_id = ?), {_UNITS}
+            SELECT i.*, coalesce(u.unit, 'partition') AS unit FROM found i LEFT JOIN units u
+              USING (cluster_id, incident_id)
+            """,
+            (cluster_id, incident_id),
+        )
+        return incident_of(rows[0]) if rows else None
+
+    def incident_costs(self, cluster_id: str, incident_id: str) -> list[GroupCost]:
+        """Its cost by group, the highest first. Unknown costs are no part of a sum; an unknown bound makes it None."""
+        rows = self.rows(
+            f"""
+            WITH ids AS (SELECT unnest(rebalance_ids) AS rebalance_id FROM gold.incident
+                         WHERE cluster_id = ? AND incident_id = ?)
+            SELECT r.group_id, any_value(r.team) AS team, {numbers.COUNT} AS rebalance_count,
+                   any_value({GROUP_UNIT}) AS unit,
+                   {numbers.COST} AS estimate, {numbers.COST_LOWER} AS lower, {numbers.COST_UPPER} AS upper
+            FROM flat.rebalance r JOIN ids USING (rebalance_id) WHERE r.cluster_id = ?
+            GROUP BY 1 ORDER BY estimate DESC NULLS LAST, 1
+            """,
+            (cluster_id, incident_id, cluster_id),
+        )
+        return [GroupCost(**row) for row in rows]
+
+    def incident_of_rebalance(self, cluster_id: str, rebalance_id: str) -> IncidentRow | None:
+        """The incident that a rebalance belongs to."""
+        rows = self.rows(
+            f"SELECT {_OF_A_LIST} FROM gold.incident i WHERE i.cluster_id = ? AND list_contains(i.rebalance_ids, ?)",
+            (cluster_id, rebalance_id),
+        )
+        return incident_of(rows[0]) if rows else None
+
+    def marks(
+        self, span: Span | None = None, cluster_id: str | None = None, group_id: str | None = None, most: int = 500
+    ) -> list[MarkRow]:
+        """Newest first, of a group those whose scope takes it in. Moves of replicas have lines of their own."""
+        span = span or Span(from_ms=0, to_ms=1 << 62)
+        rows = self.rows(
+            f"""
+            SELECT * FROM gold.mark m WHERE m.at_ms BETWEEN ? AND ? AND (?::VARCHAR IS NULL OR m.cluster_id = ?)
+              AND (?::VARCHAR IS NULL OR m.scope = ? OR ? GLOB m.scope)
+            ORDER BY m.at_ms DESC, m.cluster_id, m.mark_id LIMIT {most:d}
+            """,
+            (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id, group_id),
+        )
+        return [made(MarkRow, row) for row in rows]
+
+
+def incident_of(row: dict[str, Any]) -> IncidentRow:
+    chain = tuple(made(ChainLink, link) for link in row.get("chain") or ())
+    return made(IncidentRow, {**row, "chain": chain})

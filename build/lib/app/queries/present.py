@@ -1,0 +1,26 @@
+"""What `watch` says of this very moment: read anew at each look, not bound to a publication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.queries.incidents import IncidentQuestions
+from rebalance_audit.live.present import FRESH_MS, JustIn, Present, kept
+
+
+class PresentQuestions(IncidentQuestions):
+    def present(self, cluster_ids: Sequence[str], now_ms: int) -> list[Present]:
+        """Of each cluster that has something to say: without incidents that the tables hold by now, and without the
+        notes of a `watch` that stopped."""
+        found = []
+        for cluster_id in cluster_ids:
+            note = kept(self._warehouse, cluster_id)
+            if note is not None and now_ms - note.written_at_ms <= FRESH_MS:
+                new = tuple(i for i in note.just_in if not self._is_held(cluster_id, i))
+                found.append(replace(note, just_in=new))
+        return [note for note in found if note.running or note.just_in]
+
+    def _is_held(self, cluster_id: str, incident: JustIn) -> bool:
+        held = self.incident(cluster_id, incident.incident_id)
+        return held is not None and (held.status, held.severity) == (incident.status, incident.severity)

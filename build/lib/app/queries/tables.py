@@ -1,0 +1,143 @@
+"""The tables as rows, remembered per publication: a new one (see `Warehouse.publish`) forgets all answers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Self, TypeVar
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from app.answers.rows import FindingRow
+from rebalance_audit.domain import numbers
+from rebalance_audit.warehouse.catalog import Catalog
+from rebalance_audit.warehouse.damage import damages
+from rebalance_audit.warehouse.storage import store_fault
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_KEPT_ANSWERS = 512
+_KEPT_BUILT = 16
+
+AT = numbers.HAPPENED_AT
+COUNTED = numbers.IS_COUNTED
+HANDS_OUT_TASKS = numbers.HANDS_OUT_TASKS
+GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
+
+
+class Tables:
+    """One warehouse, asked in SQL. Safe to share between threads."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._catalog = Catalog(warehouse)
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[Any, ...], pa.Table] = {}
+        self._built: dict[tuple[Any, ...], Any] = {}
+        self._publication: tuple[Any, ...] | None = None
+        self._damaged: dict[str, str] = {}
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str]) -> Self:
+        """Raises WarehouseError: missing, no warehouse, or written by a newer version."""
+        return cls(Warehouse.open(location))
+
+    @property
+    def location(self) -> str:
+        return self._warehouse.location
+
+    def newest(self) -> tuple[Any, ...]:
+        """What is there now; another value says that there is something new to see."""
+        return self._published()
+
+    def _published(self) -> tuple[Any, ...]:
+        return tuple(sorted(self._warehouse.published().items()))
+
+    def refresh(self) -> None:
+        """See the newest publication from here on."""
+        newest = self._published()
+        with self._lock:
+            if newest != self._publication:
+                self._answers.clear()
+                self._built.clear()
+                self._damaged = {}
+                self._publication = newest
+
+    def table(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
+        key = (sql, *(tuple(p) if isinstance(p, list) else p for p in params))
+        return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params))
+
+    def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
+        """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
+        return self._remembered(self._built, _KEPT_BUILT, key, build)
+
+    def _remembered(self, kept: dict[tuple[Any, ...], T], most: int, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """Made outside the lock; kept only if nothing was published meanwhile."""
+        with self._lock:
+            made_of, known = self._publication, kept.get(key)
+        if known is not None:
+            return known
+        made = make()
+        with self._lock:
+            if made_of is not None and made_of == self._publication:
+                while len(kept) >= most:
+                    kept.pop(next(iter(kept)))
+                kept[key] = made
+        return made
+
+    def damaged(self) -> tuple[str, ...]:
+        """What could not be read of this publication, and what to do, a sentence per table, as far as anybody asked."""
+        with self._lock:
+            return tuple(self._damaged.values())
+
+    def _ask(self, sql: str, params: Sequence[Any]) -> pa.Table:
+        """A table that cannot be read counts as empty, and `damaged` says so: the rest of the page is worth showing."""
+        with self._lock:
+            without = set(self._damaged)
+        try:
+            return self._catalog.query(sql, params, without)
+        except (duckdb.Error, DeltaError, pa.ArrowException, OSError) as error:
+            if (sentence := store_fault(error)) is not None:
+                raise WarehouseError(sentence) from error
+            found = damages(self._warehouse, self._catalog.mentioned(sql) - without)
+            if not found:
+                _log.exception("a query failed over tables that seem whole")
+                raise WarehouseError(
+                    f"Tables of the warehouse at {self.location} cannot be read ({type(error).__name__}); "
+                    f"`rebalance-audit doctor -w {self.location}` looks at each, and the server's log has the details."
+                ) from error
+            with self._lock:
+                self._damaged |= found
+            return self._ask(sql, params)
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table(sql, params).to_pylist()
+        return found
+
+    def frame(self, sql: str, params: Sequence[Any] = ()) -> pd.DataFrame:
+        return self.table(sql, params).to_pandas()
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def finding_of(row: dict[str, Any]) -> FindingRow:
+    return made(FindingRow, row)
+
+
+def made(kind: type[T], row: Mapping[str, Any]) -> T:
+    """A row as a dataclass; columns it does not have are left out, null lists become empty where it asks for one."""
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    made = {k: _frozen(v) for k, v in row.items() if k in known}
+    for k, v in made.items():
+        if v is None and known[k].default == ():
+            made[k] = ()
+    return kind(**made)

@@ -1,0 +1,50 @@
+"""The sentence each page begins with. Pure: answers in, `Html` out."""
+
+from app.sentences.compare import compare
+from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs
+from app.sentences.copies import for_chat, postmortem
+from app.sentences.fleet import headline, trust
+from app.sentences.group import doubts, group, mostly
+from app.sentences.incidents import going_on, since
+from app.sentences.reassignment import (
+    MOST_IN_ONE_COMMAND,
+    advice,
+    coincidence,
+    coincidences,
+    progress,
+    reassignment,
+    reassignments,
+)
+from app.sentences.rebalance import known_as, owner, rebalance, still_for, stood_still
+from app.sentences.whatif import beside, fit
+
+__all__ = [
+    "MOST_IN_ONE_COMMAND",
+    "advice",
+    "beside",
+    "coincidence",
+    "coincidences",
+    "compare",
+    "connect",
+    "connector_changes",
+    "cost_beside_eager",
+    "costs",
+    "doubts",
+    "fit",
+    "for_chat",
+    "going_on",
+    "group",
+    "headline",
+    "known_as",
+    "mostly",
+    "owner",
+    "postmortem",
+    "progress",
+    "reassignment",
+    "reassignments",
+    "rebalance",
+    "since",
+    "still_for",
+    "stood_still",
+    "trust",
+]

@@ -1,0 +1,66 @@
+"""An incident as text for a chat, and as a postmortem in Markdown. What clients named stands in code marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from app import words
+from app.answers.rows import GroupCost, IncidentRow
+
+
+def _safe(text: str, most: int = 400) -> str:
+    """No client's text becomes a link, a mention or a heading: what Markdown and chats read is set off."""
+    shown = words.cut(words.visible(text), most)
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|!~" else c for c in shown).replace("@", "@\u200b")
+
+
+def _cost(i: IncidentRow) -> str:
+    if i.cost_seconds is None:
+        return "not known, or nothing stood still"
+    return words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
+
+
+def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
+    """Four lines: what and how it stands, the story, what to do, where more is."""
+    lines = [
+        f"[{i.severity}, {i.status}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: {_safe(words.utc_in(i.title, tz))}",
+        _safe(words.utc_in(i.story, tz), 800),
+        f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
+    ]
+    if i.advice:
+        lines.append(f"What to do: {_safe(i.advice)}")
+    return "\n".join([*lines, url])
+
+
+def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzinfo, url: str) -> str:
+    """Summary, impact, time line, and headings for what only people know."""
+    parts = [
+        f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
+        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {i.status} \u00b7 "
+        f"{words.minute(i.first_at_ms, tz)} to {words.minute(i.last_at_ms, tz)} "
+        f"({words.duration(i.last_at_ms - i.first_at_ms)})",
+        "## Summary",
+        _safe(words.utc_in(i.story, tz), 1200),
+        "## Impact",
+        f"{_cost(i)}.",
+        "| group | team | rebalances | cost |\n| --- | --- | --- | --- |\n"
+        + "\n".join(
+            f"| {_safe(c.group_id, 80)} | {_safe(c.team or '-', 40)} | {c.rebalance_count:,} | "
+            f"{words.seconds_bounds(c.lower, c.estimate, c.upper, c.unit)} |"
+            for c in costs[:40]
+        )
+        if costs
+        else "No group rebalanced because of it.",
+        "## Time line",
+        "\n".join(f"- {words.instant(link.at_ms, tz)}: {_safe(link.what)}" for link in i.chain),
+        "## Cause",
+        f"{_safe(i.root_cause)} ({words.TIER_WORDS[i.root_cause_tier]})"
+        + (f"; {_safe(', '.join(i.culprits), 200)}" if i.culprits else ""),
+        "## What to do",
+        _safe(i.advice or "not known", 800),
+        "## What went well, what did not",
+        "",
+        f"Picture and evidence: {url}",
+    ]
+    return "\n\n".join(parts) + "\n"

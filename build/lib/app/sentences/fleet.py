@@ -1,0 +1,71 @@
+"""Sentences about all groups: trouble now, cost of a time, gaps of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app import words
+from app.answers.rows import CheckRow, Coverage, Headline
+from app.words import Html, fill
+
+IS_NOW_MS = 900_000
+"""Evidence that ends longer ago than this says nothing of now: a collector that works is minutes behind at most."""
+
+
+def headline(found: Headline) -> Html | None:
+    """Pauses of clients beside the broker's window, and how wrong the window is; None where nothing has both."""
+    if found.pause_median_ms is None or found.window_median_ms is None or found.factor_median is None:
+        return None
+    parts = [
+        fill(
+            "<b>Clients stood still for {pause} in the median rebalance; the broker's own window, which dashboards "
+            "call downtime, says {window}</b>.",
+            pause=words.duration(found.pause_median_ms),
+            window=words.duration(found.window_median_ms),
+        ),
+        _how_wrong(found, found.factor_median),
+    ]
+    if found.unmoved_count:
+        parts.append(
+            fill("In {n} more it shows a window, and nothing stood still at all.", n=f"{found.unmoved_count:,}")
+        )
+    return words.join(parts, " ")
+
+
+def _how_wrong(found: Headline, factor: float) -> Html:
+    said = f"wrong by a factor of {factor:,.0f}" if factor >= 9.5 else f"wrong by a factor of {factor:.1f}"
+    if factor < 1.25:
+        said = "by chance about the same"
+    if found.compared_count == 1:
+        return fill("It is {said} in the only rebalance that has both.", said=said)
+    return fill(
+        "It is {said} in the median of {n}{short}.",
+        said=said,
+        n=words.count(found.compared_count, "rebalance"),
+        short=f", and too short in {found.too_short_count:,} of them" if found.too_short_count else "",
+    )
+
+
+def normal_work(number: int) -> str:
+    return f"{number:,} {'was' if number == 1 else 'were'} part of the protocol's normal work"
+
+
+def trust(coverage: Sequence[Coverage], undecoded_count: int, failed: Sequence[CheckRow]) -> Html:
+    """Gaps, what was not understood, and failed checks."""
+    sources = words.count(len({(c.cluster_id, c.source) for c in coverage}), "source")
+    gap_count = sum(c.is_gap for c in coverage)
+    parts = [fill("<b>No gap</b> is known in {s}.", s=sources)]
+    if not coverage:
+        parts = [Html("<b>What was seen is not known</b>: no ledger of sources was published yet.")]
+    elif gap_count:
+        parts = [fill("<b>{n}</b> in {s}.", n=words.count(gap_count, "gap"), s=sources)]
+    if undecoded_count:
+        what = words.count(undecoded_count, "record or line", "records and lines")
+        parts.append(fill("{n} could not be read.", n=what))
+    else:
+        parts.append(Html("Everything that was read was understood."))
+    if failed:
+        parts.append(fill("{n} failed.", n=words.count(len(failed), "check")))
+    else:
+        parts.append(Html("No check failed."))
+    return words.join(parts, " ")

@@ -1,0 +1,97 @@
+"""Sentences about the history of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from app import words
+from app.answers.rows import CauseShare, Span
+from app.sentences.fleet import normal_work
+from app.words import Html, fill
+from rebalance_audit.domain.kinds import Outcome, RebalanceKind
+
+MOST_CAUSES = 4
+"""In one sentence. All add up to the number of rebalances."""
+
+
+def mostly(cause: CauseShare) -> str | None:
+    """How far one client stands behind a cause; None where none does."""
+    if cause.client is None or cause.client_count * 2 <= cause.rebalance_count:
+        return None
+    if cause.client_count < cause.rebalance_count:
+        return "mostly"
+    return "always" if cause.rebalance_count > 1 else "namely"
+
+
+def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, span: Span) -> Html:
+    """How many rebalances, why, and what they cost."""
+    length = words.duration(span.length_ms)
+    if not len(rebalances):
+        return fill("No rebalance was seen in these {t}.", t=length)
+    real = rebalances[(rebalances["kind"] == RebalanceKind.REBALANCE) & (rebalances["outcome"] != Outcome.MISSING)]
+    parts = [fill("<b>{n} in {t}</b>{why}.", n=words.count(len(real), "rebalance"), t=length, why=_why(causes))]
+    parts.append(_cost(rebalances, unit))
+    expected = int(real["expected"].sum())
+    if expected:
+        parts.append(fill("{n}.", n=normal_work(expected)))
+    rewrites = int((rebalances["kind"] != RebalanceKind.REBALANCE).sum())
+    if rewrites:
+        again = words.count(rewrites, "time a static member", "times a static member")
+        parts.append(fill("Besides, {n} came back without a rebalance.", n=again))
+    return words.join(parts, " ")
+
+
+def _why(causes: Sequence[CauseShare]) -> Html:
+    said = []
+    shown = causes if len(causes) <= MOST_CAUSES else causes[: MOST_CAUSES - 1]
+    for cause in shown:
+        share = mostly(cause)
+        who = fill(", {share} {client}", share=share, client=words.code(cause.client, 40)) if share else Html("")
+        number = f"{cause.rebalance_count:,} " if len(causes) > 1 else ""
+        said.append(fill("{n}{because}{who}", n=number, because=words.because(cause.trigger), who=who))
+    if not said:
+        return Html("")
+    if left := sum(cause.rebalance_count for cause in causes[len(shown) :]):
+        said.append(fill("{n} for other causes", n=f"{left:,}"))
+    return fill("{colon}{said}", colon=": " if len(causes) > 1 else ", ", said=words.join(said, "; "))
+
+
+def _cost(found: pd.DataFrame, unit: str) -> Html:
+    known = found[found["resource_seconds_estimate"].notna()]
+    if known.empty:
+        if len(found) and ((found["moved_count"] == 0) & (found["returned_count"] == 0)).all():
+            return Html("Nothing stood still.")
+        return Html("What they cost is not known: no pause of any resource is.")
+    upper = known["resource_seconds_upper"]
+    if len(known) == len(found) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
+        return Html("Nothing stood still.")
+    estimate = float(known["resource_seconds_estimate"].sum())
+    likely = known.get(["resource_seconds_likely_lower", "resource_seconds_likely_upper"])
+    if likely is not None and likely.notna().all(axis=None):
+        # Errors of one group's rebalances have the same causes: they add up in full (decision 0018).
+        low, high = (float(v) for v in likely.sum())
+        return fill("They cost {cost}.", cost=words.seconds_likely(low, estimate, high, unit))
+    said = words.seconds_bounds(
+        float(known["resource_seconds_lower"].sum()) if known["resource_seconds_lower"].notna().all() else None,
+        estimate,
+        float(upper.sum()) if upper.notna().all() else None,
+        unit,
+    )
+    return fill("They cost {cost}.", cost=said)
+
+
+def doubts(rebalances: pd.DataFrame) -> Html | None:
+    """Gaps of a group's history; None where none is known."""
+    if not len(rebalances):
+        return None
+    missing = int((rebalances["outcome"] == Outcome.MISSING).sum())
+    partial = int((~rebalances["is_complete_evidence"].astype(bool)).sum())
+    said = []
+    if missing:
+        said.append(f"{words.count(missing, 'number')} skipped, and nothing says why")
+    if partial:
+        them = "it" if partial == 1 else "them"
+        said.append(f"{words.count(partial, 'rebalance')} with evidence missing around, which may change {them}")
+    return fill("Not seen: {what}.", what="; ".join(said)) if said else None

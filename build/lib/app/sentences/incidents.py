@@ -1,0 +1,47 @@
+"""Sentences about what is going on, and what came since a change."""
+
+from __future__ import annotations
+
+from app import words
+from app.answers.rows import Fleet, IncidentCount, MarkRow, Span
+from app.sentences.fleet import IS_NOW_MS
+from app.words import Html, fill
+
+
+def going_on(counted: IncidentCount, in_time: Fleet, ended_before_ms: int) -> Html:
+    """How much is open, and what the time cost. `ended_before_ms`: how long ago the evidence ends."""
+    open_ = words.count(counted.open_count, "incident")
+    critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
+    first = fill("<b>{n} open</b>{c}", n=open_, c=critical) if counted.open_count else Html("<b>No incident open</b>")
+    if ended_before_ms >= IS_NOW_MS:
+        first = fill("{first}, as of the end of the evidence {ago}", first=first, ago=words.ago(0, ended_before_ms))
+    return fill("{first}. {cost}", first=first, cost=cost_of(in_time))
+
+
+def cost_of(in_time: Fleet) -> Html:
+    if not in_time.rebalance_count:
+        return Html("No rebalance in this time.")
+    costs = [
+        words.seconds(cost, unit)
+        for cost, unit in ((in_time.partition_seconds, "partition"), (in_time.task_seconds, "task"))
+        if cost is not None
+    ]
+    unknown = in_time.unknown_cost_count
+    return fill(
+        "{n} of {g} cost {cost}{unknown}.",
+        n=words.count(in_time.rebalance_count, "rebalance"),
+        g=words.count(in_time.group_count, "group"),
+        cost=" and ".join(costs) if costs else "a time that is not known",
+        unknown=f"; of {unknown:,} the cost is not known" if unknown else "",
+    )
+
+
+def since(mark: MarkRow, after: Fleet, before: Fleet, span: Span) -> Html:
+    """What came since a deploy or change, beside as long a time before it."""
+    return fill(
+        "<b>Since {text}</b>, {length}: {after} In as long a time before: {before}",
+        text=words.code(mark.text, 120),
+        length=words.duration(span.length_ms),
+        after=cost_of(after),
+        before=cost_of(before),
+    )

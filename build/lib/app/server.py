@@ -1,0 +1,56 @@
+"""The app as `rebalance-audit ui` starts it: `streamlit run app/main.py`, ready when it says so.
+
+Streamlit imports a page when somebody first asks for it; pandas, Arrow and DuckDB take seconds. Here they are there
+before the server is, and Home's questions have been asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow.pandas_compat  # noqa: F401  # Streamlit loads it with the first table
+from streamlit.web import cli
+
+from app.answers import coincidence, compare, evidence  # noqa: F401
+from app.answers.rows import Span
+from app.charts import BUCKETS
+from app.queries import HOUR_MS, WarehouseError, opened
+from rebalance_audit.domain.kinds import FindingStatus
+
+LONGEST_WAIT_S = 5
+"""For first answers, before the server starts without them; 1,000,000 rebalances take two."""
+
+
+def ask_homes_questions(location: str) -> None:
+    """Their answers are remembered; what cannot be read is said by the pages."""
+    with contextlib.suppress(WarehouseError):
+        reader = opened(location)
+        reader.refresh()
+        reader.group_count()
+        reader.clusters()
+        reader.marks()
+        reader.findings(status=FindingStatus.OPEN)
+        if (whole := reader.span()) is not None:
+            day = Span(from_ms=max(whole.from_ms, whole.to_ms - 24 * HOUR_MS), to_ms=whole.to_ms)
+            reader.fleet(day)
+            reader.fleet_over_time(day, BUCKETS)
+            reader.incident_count(day)
+            reader.incidents(day, expected=False)
+            reader.groups(day)
+
+
+def main(arguments: list[str]) -> None:
+    """`arguments` as `streamlit run` takes them after the file."""
+    if location := os.environ.get("REBALANCE_AUDIT_WAREHOUSE"):
+        asking = threading.Thread(target=ask_homes_questions, args=(location,), name="first answers", daemon=True)
+        asking.start()
+        asking.join(LONGEST_WAIT_S)
+    cli.main(["run", str(Path(__file__).with_name("main.py")), *arguments], prog_name="streamlit")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,181 @@
+"""What is open, what was?"""
+
+import json
+from dataclasses import asdict
+
+import pandas as pd
+import streamlit as st
+
+from app import clock, page, panels, words
+from app.answers.rows import FindingRow, Span
+from app.answers.runbook import rule_name, runbook
+from app.words import Html, fill
+from rebalance_audit.domain.kinds import FindingStatus, Severity
+
+MOST = 20
+MOST_CHOICES = 1_000
+
+
+def numbers_of(f: FindingRow) -> dict[str, str | Html]:
+    return {words.name(str(k).replace("_", " "), 60): said(str(k), v) for k, v in f.facts().items()}
+
+
+def said(key: str, value: object) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        if key.endswith("_at_ms"):
+            return words.instant(int(value), page.zone())
+        return (
+            words.duration(value)
+            if key.endswith("_ms")
+            else f"{value:,.3g}"
+            if isinstance(value, float)
+            else f"{value:,}"
+        )
+    return words.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
+
+
+def lines(text: str | None, most: int) -> Html:
+    """Line breaks of a detail are the rule's own: what clients chose was made visible before."""
+    found = (text or "").splitlines()
+    shown = [fill("<p>{t}</p>", t=words.utc_in(words.visible(line), page.zone())) for line in found[:most]]
+    if len(found) > most:
+        shown.append(
+            fill("<p>{n} not shown here.</p>", n=words.count(len(found) - most, "more line is", "more lines are"))
+        )
+    return words.join(shown)
+
+
+def said_rule(rule_id: str) -> str:
+    """`RB001 Storm`."""
+    name = rule_name(rule_id)
+    return rule_id if name == rule_id else f"{rule_id} {name}"
+
+
+def show(f: FindingRow, is_whole: bool) -> None:
+    tz, now = page.zone(), clock.now_ms()
+    ended = "last seen" if f.status == FindingStatus.OPEN else "resolved"
+    lasted = f"{words.when(f.first_seen_at_ms, now, tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"
+    st.html(
+        fill(
+            '<div class="ra-incident ra-{s}"><p class="ra-first"><span class="ra-level">{level}</span>, '
+            "{status}: {subject}{title}</p>"
+            '{detail}<p class="ra-note">{rule} \u00b7 since {lasted} \u00b7 {cluster}</p>{advice}</div>',
+            s=f.severity if f.status == FindingStatus.OPEN else "info",
+            level=words.SEVERITY_WORDS[f.severity],
+            status=f.status,
+            subject="" if f.subject in f.title else fill("{s}: ", s=words.code(f.subject)),
+            title=words.utc_in(words.visible(f.title), tz),
+            detail=lines(f.detail, 40 if is_whole else 2),
+            rule=said_rule(f.rule_id),
+            lasted=lasted,
+            cluster=words.code(f.cluster_id, 40),
+            advice=fill("<p>What to do: {a}</p>", a=words.visible(f.advice)) if f.advice else Html(""),
+        )
+    )
+    with st.container(horizontal=True):
+        if f.group_id is not None:
+            page.link("The group", "group", cluster=f.cluster_id, group=f.group_id)
+        if isinstance(moved := f.facts().get("reassignment_id"), str):
+            page.link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=moved)
+        if not is_whole:
+            page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)
+    if is_whole:
+        text = runbook(f.rule_id)
+        page.heading(f"The runbook: {said_rule(f.rule_id)}")
+        if text is None:
+            page.note("The app was installed without its documents; see docs/runbook.md, {rule}.", rule=f.rule_id)
+        else:
+            st.markdown(text)
+        page.heading("Evidence")
+        panels.evidence_links(list(f.evidence), f.cluster_id)
+        pairs = numbers_of(f)
+        if pairs:
+            with st.expander(f"Its numbers, as the table has them: {len(pairs)}"):
+                page.facts(pairs)
+
+
+def one(cluster: str, finding_id: str) -> None:
+    f = reader.finding(cluster, finding_id)
+    if f is None:
+        page.not_known("finding", finding_id, cluster, "findings")
+    page.title(said_rule(f.rule_id), under="What was found?")
+    show(f, is_whole=True)
+    page.link("All findings", "findings")
+
+
+def listing() -> None:
+    group = page.param("group")
+    everything = reader.findings(cluster_id=cluster_id if group else None, group_id=group)
+    page.title("Findings", under="What is open, what was?")
+    open_count = sum(f.status == FindingStatus.OPEN for f in everything)
+    if not everything:
+        page.say("<b>Nothing was found</b> in what was read.")
+        page.note(
+            "That is a statement about the evidence, not about the cluster: what was not seen stands on the page Trust."
+        )
+        return
+    if group:
+        page.note("Only those of group {g}.", g=words.code(group))
+        page.link("Those of all groups", "findings")
+    page.say(
+        "<b>{open}</b>, {resolved} resolved.",
+        open=words.count(open_count, "finding is open", "findings are open"),
+        resolved=f"{len(everything) - open_count:,}",
+    )
+    whole = reader.span() or Span(from_ms=0, to_ms=0)
+    span = page.span_of(whole, "all")
+    a, b, c, d, e = st.columns(5)
+    with a:
+        status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
+    with b:
+        severity = page.choice_in_address("Severity", "severity", [severity.value for severity in reversed(Severity)])
+    with c:
+        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}), say=said_rule)
+    with d:
+        subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything})[:MOST_CHOICES])
+    with e:
+        of = page.choice_in_address("Cluster", "of", sorted({f.cluster_id for f in everything}))
+    found = [
+        f
+        for f in everything
+        if (not status or f.status == status)
+        and (not severity or f.severity == severity)
+        and (not rule or f.rule_id == rule)
+        and (not subject or f.subject == subject)
+        and (not of or f.cluster_id == of)
+        and f.first_seen_at_ms <= span.to_ms
+        and (f.status == FindingStatus.OPEN or f.last_seen_at_ms >= span.from_ms)
+    ]
+    if not found:
+        page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
+    else:
+        page.downloads(lambda: pd.DataFrame([asdict(f) for f in found]), "findings")
+    pages = max(1, -(-len(found) // MOST))
+    now = min(max(page.number_param("page") or 1, 1), pages)
+    for f in found[(now - 1) * MOST : now * MOST]:
+        show(f, is_whole=False)
+    if pages > 1:
+        turn(now, pages, len(found))
+
+
+def turn(now: int, pages: int, count: int) -> None:
+    """To the page before and after; all else in the address stays."""
+    page.note("Page {now} of {pages}: {n}.", now=f"{now:,}", pages=f"{pages:,}", n=words.count(count, "finding"))
+    kept = {k: v for k, v in st.query_params.to_dict().items() if k != "page"}
+    with st.container(horizontal=True):
+        if now > 1:
+            page.link("Newer", "findings", **{**kept, "page": str(now - 1)})
+        if now < pages:
+            page.link("Older", "findings", **{**kept, "page": str(now + 1)})
+
+
+reader = page.reader_with_groups()
+cluster_id, wanted = page.param("cluster"), page.param("finding")
+if cluster_id and wanted:
+    one(cluster_id, wanted)
+else:
+    listing()

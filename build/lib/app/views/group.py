@@ -1,0 +1,221 @@
+"""What has this group been through?"""
+
+import json
+
+import pandas as pd
+import streamlit as st
+
+from app import charts, clock, page, panels, sentences, words
+from app.answers import coincidence
+from app.answers.rows import CauseShare, Group, Span
+from app.charts import bars
+from app.charts.bars import Row
+from app.queries import HOUR_MS
+from app.words import Html, fill
+from rebalance_audit.domain.kinds import FindingStatus, MemberChange, Outcome
+
+MOST_INCIDENTS = 20
+
+
+def state_line(g: Group) -> Html:
+    number = words.number_of(g.generation_id, g.group_epoch)
+    members = words.count(g.member_count, "member") if g.member_count is not None else "members not known"
+    held = (
+        words.things(g.protocol_type, g.resource_count) if g.resource_count is not None else "what it holds not known"
+    )
+    return fill(
+        "{cluster} \u00b7 {type} group, {mode}, assignor {assignor} \u00b7 last seen: {state}, {number}, "
+        "{members}, {held}",
+        cluster=words.code(g.cluster_id, 40),
+        type=g.group_type if g.protocol_type != "connect" else "Connect",
+        mode=words.MODE_WORDS.get(g.mode, g.mode),
+        assignor=words.code(words.assignor(g.assignor), 40),
+        state=words.name(g.state, 30),
+        number=number,
+        members=members,
+        held=held,
+    )
+
+
+def cause_rows(causes: list[CauseShare], unit: str) -> list[Row]:
+    rows = []
+    for c in causes:
+        share = sentences.mostly(c)
+        about = f", {share} {words.name(c.client, 30)}" if share else ""
+        cost = f", {words.seconds(c.resource_seconds, unit)}" if c.resource_seconds is not None else ""
+        rows.append(
+            Row(
+                label=bars.cause_label(c.trigger),
+                value=c.rebalance_count,
+                said=f"{words.count(c.rebalance_count, 'time')}{about}{cost}",
+                tone=bars.cause_tone(c.trigger),
+            )
+        )
+    return rows
+
+
+def pause_words(row: object) -> str:
+    ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
+    if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
+        return "counted later" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
+    likely = [None if pd.isna(v) else float(v) for v in (row.pause_likely_lower_ms, row.pause_likely_upper_ms)]  # type: ignore[attr-defined]
+    return words.pause_likely(ends[0], ends[1], ends[2], likely[0], likely[1])
+
+
+def rebalance_table(rebalances: pd.DataFrame) -> None:
+    newest = rebalances.iloc[::-1].reset_index(drop=True)
+    tz = page.zone()
+    as_int = lambda v: None if pd.isna(v) else int(v)  # noqa: E731
+    frame = pd.DataFrame(
+        {
+            "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
+            "number": [
+                words.number_of(as_int(r.generation_id), as_int(r.group_epoch), int(r.rewrite_seq))
+                + ("" if r.outcome == Outcome.COMPLETED else f", {r.outcome}")
+                for r in newest.itertuples()
+            ],
+            "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
+            "longest pause": [pause_words(r) for r in newest.itertuples()],
+            "broker's window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
+            "moved": newest["moved_count"],
+            "members": newest["member_count"],
+            "normal work": ["yes" if e else "no" for e in newest["expected"]],
+        }
+    )
+    row = page.clickable_table(
+        frame,
+        {"when": st.column_config.TextColumn(width=235), "cause": st.column_config.TextColumn(width=310)},
+        key="rebalances",
+    )
+    if row is not None and row < len(newest):
+        page.go("rebalance", cluster=cluster_id, rebalance=newest.loc[row, "rebalance_id"])
+
+
+def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
+    pauses = rebalances["pause_estimate_ms"].dropna().tolist()
+    windows = rebalances.loc[rebalances["pause_estimate_ms"].notna(), "broker_window_ms"].dropna().tolist()
+    if not pauses:
+        return
+    page.heading("How long it stood still, beside the broker's own window")
+    st.html(bars.pause_distribution_html(pauses, windows))
+    panels.headline(reader.headline(span, cluster_id, group_id))
+    page.note("The window runs from preparing to the group record; members work on until their next heartbeat.")
+
+
+def time_line(span: Span) -> None:
+    room = max(50, span.length_ms // 200)
+    also = (charts.election_marks(elections), charts.move_marks(moves), charts.change_marks(marks))
+    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit, also)
+    clicked = page.time_line(
+        picture,
+        f"Time line of {words.name(group_id)}: {len(picture.lanes)} members, "
+        f"{words.count(len(rebalances), 'rebalance')}; the table below has the same.",
+        key="group-time-line",
+    )
+    st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]}), bool(marks)))
+    if len(elections) or len(moves):
+        st.html(bars.REPLICAS_LEGEND)
+    page.note(
+        "A lane is filled where its member worked, as high as what it held; empty where it stood still. "
+        "Drag to look closer, double-click for all, click a mark to open its rebalance."
+    )
+    page.open_target(clicked, cluster_id, marks)
+
+
+def nothing_here(last_at_ms: int | None) -> None:
+    """The chosen time has no rebalance of this group: when its last was, and a way there."""
+    page.say(
+        "No rebalance in this time; the last was {when}.", when=words.when(last_at_ms, clock.now_ms(), page.zone())
+    )
+    if last_at_ms is not None:
+        page.link(
+            "Show the day around it", "group", cluster=cluster_id, group=group_id,
+            **{"from": last_at_ms - 12 * HOUR_MS, "to": last_at_ms + 12 * HOUR_MS},
+        )  # fmt: skip
+
+
+reader = page.reader_with_groups()
+cluster_id, group_id = page.param("cluster"), page.param("group")
+group = reader.group(cluster_id, group_id) if cluster_id and group_id else None
+if group is None or cluster_id is None or group_id is None:
+    page.not_known("group", group_id, cluster_id, "groups")
+
+unit = words.resource(group.protocol_type)
+page.title(words.name(group_id, 80), over=state_line(group), under="What has this group been through?")
+page.present([cluster_id], group_id)
+whole = reader.span(cluster_id, group_id)
+if whole is None:
+    page.say("The group is known, but none of its rebalances was seen.")
+    st.stop()
+marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
+span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms), marks)
+rebalances = reader.group_rebalances(cluster_id, group_id, span)
+members = reader.group_members(cluster_id, group_id, span)
+movements = reader.group_movements(cluster_id, group_id, span)
+causes = reader.group_causes(cluster_id, group_id, span)
+hangs_on = reader.coordination(cluster_id, group_id)
+around = Span(from_ms=span.from_ms - coincidence.WITHIN_MS, to_ms=span.to_ms)
+elections = reader.elections(cluster_id, around, [*hangs_on.offsets_partitions, *hangs_on.partitions])
+moves = reader.moves_of(cluster_id, around, [*hangs_on.offsets_partitions, *hangs_on.partitions])
+in_time = coincidence.coincidences(rebalances, elections, hangs_on.offsets_partitions)
+if len(members):
+    time_line(span)
+elif len(rebalances):
+    page.note("No member is known in that time: not drawn.")
+if len(rebalances):
+    st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
+    if (doubt := sentences.doubts(rebalances)) is not None:
+        st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
+    if in_time:
+        st.html(fill('<p class="ra-say">{s}</p>', s=sentences.coincidences(in_time)))
+else:
+    nothing_here(group.last_rebalance_at_ms)
+with st.container(horizontal=True):
+    page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
+    if group.protocol_type == "connect":
+        page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
+
+panels.would_have_helped(reader, reader.changes(cluster_id, group_id), span, unit)
+incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
+if incidents:
+    page.heading("Its incidents")
+    page.incident_list(incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False)
+told = {f for i in incidents for f in i.finding_ids}
+apart = [
+    f
+    for f in reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    if f.finding_id not in told
+]
+if apart:
+    page.heading("Also found")
+    panels.findings_of_group(apart)
+
+if in_time:
+    page.heading("In time with the cluster's own moves")
+    panels.in_time_with(in_time, cluster_id)
+if causes:
+    page.heading("Why")
+    st.html(bars.rows_html(cause_rows(causes, unit)))
+pause_bars(rebalances, span)
+if len(rebalances):
+    page.heading("Rebalances, newest first")
+    page.note("Click a row to open it.")
+    rebalance_table(rebalances)
+    last = reader.rebalance(cluster_id, str(rebalances.iloc[-1]["rebalance_id"]))
+    staying = [m for m in last.members if m.change != MemberChange.LEFT] if last is not None else []
+    if staying:
+        page.heading("Who held what after the last of them")
+        page.table(
+            ["member", "host", "holds", "session timeout"],
+            [
+                [
+                    words.code(m.group_instance_id or m.worker_url or m.client_id or m.member_id, 44),
+                    words.code(m.client_host, 32),
+                    f"{len(m.assigned)}: {words.resources(m.assigned)}" if m.assigned else words.resources(m.assigned),
+                    words.duration(m.session_timeout_ms),
+                ]
+                for m in staying[:100]
+            ],
+        )
+        if len(staying) > 100:
+            page.note("{n} more members are not listed.", n=f"{len(staying) - 100:,}")

@@ -1,0 +1,147 @@
+"""Which groups need care?"""
+
+import pandas as pd
+import streamlit as st
+
+from app import page, words
+from app.answers.rows import Span
+from app.words import fill
+from rebalance_audit.domain.kinds import Severity
+
+MOST_SHOWN = 500
+"""Rows that are sent: a table of thousands is searched, not scrolled."""
+FILTERS = {
+    "cluster": "cluster_id",
+    "team": "team",
+    "mode": "mode",
+    "assignor": "assignor",
+    "severity": "worst_severity",
+}
+
+
+def matching(frame: pd.DataFrame, wanted: str, chosen: dict[str, str | None], only_open: bool) -> pd.DataFrame:
+    if only_open:
+        frame = frame[frame["open_incident_count"] > 0]
+    for name, value in chosen.items():
+        if value is not None:
+            frame = frame[frame[FILTERS[name]] == value]
+    if wanted:
+        low = wanted.lower()
+        texts = ("group_id", "team", "assignor", "state", "cluster_id")
+        hits = [frame[c].fillna("").astype(str).str.lower().str.contains(low, regex=False) for c in texts]
+        frame = frame[pd.concat(hits, axis=1).any(axis=1)]
+    return frame.reset_index(drop=True)
+
+
+def filters(frame: pd.DataFrame) -> dict[str, str | None]:
+    """Those that would leave something out."""
+    chosen: dict[str, str | None] = {}
+    columns = st.columns(len(FILTERS))
+    for place, (name, column) in zip(columns, FILTERS.items(), strict=True):
+        options = sorted(frame[column].dropna().unique())
+        if name == "severity":
+            options = [s.value for s in reversed(Severity) if s.value in options]
+        with place:
+            chosen[name] = page.choice_in_address(name.capitalize(), name, options)
+    return chosen
+
+
+def open_words(count: int, severity: str | None) -> str:
+    return f"{count:,} {severity}" if count and severity else ""
+
+
+def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
+    cluster = {"cluster": [words.name(c, 40) for c in frame["cluster_id"]]}
+    return pd.DataFrame(
+        {
+            "group": [words.name(g, 60) for g in frame["group_id"]],
+            **(cluster if with_cluster else {}),
+            "open": [
+                open_words(*pair) for pair in zip(frame["open_incident_count"], frame["worst_severity"], strict=True)
+            ],
+            "cost": frame["cost"],
+            "rebalances": frame["rebalances"],
+            "over time": frame["rebalances_over_time"],
+            "pause p95": frame["pause_p95_ms"].clip(lower=0) / 1000,
+            "state": frame["state"],
+            "mode": frame["mode"],
+            "assignor": [
+                None if a is None else words.name(words.assignor(a), 30)
+                for a in frame["assignor"].astype(object).where(frame["assignor"].notna(), None)
+            ],
+            "members": frame["member_count"],
+            "team": frame["team"],
+        }
+    )
+
+
+reader = page.reader_with_groups()
+page.title("Groups", under="Which groups need care?")
+place_of_answer = st.container()
+whole = reader.span() or Span(from_ms=0, to_ms=0)
+wanted = page.search("Search", "search", "Search while you type: group, team, assignor, state, cluster")
+span = page.span_of(whole, "24 h")
+everything = reader.groups(span)
+chosen = filters(everything)
+only_open = page.flag_in_address("only with open incidents", "care")
+
+found = matching(everything, wanted, chosen, only_open)
+busy = int((everything["rebalances"] > 0).sum())
+care = int((everything["open_incident_count"] > 0).sum())
+with place_of_answer:
+    page.say(
+        "<b>{care}</b> of {all} {have} open incidents; {busy} rebalanced in that time. {shown}",
+        care=f"{care:,}",
+        all=words.count(len(everything), "group"),
+        have="has" if care == 1 else "have",
+        busy=f"{busy:,}",
+        shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
+    )
+page.note(
+    "{span}. Open incidents first, then by cost; a column's head sorts, a click on a row opens the group.{more}",
+    span=page.span_words(span, page.zone()),
+    more=f" The first {MOST_SHOWN:,} are listed: search or filter for the others." if len(found) > MOST_SHOWN else "",
+)
+if found.empty:
+    page.panel(
+        fill(
+            "<p>No group matches. {all} are known; clear the search and the filters to see them.</p>",
+            all=words.count(len(everything), "group"),
+        )
+    )
+else:
+    page.downloads(lambda: found, "groups")
+    listed = found.head(MOST_SHOWN)
+    most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
+    row = page.clickable_table(
+        shown(listed, with_cluster=everything["cluster_id"].nunique() > 1),
+        {
+            "group": st.column_config.TextColumn(width=180),
+            "cluster": st.column_config.TextColumn(width=120),
+            "open": st.column_config.TextColumn("open incidents", width=105),
+            "rebalances": st.column_config.NumberColumn(width=80),
+            "over time": st.column_config.BarChartColumn("over time", width=140, y_min=0, y_max=max(1, int(most))),
+            "pause p95": st.column_config.NumberColumn(
+                "downtime p95, s", format="%.2f", width=105, help="Of the longest downtime per rebalance"
+            ),
+            "cost": st.column_config.NumberColumn(
+                "cost, s",
+                format="%.1f",
+                width=75,
+                help="Seconds of downtime, summed over partitions or tasks; estimate",
+            ),
+            "state": st.column_config.TextColumn(width=75),
+            "mode": st.column_config.TextColumn(width=95),
+            "assignor": st.column_config.TextColumn(width=120),
+            "members": st.column_config.NumberColumn(width=75),
+            "team": st.column_config.TextColumn(width=70),
+        },
+        key="groups",
+        height=min(38 + 35 * max(1, len(listed)), 640),
+    )
+    if row is not None and row < len(listed):
+        page.go(
+            "group",
+            cluster=listed.loc[row, "cluster_id"],
+            group=listed.loc[row, "group_id"],
+        )

@@ -1,0 +1,157 @@
+"""What is going on, and what does it cost?"""
+
+import streamlit as st
+
+from app import charts, clock, hands, page, sentences, words
+from app.answers.rows import ClusterRow, IncidentCount, IncidentRow, Span
+from app.charts import bars
+from app.words import fill
+from rebalance_audit.domain.incidents.responses import standing
+from rebalance_audit.domain.kinds import FindingStatus
+
+MOST_OPEN = 12
+MOST_OVER = 6
+MOST_EXPECTED = 40
+MOST_CLUSTERS = 8
+_SHOWN = ["rebalances", "cost"]
+
+
+def strip(span: Span) -> None:
+    """Rebalances, or what they cost, per cluster over the chosen time."""
+    counted = reader.fleet_over_time(span, charts.BUCKETS)
+    if counted.empty:
+        page.note("No rebalance in this time.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        show = page.switch_in_address("Height", "show", _SHOWN)
+        st.html(bars.FLEET_LEGEND, width="content")
+    picture = charts.fleet_strip(counted, span, marks, show)
+    said = words.count(int(counted["rebalances"].sum()), "rebalance")
+    clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
+    page.open_target(clicked, "", marks)
+
+
+def badge(i: IncidentRow) -> str:
+    return hands.badge(standing(i, answers, clock.now_ms()))
+
+
+def incidents(span: Span, counted: IncidentCount) -> None:
+    page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
+    with_cluster = len(seen) > 1
+    troubles = reader.incidents(span, expected=False)
+    open_ = [i for i in troubles if i.status == "open"]
+    over = [i for i in troubles if i.status != "open"]
+    if counted.open_count:
+        page.incident_list(open_[:MOST_OPEN], "Open incidents, by cost", "open", with_cluster, badge)
+        rest(open_[MOST_OPEN:], counted.open_count - MOST_OPEN, "more open", "more-open", with_cluster)
+    if counted.over_count:
+        page.incident_list(over[:MOST_OVER], "Incidents that are over, by cost", "over", with_cluster)
+        rest(over[MOST_OVER:], counted.over_count - MOST_OVER, "more over", "more-over", with_cluster)
+    if counted.expected_count:
+        costs = [
+            words.seconds(cost, unit)
+            for cost, unit in (
+                (counted.expected_partition_seconds, "partition"),
+                (counted.expected_task_seconds, "task"),
+            )
+            if cost is not None
+        ]
+        cost = f", {' and '.join(costs)}" if costs else ""
+        on_purpose(
+            span, f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{cost}", counted, with_cluster
+        )
+
+
+# What is folded away is asked for and made when somebody opens it; nothing else of the page is made anew then.
+
+
+@st.fragment
+def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: bool) -> None:
+    place = st.expander(label, key="fold-expected", on_change="rerun")
+    if not place.open:
+        return
+    with place:
+        changes = reader.incidents(span, expected=True, most=MOST_EXPECTED)
+        page.incident_list(changes, "Changes on purpose, by cost", "expected", with_cluster)
+        left = counted.expected_count - len(changes)
+        if left > 0:
+            page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
+
+
+@st.fragment
+def rest(found: list[IncidentRow], number: int, what: str, key: str, with_cluster: bool) -> None:
+    """What does not fit on the first screen; `number` counts all of it, `found` is what was read."""
+    if number <= 0:
+        return
+    place = st.expander(f"{number:,} {what}", key=f"fold-{key}", on_change="rerun")
+    if not place.open:
+        return
+    with place:
+        page.incident_list(found, what, key, with_cluster, badge)
+        if number > len(found):
+            page.note("{n} more: choose a shorter time to see them.", n=f"{number - len(found):,}")
+
+
+def clusters(found: list[ClusterRow]) -> None:
+    """Those with something open first; of many, the rest is folded away."""
+    page.heading("Clusters")
+    sorted_ = sorted(found, key=lambda c: -c.open_finding_count)
+    cluster_table(sorted_[:MOST_CLUSTERS])
+    if len(found) > MOST_CLUSTERS:
+        with st.expander(words.count(len(found) - MOST_CLUSTERS, "more cluster", "more clusters")):
+            cluster_table(sorted_[MOST_CLUSTERS:])
+
+
+def cluster_table(found: list[ClusterRow]) -> None:
+    tz, now = page.zone(), clock.now_ms()
+    page.table(
+        ["cluster", "evidence ends", "groups", "rebalances", "reassignments", "open findings", "sources", "gaps"],
+        [
+            [
+                words.code(c.cluster_id, 40),
+                words.when(c.last_at_ms, now, tz),
+                f"{c.group_count:,}",
+                f"{c.rebalance_count:,}",
+                f"{c.reassignment_count:,}",
+                f"{c.open_finding_count:,}",
+                f"{c.source_count:,}",
+                f"{c.gap_count:,}" if c.source_count else "not known",
+            ]
+            for c in found
+        ],
+    )
+
+
+reader = page.reader_with_groups()
+whole = reader.span() or Span(from_ms=0, to_ms=0)
+seen = reader.clusters()
+marks = reader.marks()
+answers = reader.responses()
+place_of_title = st.container()
+span = page.span_of(whole, "24 h", marks)
+fleet = reader.fleet(span)
+counted = reader.incident_count(span)
+with place_of_title:
+    page.title("Fleet", under=sentences.going_on(counted, fleet, clock.now_ms() - whole.to_ms))
+chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
+if chosen is not None:
+    before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
+    said = sentences.since(chosen, fleet, reader.fleet(before), span)
+    st.html(fill('<p class="ra-say">{s}</p>', s=said))
+page.present([c.cluster_id for c in seen])
+with st.container(key="fleet"):
+    strip(span)
+incidents(span, counted)
+with st.container(horizontal=True):
+    page.link("All groups", "groups")
+    page.link("All findings", "findings", status=FindingStatus.OPEN)
+with st.container(key="clusters"):
+    clusters(seen)
+doubts = [f for f in reader.findings(status=FindingStatus.OPEN) if f.rule_id.startswith("TR")]
+if doubts:
+    limits = words.count(len(doubts), "thing limits", "things limit")
+    such = "" if len(doubts) == 1 else ", such as"
+    page.note(
+        "{n} what is known here{such}: {t}", n=limits, such=such, t=words.cut(words.visible(doubts[0].title), 240)
+    )
+page.link("What was not seen", "trust")

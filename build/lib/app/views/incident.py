@@ -1,0 +1,185 @@
+"""What happened, to whom, and what to do?"""
+
+import streamlit as st
+
+from app import charts, clock, hands, page, panels, sentences, words
+from app.answers.rows import GroupCost, IncidentRow, Rebalance, Span
+from app.answers.runbook import runbook
+from app.charts import bars
+from app.words import Html, fill
+
+MOST_GROUPS = 6
+MOST_CHAIN = 40
+MOST_REBALANCES = 200
+
+
+def state_line(i: IncidentRow) -> Html:
+    tz, now = page.zone(), clock.now_ms()
+    level = "On purpose" if i.expected else words.SEVERITY_WORDS[i.severity]
+    length = words.duration(i.last_at_ms - i.first_at_ms)
+    return fill(
+        '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since} \u00b7 {length}',
+        tone="info" if i.expected or i.status != "open" else i.severity,
+        level=level,
+        status=i.status,
+        cluster=words.code(i.cluster_id, 40),
+        since=words.when(i.first_at_ms, now, tz),
+        length=f"{length} so far" if i.status == "open" else f"lasted {length}",
+    )
+
+
+def cost_line(i: IncidentRow) -> Html:
+    if i.cost_seconds is None:
+        return Html("No rebalance of it has a known cost.")
+    likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
+    return fill(
+        '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
+        likely=likely,
+        groups=f" over {words.count(len(i.group_ids), 'group')}" if len(i.group_ids) > 1 else "",
+        bounds=words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit),
+    )
+
+
+def histories(i: IncidentRow, costs: list[GroupCost]) -> list[tuple[str, list[Rebalance]]]:
+    """The costliest groups, each with its rebalances around the incident."""
+    around = Span(from_ms=i.first_at_ms, to_ms=i.last_at_ms)
+    groups = [c.group_id for c in costs] or list(i.group_ids)
+    return [(g, reader.rebalances_around(i.cluster_id, g, around, MOST_REBALANCES)) for g in groups[:MOST_GROUPS]]
+
+
+def around(i: IncidentRow) -> Span:
+    """All of it, and some room."""
+    room = max(1_500, (i.last_at_ms - i.first_at_ms) // 14)
+    return Span(from_ms=i.first_at_ms - room, to_ms=i.last_at_ms + room)
+
+
+def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
+    own = set(i.rebalance_ids)
+    mine = [r for _, some in groups for r in some if r.rebalance_id in own]
+    scrub = charts.worst_moment(mine, i.first_at_ms)
+    span = around(i)
+    tasks = [t for g, _ in groups for t in reader.connect_tasks(i.cluster_id, g, span)]
+    moves = reader.reassignments_with_steps(i.cluster_id, i.reassignment_ids) if i.reassignment_ids else []
+    marks = reader.marks(span, cluster_id=i.cluster_id)
+    drawn = charts.incident_time_line(groups, own, i.chain, tasks, moves, marks, span.from_ms, span.to_ms, scrub)
+    if not drawn.lanes:
+        page.note("Nothing of it is known over time: not drawn.")
+        return
+    clicked = page.time_line(
+        drawn,
+        f"Time line of the incident: {len(drawn.lanes)} lanes; its links are listed below.",
+        key="incident-time-line",
+    )
+    st.html(bars.INCIDENT_LEGEND)
+    page.note(
+        "Point at a moment, or press \u2190 and \u2192, to see who held what. Drag to look closer, double-click for "
+        "all; a click on a rebalance's sign opens it."
+    )
+    page.open_target(clicked, i.cluster_id, marks)
+
+
+def chain(i: IncidentRow) -> None:
+    page.heading("From the cause to its last consequence")
+    tz = page.zone()
+    page.table(
+        ["when", "what", "known by"],
+        [
+            [
+                words.clock(link.at_ms, tz),
+                words.cut(words.utc_in(words.visible(link.what), tz), 300),
+                words.count(len(link.evidence), "record or line", "records or lines") if link.evidence else "\u2014",
+            ]
+            for link in i.chain[:MOST_CHAIN]
+        ],
+    )
+    if len(i.chain) > MOST_CHAIN:
+        page.note("{n} later links are not listed.", n=f"{len(i.chain) - MOST_CHAIN:,}")
+
+
+def costs_by_group(costs: list[GroupCost]) -> None:
+    if not costs:
+        return
+    page.heading("What it cost whom")
+    has_team = any(c.team for c in costs)
+    page.table(
+        ["group", *(["team"] if has_team else []), "rebalances", "cost"],
+        [
+            [
+                words.code(c.group_id, 60),
+                *([words.name(c.team, 40) if c.team else "\u2014"] if has_team else []),
+                f"{c.rebalance_count:,}",
+                words.seconds_bounds(c.lower, c.estimate, c.upper, c.unit),
+            ]
+            for c in costs[:MOST_CHAIN]
+        ],
+    )
+    if len(costs) > MOST_CHAIN:
+        page.note("{n} more groups are not listed.", n=f"{len(costs) - MOST_CHAIN:,}")
+
+
+def findings(i: IncidentRow) -> None:
+    """Its symptoms by the rules' names, with the runbook's text on each."""
+    if not i.finding_ids:
+        return
+    page.heading("What the rules say, and the runbook")
+    by_id = {f.finding_id: f for f in reader.findings(cluster_id=i.cluster_id) if f.finding_id in set(i.finding_ids)}
+    found = [by_id[f] for f in i.finding_ids if f in by_id]
+    tz = page.zone()
+    for f in found[:6]:
+        st.html(
+            fill(
+                '<p class="ra-note"><b>{rule}</b>, {status}: {title}</p>',
+                rule=f.rule_id,
+                status=f.status,
+                title=words.cut(words.utc_in(words.visible(f.title), tz), 300),
+            )
+        )
+    for rule in dict.fromkeys(f.rule_id for f in found):
+        text = runbook(rule)
+        if text is not None:
+            with st.expander(f"Runbook: {rule}"):
+                st.markdown(text)
+
+
+def evidence(i: IncidentRow) -> None:
+    refs = list(dict.fromkeys([*i.evidence, *(ref for link in i.chain for ref in link.evidence)]))
+    page.heading("Evidence")
+    panels.evidence_links(refs, i.cluster_id, reader.kinds(i.cluster_id, refs[: panels.MOST_EVIDENCE]))
+
+
+reader = page.reader_with_groups()
+cluster_id, incident_id = page.param("cluster"), page.param("incident")
+found = reader.incident(cluster_id, incident_id) if cluster_id and incident_id else None
+if found is None:
+    page.not_known("incident", incident_id, cluster_id, "home")
+subject = page.subject_of(found)
+page.title(subject, over=state_line(found), under=page.cause_of(found))
+costs = reader.incident_costs(found.cluster_id, found.incident_id)
+st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
+if found.advice:
+    st.html(fill('<p class="ra-say"><b>What to do:</b> {a}</p>', a=words.cut(words.visible(found.advice), 800)))
+picture(found, histories(found, costs))
+st.html(
+    fill('<p class="ra-say">{story}</p>', story=words.cut(words.utc_in(words.visible(found.story), page.zone()), 1200))
+)
+with st.container(horizontal=True, vertical_alignment="center"):
+    for group_id in found.group_ids[:4]:
+        page.link(f"Group {words.name(group_id, 30)}", "group", cluster=found.cluster_id, group=group_id)
+    if found.kind == "connect_worker" and found.group_ids:
+        page.link("Workers and tasks", "connect", cluster=found.cluster_id, group=found.group_ids[0])
+    for reassignment_id in found.reassignment_ids[:3]:
+        page.link("The move", "reassignment", cluster=found.cluster_id, reassignment=reassignment_id)
+    url = str(st.context.url or "")
+    tz = page.zone()
+    with st.popover("Copy for chat"):
+        st.code(sentences.for_chat(found, subject, tz, url), language=None, wrap_lines=True)
+    with st.popover("Copy as postmortem"):
+        st.code(sentences.postmortem(found, subject, costs, tz, url), language="markdown", wrap_lines=True, height=420)
+hands.answers(reader, found)
+chain(found)
+costs_by_group(costs)
+findings(found)
+if len(found.group_ids) == 1:
+    changes = reader.changes(found.cluster_id, found.group_ids[0])
+    panels.would_have_helped(reader, changes, around(found), found.unit)
+evidence(found)

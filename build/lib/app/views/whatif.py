@@ -1,0 +1,121 @@
+"""Which settings would have helped?"""
+
+import pandas as pd
+import streamlit as st
+
+from app import page, words
+from app.queries.whatif import Change
+from app.words import Html, fill
+
+MOST = 1_000
+
+
+def saves(c: Change) -> bool:
+    """More than the spread of its own replays."""
+    return (c.saved_lower_seconds or 0.0) > 0
+
+
+def verdict(c: Change) -> str:
+    if c.saved_seconds is None or c.saved_lower_seconds is None or c.saved_upper_seconds is None:
+        return "nothing predicted"
+    if saves(c):
+        return f"saves {c.saved_seconds:,.1f} s ({c.saved_lower_seconds:,.1f} \u2026 {c.saved_upper_seconds:,.1f})"
+    if c.saved_upper_seconds < 0:
+        return (
+            f"costs {-c.saved_seconds:,.1f} s more ({-c.saved_upper_seconds:,.1f} \u2026 {-c.saved_lower_seconds:,.1f})"
+        )
+    return "no difference that stands out"
+
+
+def fit(c: Change) -> str:
+    return (
+        "not replayed"
+        if c.fit_causes is None
+        else f"{c.fit_causes:.0%} of {words.count(c.rebalances_replayed, 'rebalance')}"
+    )
+
+
+def shown(changes: list[Change]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "group": [words.name(c.group_id, 60) for c in changes],
+            "cluster": [words.name(c.cluster_id, 40) for c in changes],
+            "change": [words.name("  ".join(c.settings), 120) if c.settings else "none" for c in changes],
+            "it": [verdict(c) for c in changes],
+            "downtime measured": [
+                "not known" if c.measured_seconds is None else f"{c.measured_seconds:,.1f} s" for c in changes
+            ],
+            "causes found again": [fit(c) for c in changes],
+        }
+    )
+
+
+def of_group(changes: list[Change]) -> None:
+    first = changes[0]
+    page.title(words.name(first.group_id, 60), under="Which settings would have helped?")
+    page.link("The group", "group", cluster=first.cluster_id, group=first.group_id)
+    tz = page.zone()
+    if first.from_ms is not None and first.until_ms is not None:
+        page.note(
+            "{n} of this group, {a} to {b}, were replayed. Under the settings in force {fit} came out again.",
+            n=words.count(first.rebalances_replayed, "rebalance"),
+            a=words.instant(first.from_ms, tz),
+            b=words.instant(first.until_ms, tz),
+            fit="none" if first.fit_causes is None else f"{first.fit_causes:.0%} of their causes",
+        )
+    for c in changes:
+        settings = words.join([fill("{s}<br>", s=words.code(s, 120)) for s in c.settings])
+        page.panel(
+            fill(
+                '<p class="ra-first">{verdict}</p><p>{settings}</p><p class="ra-note">{why}</p>',
+                verdict=verdict(c),
+                settings=settings,
+                why=words.visible(c.why),
+            )
+        )
+    page.note("Other settings, and the lines to paste: rebalance-audit whatif GROUP -w WAREHOUSE --set NAME=VALUE.")
+
+
+def fleet(changes: list[Change]) -> None:
+    page.title("Settings", under="Which changes would have saved the most?")
+    found = [c for c in changes if saves(c)]
+    total = sum(c.measured_seconds or 0.0 for c in changes)
+    st.html(
+        fill(
+            '<p class="ra-say">{n} would have saved {s} of {total} s of downtime in the replayed history of {all}.</p>',
+            n=words.count(len(found), "change"),
+            s=f"{sum(c.saved_seconds or 0.0 for c in found):,.1f}",
+            total=f"{total:,.1f}",
+            all=words.count(len(changes), "group"),
+        )
+    )
+    page.note(
+        "Downtime: the seconds that partitions and tasks were without a working owner, added up. The groups that cost "
+        "the most are replayed. How that is done, and how sure it is, stands in docs/whatif.md."
+    )
+    listed = changes[:MOST]
+    row = page.clickable_table(
+        shown(listed),
+        {"change": st.column_config.TextColumn(width=330), "it": st.column_config.TextColumn(width=260)},
+        key="changes",
+        height=min(38 + 35 * len(listed), 600),
+    )
+    if row is not None and row < len(listed):
+        page.go("whatif", cluster=listed[row].cluster_id, group=listed[row].group_id)
+
+
+cluster_id, group_id = page.param("cluster"), page.param("group")
+changes = page.reader().changes(cluster_id, group_id)
+if changes and group_id is not None:
+    of_group(changes)
+elif changes:
+    fleet(changes)
+else:
+    page.title("Settings", under="Which changes would have saved the most?")
+    page.panel(
+        Html("<p>No group has been replayed under other settings yet.</p>"),
+        Html(
+            "<p><code>rebalance-audit whatif -w WAREHOUSE</code> replays the groups that stood still the longest, and "
+            "Airflow's <code>rebalance_audit_whatif</code> does so every night.</p>"
+        ),
+    )

@@ -1,0 +1,107 @@
+"""Instants in the reader's zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from app.words.numbers import duration
+
+
+def zone(name_of_zone: str | None) -> tzinfo:
+    """The reader's zone; UTC where the browser does not say or names one nobody knows."""
+    if not name_of_zone:
+        return UTC
+    try:
+        return ZoneInfo(name_of_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
+
+
+def _moment(at_ms: int, tz: tzinfo) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, tz)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def instant(at_ms: int | None, tz: tzinfo = UTC) -> str:
+    """`2026-11-21 14:03:11.231 CET`."""
+    if at_ms is None:
+        return "not known"
+    moment = _moment(at_ms, tz)
+    if moment is None:
+        return f"not a date: {at_ms} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} {moment:%Z}"
+
+
+def minute(at_ms: int | None, tz: tzinfo = UTC) -> str:
+    """`2026-11-21 14:03 CET`: where milliseconds would be noise."""
+    if at_ms is None:
+        return "not known"
+    moment = _moment(at_ms, tz)
+    return f"not a date: {at_ms} ms" if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
+
+
+def typed_time(at_ms: int, tz: tzinfo) -> str:
+    """`2026-11-21 14:03:11`, as `moment` reads it."""
+    found = _moment(at_ms, tz)
+    return str(at_ms) if found is None else f"{found:%Y-%m-%d %H:%M:%S}"
+
+
+_BACK = re.compile(r"[-\u2212](\d{1,5})\s*(min|m|h|d)")
+_LENGTHS_MS = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def moment(text: str, tz: tzinfo, now_ms: int) -> int | None:
+    """A time as people type it: `2026-11-21 14:00`, with a zone of its own or in `tz`; epoch ms; `-2h`; `now`."""
+    text = text.strip()
+    if text.lower() == "now":
+        return now_ms
+    if back := _BACK.fullmatch(text):
+        return now_ms - int(back[1]) * _LENGTHS_MS[back[2]]
+    if text.isascii() and text.isdigit():
+        return int(text) if 9 < len(text) < 16 else None
+    try:
+        found = datetime.fromisoformat(text)
+        at_ms = round((found if found.tzinfo is not None else found.replace(tzinfo=tz)).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at_ms if at_ms >= 0 else None
+
+
+_UTC_TEXT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b")
+
+
+def utc_in(text: str, tz: tzinfo) -> str:
+    """A finding's text, which says its times in UTC, with them in the reader's zone."""
+
+    def there(found: re.Match[str]) -> str:
+        try:
+            return f"{datetime.fromisoformat(found[1]).replace(tzinfo=UTC).astimezone(tz):%Y-%m-%d %H:%M:%S %Z}"
+        except (ValueError, OverflowError):  # no calendar has it
+            return found[0]
+
+    return _UTC_TEXT.sub(there, text)
+
+
+def clock(at_ms: int | None, tz: tzinfo = UTC) -> str:
+    """`14:03:11.231`, where the day and zone are said nearby."""
+    moment = None if at_ms is None else _moment(at_ms, tz)
+    return "not known" if moment is None else f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def ago(at_ms: int | None, now_ms: int) -> str:
+    if at_ms is None:
+        return "not known when"
+    gap = now_ms - at_ms
+    if abs(gap) < 1000:
+        return "just now"
+    rough = duration(gap if abs(gap) < 60_000 else round(abs(gap) / 60_000) * 60_000)
+    return f"{rough} ago" if gap > 0 else f"in {rough.lstrip(chr(0x2212))}"
+
+
+def when(at_ms: int | None, now_ms: int, tz: tzinfo) -> str:
+    """Absolute and relative: `2026-11-21 14:03 CET, 12 min ago`."""
+    return "not known when" if at_ms is None else f"{minute(at_ms, tz)}, {ago(at_ms, now_ms)}"

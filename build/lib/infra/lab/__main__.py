@@ -1,0 +1,79 @@
+"""`python -m infra.lab`: real local clusters, and captures of scenarios run on them."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from infra.lab.scenarios.scenario import SCENARIOS, capture
+
+from . import jars
+from .processes import LabError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0, 1 for a lab that failed with one sentence, 2 for a wrong command line."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser().parse_args(arguments)
+    before = {number: signal.signal(number, _unwind_once) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        if options.verb == "list":
+            for name, scenario in SCENARIOS.items():
+                if options.kafka is not None and not scenario.runs_on(options.kafka):
+                    continue
+                print(f"{name}\n    {' '.join(scenario.description.split())}")
+        elif options.verb == "capture":
+            output = options.output or Path("captures") / options.kafka / options.scenario
+            command = shlex.join(["python", "-m", "infra.lab", *arguments])
+            capture(options.scenario, version=options.kafka, output=output, command=command, say=_say)
+        else:
+            from .load import up
+
+            up(options.kafka, brokers=options.brokers, connect_workers=options.connect, load=options.load)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: stopped", file=sys.stderr)
+        return 130
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="the scenarios")
+    listing.add_argument("--kafka", choices=jars.versions(), help="those that run on this version")
+    take = verbs.add_parser("capture", help="run a scenario on a fresh cluster and keep its evidence and truth")
+    take.add_argument("scenario", choices=SCENARIOS, metavar="SCENARIO")
+    take.add_argument("--output", type=Path, help="folder of the capture (captures/<version>/<scenario>)")
+    run = verbs.add_parser("up", help="a cluster until Ctrl-C")
+    run.add_argument("--brokers", type=int, default=1)
+    run.add_argument("--connect", type=int, default=0, metavar="WORKERS")
+    run.add_argument("--load", action="store_true", help="sample groups, a connector and a producer")
+    for verb in (take, run):
+        verb.add_argument("--kafka", default=jars.DEFAULT_VERSION, choices=jars.versions(), help="version")
+    return parser
+
+
+def _unwind_once(number: int, frame: FrameType | None) -> None:
+    """SIGTERM unwinds like Ctrl-C does, and a second signal cannot break the stopping: no JVM outlives the driver."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,401 @@
+"""A local Kafka cluster, with Connect workers if wanted, in one run folder."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from . import configs, jars
+from .configs import BrokerPlace, LogLayout, Settings, version_key
+from .processes import LabError, Process, free_ports, wait_until
+
+BROKER_HEAP = "-Xmx384m"
+WORKER_HEAP = "-Xmx320m"
+SMALL_HEAP = "-Xmx96m"
+JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+
+START_TIMEOUT_S = 120
+FIRST_CONTROLLER_ID = 100
+
+
+class Cluster:
+    """Brokers 1…N (and controllers 100… when apart, or ZooKeeper), Connect workers 1…M, on free ports of localhost.
+
+    The run folder holds `data/<node>`, `logs/<node>` as in an evidence folder, and `etc/` with every settings file.
+    Every JVM runs in the run folder with relative paths, so that logs say little about the machine.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str = jars.DEFAULT_VERSION,
+        brokers: int = 1,
+        connect_workers: int = 0,
+        disks: int = 1,
+        folder: Path | None = None,
+        controllers_apart: int = 0,
+        zookeeper: bool | None = None,
+        time_zone: str = "UTC",
+        broker_properties: Settings | None = None,
+        worker_properties: Settings | None = None,
+        connect_group: str = "connect-lab",
+        listeners: Mapping[str, str] | None = None,
+        broker_flags: Sequence[str] = (),
+    ) -> None:
+        """`listeners`: name and protocol of further doors of a single broker, beside the plain one."""
+        self.version = version
+        self.time_zone = time_zone
+        self.connect_group = connect_group
+        self.uses_zookeeper = version_key(version) < (3, 3) if zookeeper is None else zookeeper
+        if self.uses_zookeeper and (version_key(version) >= (4, 0) or controllers_apart):
+            raise LabError("ZooKeeper mode exists up to Kafka 3.9 and has no controllers apart.")
+        self._replicas = min(3, brokers)
+        self._disks = disks
+        self._broker_properties = dict(broker_properties or {})
+        self._worker_properties = dict(worker_properties or {})
+        self._workers_at_start = connect_workers
+        self.folder = folder or _new_run_folder()
+
+        self._brokers = range(1, brokers + 1)
+        controllers = (
+            range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers_apart) if controllers_apart else self._brokers
+        )
+        ports = iter(free_ports(brokers + len(controllers) + 1 + len(listeners or {})))
+        self._zookeeper_port = next(ports)
+        self._broker_ports = {node: next(ports) for node in self._brokers}
+        self._controller_ports = {} if self.uses_zookeeper else {node: next(ports) for node in controllers}
+        self._listeners = [
+            configs.FurtherListener(name=name, protocol=protocol, port=next(ports))
+            for name, protocol in (listeners or {}).items()
+        ]
+        self._broker_flags = list(broker_flags)
+        self._worker_ports: dict[int, int] = {}
+        self._worker_joins_before: dict[int, int] = {}
+        self._nodes: dict[str, Process] = {}
+        self.cluster_id = new_cluster_id()
+        """An id as Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
+
+    # Addresses and places
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"localhost:{port}" for port in self._broker_ports.values())
+
+    def address(self, listener: str) -> str:
+        """HOST:PORT of a further listener."""
+        return next(f"localhost:{each.port}" for each in self._listeners if each.name == listener)
+
+    @property
+    def zookeeper(self) -> str:
+        return f"localhost:{self._zookeeper_port}"
+
+    @property
+    def node_folders(self) -> dict[str, Path]:
+        """Data directory of each broker and controller, by node name."""
+        names = [broker_name(node) for node in self._brokers]
+        names += [controller_name(node) for node in self._controller_ports if node >= FIRST_CONTROLLER_ID]
+        return {name: self.folder / "data" / name for name in names}
+
+    @property
+    def log_folders(self) -> dict[str, Path]:
+        """Folder with the logs of each node and worker that ever ran, by name."""
+        return {name: self.folder / "logs" / name for name in self._nodes if name != "zookeeper"}
+
+    def worker_url(self, worker: int) -> str:
+        return f"http://localhost:{self._worker_ports[worker]}/"
+
+    def worker_urls(self) -> dict[str, str]:
+        """URL of each worker that ever ran, by name."""
+        return {worker_name(worker): self.worker_url(worker) for worker in sorted(self._worker_ports)}
+
+    # Life
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        jars.tool("java")
+        for part in ("data", "logs", "etc", "output", "truth"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        clients_version = jars.clients_version(self.version)
+        _link(self.folder / "libs", jars.libs(self.version))
+        _link(self.folder / "classes", jars.classes(clients_version))
+        _link(self.folder / "client-libs", jars.libs(clients_version))
+        first = jars.zookeeper_classes(self.version)
+        if first is not None:
+            _link(self.folder / "zookeeper-classes", first)
+        if self.uses_zookeeper:
+            self._start_zookeeper()
+        for node in [*(node for node in self._controller_ports if node >= FIRST_CONTROLLER_ID), *self._brokers]:
+            self._prepare_broker(node)
+            self._node(node).start(self.environment())
+        self._wait_for_brokers()
+        for worker in range(1, self._workers_at_start + 1):
+            self.start_worker(worker)
+
+    def stop(self) -> None:
+        """Workers first, then brokers all at once, controllers and ZooKeeper last."""
+        by_rank: dict[int, list[Process]] = {}
+        for name, process in self._nodes.items():
+            by_rank.setdefault(_stop_rank(name), []).append(process)
+        for rank in sorted(by_rank):
+            for process in by_rank[rank]:
+                process.signal(signal.SIGTERM)
+            for process in by_rank[rank]:
+                process.stop()
+
+    def start_broker(self, node: int) -> None:
+        self._node(node).start(self.environment())
+        self._wait_for_brokers()
+
+    def stop_broker(self, node: int) -> None:
+        self._node(node).stop()
+
+    def kill_broker(self, node: int) -> None:
+        self._node(node).kill()
+
+    def start_worker(self, worker: int, *, wait: bool = True) -> None:
+        """A worker keeps its port, and so its URL, over restarts."""
+        name = worker_name(worker)
+        if name not in self._nodes:
+            self._prepare_worker(worker)
+        self._worker_joins_before[worker] = self._worker_joins(worker)
+        self._nodes[name].start(self.environment())
+        if wait:
+            self.wait_for_worker(worker)
+
+    def start_mirror_maker(self, properties: Settings) -> None:
+        """MirrorMaker 2 with workers of its own; its node is worker 1, so that what keeps logs finds its log."""
+        name = worker_name(1)
+        (self._worker_ports[1],) = free_ports(1)
+        settings_file = f"etc/{name}.properties"
+        (self.folder / settings_file).write_text(configs.render_properties(properties))
+        main = "org.apache.kafka.connect.mirror.MirrorMaker"
+        command = self.java(name, configs.connect_log_layout(self.version), WORKER_HEAP, main, settings_file)
+        self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
+        self._nodes[name].start(self.environment())
+
+    def wait_for_worker(self, worker: int) -> None:
+        """Until it answers and is a member: its REST interface answers while it is still joining."""
+        process = self._nodes[worker_name(worker)]
+        url = self.worker_url(worker) + "connectors"
+        self._wait_alive(
+            process,
+            f"{process.name} joined and answers at {url}",
+            lambda: self._worker_joins(worker) > self._worker_joins_before[worker] and _answers(url),
+        )
+
+    def stop_worker(self, worker: int) -> None:
+        self._nodes[worker_name(worker)].stop()
+
+    def kill_worker(self, worker: int) -> None:
+        self._nodes[worker_name(worker)].kill()
+
+    def running_workers(self) -> list[int]:
+        return [worker for worker in self._worker_ports if self._nodes[worker_name(worker)].is_running()]
+
+    def pids(self) -> dict[str, int]:
+        return {name: process.pid for name, process in self._nodes.items() if process.pid is not None}
+
+    # What other JVMs of this run need
+
+    def environment(self) -> dict[str, str]:
+        """The caller's environment without anything that would change a Kafka JVM or librdkafka's clock zone."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA", "JAVA_TOOL"))}
+        return kept | {"TZ": self.time_zone}
+
+    def java(self, name: str, layout: LogLayout, heap: str, main_class: str, *arguments: str) -> list[str]:
+        """The command of one JVM in the run folder, with its logs in `logs/<name>`."""
+        suffix, text = configs.logging_config(self.version, layout, f"logs/{name}")
+        logging = f"etc/{name}-log4j{suffix}"
+        (self.folder / logging).write_text(text)
+        flags = [*JVM_FLAGS, heap, f"-Duser.timezone={self.time_zone}", configs.logging_flag(self.version, logging)]
+        # ZooKeeper's client of 2.3 asks Java for a login that nobody configured.
+        flags += ["-Dzookeeper.sasl.client=false"] if self.uses_zookeeper else []
+        jar_folder = "libs" if "." in main_class else "client-libs"
+        class_path = f"zookeeper-classes:classes:{jar_folder}/*"
+        return [jars.tool("java"), *flags, "-cp", class_path, f"-Dlab.node={name}", main_class, *arguments]
+
+    def run(self, command: list[str]) -> str:
+        """The output of a tool that runs to its end in the run folder."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise LabError(f"{' '.join(command[-4:])[:200]} failed: {(done.stderr or done.stdout)[-600:]}")
+        return done.stdout
+
+    # Inside
+
+    def _node(self, node: int) -> Process:
+        name = controller_name(node) if node >= FIRST_CONTROLLER_ID else broker_name(node)
+        if name not in self._nodes:
+            raise LabError(f"There is no node {node} in this cluster.")
+        return self._nodes[name]
+
+    def _prepare_broker(self, node: int) -> None:
+        name = controller_name(node) if node >= FIRST_CONTROLLER_ID else broker_name(node)
+        place = BrokerPlace(
+            node_id=node,
+            broker_port=self._broker_ports.get(node),
+            controller_port=self._controller_ports.get(node),
+            log_dir=",".join([f"data/{name}", *(f"data/{name}-disk-{n}" for n in range(2, self._disks + 1))]),
+        )
+        if self.uses_zookeeper:
+            own = configs.zookeeper_broker_settings(place, self._zookeeper_port)
+        else:
+            own = configs.kraft_settings(place, list(self._controller_ports.items()), self._listeners)
+        common = configs.broker_settings(self.version, place, replicas=self._replicas, extra=self._broker_properties)
+        settings_file = f"etc/{name}.properties"
+        (self.folder / settings_file).write_text(configs.render_properties(own | common))
+        if not self.uses_zookeeper:
+            self._format(settings_file)
+        command = self.java(name, configs.broker_log_layout(self.version), BROKER_HEAP, "kafka.Kafka", settings_file)
+        command[1:1] = self._broker_flags
+        self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
+
+    def _format(self, settings_file: str) -> None:
+        layout = configs.single_log_layout("format.log")
+        command = self.java(
+            "format", layout, SMALL_HEAP, "kafka.tools.StorageTool",
+            "format", "-t", self.cluster_id, "-c", settings_file,
+        )  # fmt: skip
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            said = [line for line in (done.stderr + done.stdout).splitlines() if line and not line.startswith("\tat")]
+            raise LabError(f"Kafka's storage tool failed: {' '.join(said)[:600]}")
+
+    def _start_zookeeper(self) -> None:
+        settings = configs.zookeeper_settings("data/zookeeper", self._zookeeper_port)
+        (self.folder / "etc/zookeeper.properties").write_text(configs.render_properties(settings))
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        layout = configs.single_log_layout("zookeeper.log")
+        command = self.java("zookeeper", layout, SMALL_HEAP, main, "etc/zookeeper.properties")
+        output = self.folder / "output/zookeeper.txt"
+        self._nodes["zookeeper"] = Process("zookeeper", command, folder=self.folder, output=output)
+        self._nodes["zookeeper"].start(self.environment())
+
+    def _prepare_worker(self, worker: int) -> None:
+        name = worker_name(worker)
+        (self._worker_ports[worker],) = free_ports(1)
+        settings = configs.worker_settings(
+            self.version,
+            bootstrap=self.bootstrap,
+            group=self.connect_group,
+            port=self._worker_ports[worker],
+            replicas=self._replicas,
+            extra=self._worker_properties,
+        )
+        settings_file = f"etc/{name}.properties"
+        (self.folder / settings_file).write_text(configs.render_properties(settings))
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        command = self.java(name, configs.connect_log_layout(self.version), WORKER_HEAP, main, settings_file)
+        self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
+
+    def _worker_joins(self, worker: int) -> int:
+        logs = (self.folder / "logs" / worker_name(worker)).glob("connect*log*")
+        return sum(log.read_text(errors="replace").count("Joined group at generation") for log in logs)
+
+    def _wait_for_brokers(self) -> None:
+        # Imported here so that the pure parts of the lab, and their tests, need no librdkafka.
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        started = {node: self._node(node) for node in self._brokers if self._node(node).is_running()}
+        # One client per broker: the others go on naming a broker that was killed a moment ago.
+        admins = [
+            AdminClient({"bootstrap.servers": f"localhost:{self._broker_ports[node]}", "log_level": 0})
+            for node in started
+        ]
+
+        def all_there() -> bool:
+            for process in started.values():
+                if not process.is_running():
+                    raise LabError(f"{process.name} ended while starting:\n{process.last_output()}")
+            try:
+                answers = [admin.list_topics(timeout=2) for admin in admins]
+            except KafkaException:
+                return False
+            self.cluster_id = answers[0].cluster_id or self.cluster_id
+            return all(
+                started.keys() <= answer.brokers.keys() and answer.controller_id in answer.brokers for answer in answers
+            )
+
+        wait_until(f"{len(started)} brokers answer at {self.bootstrap}", all_there, timeout_s=START_TIMEOUT_S)
+
+    def _wait_alive(self, process: Process, what: str, is_so: Callable[[], bool]) -> None:
+        def check() -> bool:
+            if not process.is_running():
+                raise LabError(f"{process.name} ended while starting:\n{process.last_output()}")
+            return is_so()
+
+        wait_until(what, check, timeout_s=START_TIMEOUT_S)
+
+
+def broker_name(node: int) -> str:
+    return f"broker-{node}"
+
+
+def controller_name(node: int) -> str:
+    return f"controller-{node}"
+
+
+def worker_name(worker: int) -> str:
+    return f"worker-{worker}"
+
+
+def remove_run_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop_rank(name: str) -> int:
+    return ["worker", "broker", "controller", "zookeeper"].index(name.split("-")[0])
+
+
+def new_cluster_id() -> str:
+    """22 characters; never a dash first, which Kafka's storage tool reads as an option (Kafka's Uuid avoids it too)."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
+def _new_run_folder() -> Path:
+    parent = jars.BUILD / "lab"
+    parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+
+
+def _link(link: Path, target: Path) -> None:
+    if not link.is_symlink():
+        link.symlink_to(target)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

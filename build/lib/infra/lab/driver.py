@@ -1,0 +1,500 @@
+"""A scenario's orders to a cluster and its clients, with the driver's clock beside each step."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from rebalance_audit.domain.causes import Cause
+
+from . import configs
+from .clients import (
+    Client,
+    Event,
+    SteadyProducer,
+    add_partitions,
+    coordinator_of,
+    create_topics,
+    delete_group,
+    holdings,
+    java_settings,
+    plain_settings,
+    prefer_first_replicas,
+    put_connector,
+    read_events,
+    write_event,
+)
+from .cluster import SMALL_HEAP, Cluster, worker_name
+from .configs import Settings
+from .processes import LabError, now_ms, wait_until
+
+NOT_A_MOVE = {"first_record", "in_generation"}
+"""Events of clients that neither take a partition nor let one go."""
+DOES_NOT_ALWAYS_TELL = {"librdkafka", "kafkajs", "kafka-python"}
+"""Libraries that say nothing of a generation, or only when it has lasted until a heartbeat or a poll."""
+QUIET_S = 6.0
+"""Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
+
+
+class Driver:
+    """Runs one scenario: acts, waits until the clients' own words say the groups have settled, and takes notes.
+
+    `actions` is what was done and when; `expected` is the scenario's hand-written list of rebalances per group.
+    """
+
+    def __init__(self, cluster: Cluster, say: Callable[[str], None] = lambda text: None) -> None:
+        self.cluster = cluster
+        self.actions: list[dict[str, Any]] = []
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.clients: dict[str, Client] = {}
+        self.connectors: dict[str, int] = {}
+        self._say = say
+        self._truth = cluster.folder / "truth"
+        self._partitions: dict[str, int] = {}
+        self._present: dict[str, list[str]] = {}
+        self._producer: SteadyProducer | None = None
+        self._known_as: dict[str, str] = {}
+
+    # Topics and producing
+
+    def topics(self, **partitions: int) -> None:
+        create_topics(self.cluster.bootstrap, partitions, replicas=min(3, len(self.cluster.node_folders)))
+        self._partitions |= partitions
+
+    def later_topic(self, name: str, partitions: int) -> None:
+        """Created while groups run, and produced to."""
+        self._note("create topic", name)
+        create_topics(self.cluster.bootstrap, {name: partitions}, replicas=min(3, len(self.cluster.node_folders)))
+        self._partitions[name] = partitions
+        if self._producer is not None:
+            self._producer.add(name, range(partitions))
+
+    def more_partitions(self, topic: str, total: int) -> None:
+        self._note("add partitions", topic, total=total)
+        add_partitions(self.cluster.bootstrap, topic, total)
+        if self._producer is not None:
+            self._producer.add(topic, range(self._partitions[topic], total))
+        self._partitions[topic] = total
+
+    def produce(self, *, per_second: int = 24) -> None:
+        """Steadily, to every topic created so far."""
+        self._producer = SteadyProducer(self.cluster.bootstrap, self._partitions, per_second=per_second)
+        self._producer.start()
+
+    def fall_silent(self) -> None:
+        """Nothing is produced any more."""
+        if self._producer is not None:
+            self._producer.stop()
+            self._producer = None
+        self._note("stop producing", "steady-producer")
+
+    # Consumers
+
+    def group(self, group: str, *, group_type: str, mode: str, assignor: str, first_number: int = 1) -> None:
+        """Declare a consumer group. `first_number`: its first generation or epoch."""
+        self._declare(group, group_type=group_type, protocol_type="consumer", mode=mode, assignor=assignor)
+        self.groups[group]["first_number"] = first_number
+
+    def join(
+        self,
+        name: str,
+        group: str,
+        topics: Sequence[str],
+        *,
+        settings: Settings | None = None,
+        library: str = "java",
+        **options: str | int,
+    ) -> None:
+        """Start a consumer; without `settings` a classic one of the group's assignor."""
+        if settings is None:
+            make = java_settings if library == "java" else plain_settings
+            settings = make(str(options.pop("assignor", self.groups[group]["assignor"])), **options)
+        client = Client(self.cluster, name, group, topics, library=library, settings=settings)
+        self.clients[name] = client
+        self._present[group].append(name)
+        self._note("start", name)
+        client.start()
+
+    def leave(self, name: str) -> None:
+        """Close it; returns when the process has ended."""
+        client = self.clients[name]
+        self._present[client.group].remove(name)
+        self._note("close", name)
+        client.close()
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        client = self.clients[name]
+        self._present[client.group].remove(name)
+        at_ms = now_ms()
+        client.kill()
+        write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
+        self._note("kill", name, at_ms=at_ms)
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: it neither works nor sends heartbeats, and does not know."""
+        client = self.clients[name]
+        self._present[client.group].remove(name)
+        at_ms = now_ms()
+        client.freeze()
+        write_event(self._truth / "driver.jsonl", name, "frozen", at_ms)
+        self._note("freeze", name, at_ms=at_ms)
+
+    def freeze_briefly(self, name: str, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT before its session ends: the group does not learn of it. Its truth is a stall."""
+        for event, act in (("stall_start", self.clients[name].freeze), ("stall_end", self.clients[name].thaw)):
+            at_ms = now_ms()
+            act()
+            write_event(self._truth / "driver.jsonl", name, event, at_ms)
+            self._note("freeze" if event == "stall_start" else "thaw", name, at_ms=at_ms)
+            if event == "stall_start":
+                self.rest(seconds)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT; it finds itself put out and joins again."""
+        client = self.clients[name]
+        self._present[client.group].append(name)
+        self._note("thaw", name)
+        client.thaw()
+
+    def fails(self, name: str, *, timeout_s: float = 60) -> None:
+        """Wait until a client ends by itself, as one that is fenced does."""
+        self._present[self.clients[name].group].remove(name)
+        self._wait(f"{name} failed", lambda: self._has(name, "failed"), timeout_s)
+
+    def subscribe(self, name: str, topics: Sequence[str]) -> None:
+        self.tell(name, f"subscribe {','.join(topics)}")
+        self.clients[name].topics = list(topics)
+
+    def wait_for(self, name: str, event: str, *, timeout_s: float = 60) -> None:
+        """Wait until the client has written this since the last action."""
+        since_ms = self.actions[-1]["at_ms"]
+        self._wait(f"{name} wrote {event}", lambda: self._has(name, event, since_ms), timeout_s)
+
+    def _has(self, name: str, event: str, since_ms: int = 0) -> bool:
+        events = read_events(self._truth)
+        return any(e["client"] == name and e["event"] == event and e["at_ms"] >= since_ms for e in events)
+
+    def delete_group(self, group: str) -> None:
+        self._note("delete group", group)
+        delete_group(self.cluster.bootstrap, group)
+
+    def remove_members(self, group: str, *instance_ids: str) -> None:
+        """An administrator puts them out; without instance ids everybody."""
+        self._note("remove members", group, instance_ids=list(instance_ids))
+        layout = configs.single_log_layout("admin.log")
+        arguments = [self.cluster.bootstrap, group, *instance_ids]
+        self.cluster.run(self.cluster.java("remover", layout, SMALL_HEAP, "MemberRemover", *arguments))
+
+    # Brokers
+
+    def coordinator_killed(self, group: str) -> int:
+        broker = coordinator_of(self.cluster.bootstrap, group)
+        self._note("kill broker", f"broker-{broker}")
+        self.cluster.kill_broker(broker)
+        return broker
+
+    def coordinator_moved(self, group: str) -> None:
+        """A clean restart of the coordinator: it hands its groups over, and gets them back as preferred leader."""
+        broker = coordinator_of(self.cluster.bootstrap, group)
+        self._note("stop broker", f"broker-{broker}")
+        self.cluster.stop_broker(broker)
+        self.rest(5)
+        self.broker_returns(broker)
+        prefer_first_replicas(self.cluster.bootstrap, "__consumer_offsets")
+        self._note("elect preferred leaders", "__consumer_offsets")
+
+    def broker_returns(self, broker: int) -> None:
+        self._note("start broker", f"broker-{broker}")
+        self.cluster.start_broker(broker)
+
+    def broker_restarts(self, broker: int) -> None:
+        self._note("stop broker", f"broker-{broker}")
+        self.cluster.stop_broker(broker)
+        self.broker_returns(broker)
+
+    def known_as(self, name: str, client_id: str) -> None:
+        """The group goes on calling it by another client id than its own."""
+        self._known_as[name] = client_id
+
+    def tell(self, name: str, command: str) -> None:
+        self._note(command, name)
+        self.clients[name].tell(command)
+
+    def expect(
+        self,
+        group: str,
+        trigger: str,
+        by: Iterable[str],
+        *,
+        members: Iterable[str] | None = None,
+        kind: str = "rebalance",
+        outcome: str = "completed",
+        note: str | None = None,
+        number: int | None = None,
+        **facts: object,
+    ) -> None:
+        """The next rebalance of the group. `by`: the members that caused it, none if it came from outside;
+        `members`: those that take part, if not all present; `number`: where it does not follow the one before;
+        `facts`: `mode` where it is not the group's, `or_trigger` where either may be found."""
+        rebalances = self.groups[group]["rebalances"]
+        if number is None:
+            number = self.groups[group]["first_number"]
+            if rebalances:
+                number = rebalances[-1]["number"] + (1 if kind == "rebalance" else 0)
+        row = {
+            "number": number,
+            "kind": kind,
+            "outcome": outcome,
+            "trigger": trigger,
+            "by": list(by),
+            "members": list(members if members is not None else self._present[group]),
+            "after_action": len(self.actions) - 1,
+        }
+        rebalances.append(row | facts | ({"note": note} if note else {}))
+
+    def expect_if_seen(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
+        """A rebalance that may or may not come: it did if the clients were assigned its generation."""
+        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        seen = generations_assigned(read_events(self._truth), group)
+        if number in seen:
+            self.expect(group, trigger, by, note="as the clients saw it", **facts)
+        return number in seen
+
+    def settle(self, group: str, *, quiet_s: float = QUIET_S, timeout_s: float = 120) -> None:
+        """Wait until the members present hold every partition once, and nothing has moved for a while."""
+        names = set(self._present[group])
+        topics = {topic for name in names for topic in self._subscribed(name)}
+        wanted = {
+            f"0_{number}" if self.clients[name].library == "streams" else f"{topic}-{number}"
+            for name in names
+            for topic in topics
+            for number in range(self._partitions[topic])
+        }
+
+        def is_settled() -> bool:
+            for name in names:
+                self.clients[name].must_run()
+            events = read_events(self._truth)
+            held = {client: parts for client, parts in holdings(events).items() if client in names}
+            return held.keys() == names and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
+
+        self._wait(f"group {group} of {', '.join(sorted(names))} settled", is_settled, timeout_s)
+
+    def _subscribed(self, name: str) -> list[str]:
+        first = self.clients[name].topics[0]
+        pattern = re.fullmatch(r"(?:broker-)?pattern:(.*)", first)
+        if pattern is None:
+            return self.clients[name].topics
+        return [topic for topic in self._partitions if re.fullmatch(pattern[1], topic)]
+
+    # Connect
+
+    def connect_group(self, *, mode: str = "incremental", assignor: str = "sessioned") -> str:
+        """Declare the group of the workers, which joined one after the other when the cluster started."""
+        group = self.cluster.connect_group
+        self._declare(group, group_type="classic", protocol_type="connect", mode=mode, assignor=assignor)
+        self.groups[group]["first_number"] = 1
+        for worker in self.cluster.running_workers():
+            name = worker_name(worker)
+            self._present[group].append(name)
+            self._note("found running", name)
+            self.expect(group, Cause.CONNECT_WORKER_JOINED, [name])
+        return group
+
+    def connector(self, name: str, tasks: int, topic: str, **options: str | int) -> None:
+        worker = self.cluster.running_workers()[0]
+        self._note("put connector", name, tasks=tasks)
+        put_connector(self.cluster.worker_url(worker), name, tasks=tasks, topic=topic, **options)
+        self.connectors[name] = tasks
+        for changed in (f"connector {name}", f"tasks of {name}"):
+            self.expect(self.cluster.connect_group, Cause.CONNECT_CONFIG_CHANGED, [], note=changed)
+
+    def mirror_maker(self, flows: Sequence[str], properties: Settings) -> None:
+        """Start MirrorMaker 2; `flows`: the groups of its workers, one for each flow, all in one process."""
+        for group in flows:
+            facts = {"group_type": "classic", "protocol_type": "connect", "mode": "incremental"}
+            self._declare(group, **facts, assignor="sessioned")
+            self.groups[group]["first_number"] = 1
+            self._present[group].append(worker_name(1))
+        self._note("start", worker_name(1))
+        self.cluster.start_mirror_maker(properties)
+        for group in flows:
+            self.expect(group, Cause.CONNECT_WORKER_JOINED, [worker_name(1)])
+
+    def expect_if_joined(self, group: str, trigger: str) -> bool:
+        """A rebalance of workers that may or may not come: it did if one says that it joined its generation."""
+        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        seen = number in self._generations_joined(group)
+        if seen:
+            self.expect(group, trigger, [], note="as the worker saw it")
+        return seen
+
+    def _generations_joined(self, group: str) -> dict[int, set[str]]:
+        return generations_joined(
+            {
+                # Its log is rolled when the hour turns.
+                name: "".join(p.read_text() for p in sorted(self.cluster.log_folders[name].glob("connect*log*")))
+                for name in self.cluster.worker_urls()
+            },
+            group,
+        )
+
+    def worker_joins(self, worker: int) -> None:
+        name = worker_name(worker)
+        self._present[self.cluster.connect_group].append(name)
+        self._note("start", name)
+        self.cluster.start_worker(worker, wait=False)
+
+    def worker_killed(self, worker: int) -> None:
+        name = worker_name(worker)
+        self._present[self.cluster.connect_group].remove(name)
+        at_ms = now_ms()
+        self.cluster.kill_worker(worker)
+        write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
+        self._note("kill", name, at_ms=at_ms)
+
+    def worker_stopped(self, worker: int) -> None:
+        name = worker_name(worker)
+        self._present[self.cluster.connect_group].remove(name)
+        self._note("stop", name)
+        self.cluster.stop_worker(worker)
+        write_event(self._truth / "driver.jsonl", name, "worker_stopped", now_ms())
+
+    def settle_connect(self, *, quiet_s: float = QUIET_S, timeout_s: float = 150) -> None:
+        """Wait until every connector and task runs once, every worker present runs some, and nothing moves."""
+        names = set(self._present[self.cluster.connect_group])
+        wanted = set(self.connectors)
+        wanted |= {f"{name}-{task}" for name, tasks in self.connectors.items() for task in range(tasks)}
+
+        def is_settled() -> bool:
+            events = read_events(self._truth)
+            held = {client: parts for client, parts in holdings(events).items() if client in names and parts}
+            everyone_works = held.keys() == names or not wanted
+            return everyone_works and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
+
+        self._wait(f"Connect on {', '.join(sorted(names))} settled", is_settled, timeout_s)
+
+    # The whole
+
+    def rest(self, seconds: float) -> None:
+        """Let the situation stand, so that commits and heartbeats happen in it."""
+        time.sleep(seconds)
+
+    def end(self) -> None:
+        """Stop what still runs; nothing from here on belongs to the capture."""
+        if self._producer is not None:
+            self._producer.stop()
+        for client in self.clients.values():
+            client.stop()
+
+    def story(self, name: str, description: str) -> dict[str, Any]:
+        """truth/scenario.json."""
+        return {
+            "scenario": name,
+            "description": description,
+            "kafka_version": self.cluster.version,
+            "topics": self._partitions,
+            "clients": [
+                {
+                    "client": client.name,
+                    "client_id": client.client_id,
+                    **({"known_as": self._known_as[client.name]} if client.name in self._known_as else {}),
+                    "group": client.group,
+                    "library": client.library,
+                    "topics": client.topics,
+                    "settings": client.settings,
+                }
+                for client in self.clients.values()
+            ],
+            "workers": [{"client": name, "worker_url": url} for name, url in self.cluster.worker_urls().items()],
+            "connectors": self.connectors,
+            "actions": self.actions,
+            "groups": self.groups,
+        }
+
+    def check(self) -> None:
+        """Fail if the clients saw other generations than the scenario expects: such a capture proves nothing."""
+        events = read_events(self._truth)
+        for group, story in self.groups.items():
+            if story["group_type"] != "classic":
+                continue
+            seen = generations_assigned(events, group)
+            if story["protocol_type"] == "connect":
+                seen = self._generations_joined(group)
+            silent = {name for name, client in self.clients.items() if client.library in DOES_NOT_ALWAYS_TELL}
+            faults = unexpected_generations(seen, story, silent)
+            if faults:
+                raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
+
+    def declare(self, group: str, **facts: str | int) -> None:
+        """Change what was declared, or add to it."""
+        self.groups[group] |= facts
+
+    def _declare(self, group: str, **facts: str) -> None:
+        self.groups[group] = dict(facts) | {"rebalances": []}
+        self._present.setdefault(group, [])
+
+    def _note(self, action: str, subject: str, *, at_ms: int | None = None, **more: object) -> None:
+        self.actions.append({"at_ms": at_ms or now_ms(), "action": action, "subject": subject, **more})
+        self._say(f"{action} {subject}")
+
+    def _wait(self, what: str, is_so: Callable[[], bool], timeout_s: float) -> None:
+        wait_until(what, is_so, timeout_s=timeout_s)
+        self._say(what)
+
+
+def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[str]]:
+    """The clients that were given an assignment, by generation. librdkafka does not say, so its clients are missing;
+    kafkajs says it with its first heartbeat."""
+    seen: dict[int, set[str]] = {}
+    for event in events:
+        if (
+            event.get("group") == group
+            and event["event"] in ("assigned_end", "in_generation")
+            and "generation" in event
+        ):
+            seen.setdefault(event["generation"], set()).add(event["client"])
+    return seen
+
+
+def generations_joined(connect_logs: Mapping[str, str], group: str | None = None) -> dict[int, set[str]]:
+    """The workers whose own log says that they joined, by generation. MirrorMaker's log is of several groups."""
+    seen: dict[int, set[str]] = {}
+    of_group = rf"groupId={re.escape(group)}\].*?" if group is not None else ""
+    for worker, text in connect_logs.items():
+        for number in re.findall(rf"{of_group}Joined group at generation (\d+) ", text):
+            seen.setdefault(int(number), set()).add(worker)
+    return seen
+
+
+def unexpected_generations(
+    seen: Mapping[int, set[str]], story: dict[str, Any], silent: Collection[str] = ()
+) -> list[str]:
+    """Where the generations that members saw contradict the expected rebalances of a classic group.
+
+    `silent` members do not say their generations. A member may miss a generation: its SyncGroup fails when a
+    follow-up has begun already.
+    """
+    wanted: dict[int, set[str]] = {}
+    for row in story["rebalances"]:
+        if row["outcome"] == "completed":
+            wanted.setdefault(row["number"], set()).update(row["members"])
+    return [
+        f"generation {number} was seen by {sorted(seen.get(number, ()))}, expected {sorted(wanted.get(number, ()))}"
+        for number in sorted(seen.keys() | wanted.keys())
+        if (number not in seen and not wanted[number] <= set(silent))
+        or not seen.get(number, set()) <= wanted.get(number, set())
+    ]
+
+
+def _holds_all_once(held: dict[str, set[str]], wanted: set[str]) -> bool:
+    union = set().union(*held.values()) if held else set()
+    return union == wanted and sum(map(len, held.values())) == len(wanted)
+
+
+def _is_quiet(events: Sequence[Event], names: set[str], quiet_s: float) -> bool:
+    moves = [event["at_ms"] for event in events if event["client"] in names and event["event"] not in NOT_A_MOVE]
+    return not moves or now_ms() - max(moves) > quiet_s * 1000

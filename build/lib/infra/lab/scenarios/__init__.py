@@ -1,0 +1,31 @@
+"""What the lab does to real clusters, and by hand the rebalances that must be found.
+
+One module per subject; each registers its scenarios when it is imported, which importing this package does. `scenario`
+holds their form and the list of all.
+"""
+
+from infra.lab.scenarios import (
+    broker,
+    classic,
+    connect,
+    kip848,
+    libraries,
+    member,
+    modern,
+    reassignment,
+    standstill,
+    wild,
+)
+
+__all__ = [
+    "broker",
+    "classic",
+    "connect",
+    "kip848",
+    "libraries",
+    "member",
+    "modern",
+    "reassignment",
+    "standstill",
+    "wild",
+]

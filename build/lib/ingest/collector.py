@@ -1,0 +1,458 @@
+"""Live collection: records of a running cluster and growing log files, landed before their positions are remembered."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from confluent_kafka import Message
+
+from ingest.broker import BrokerReader, LiveCluster, LivePartition
+from ingest.errors import Misconfigured, Problem, Retryable
+from ingest.folders import OFFSETS_TOPIC
+from ingest.landing import Landing, new_read_id, positions_name
+from ingest.messages import LiveRun, rows_of
+from ingest.readings import LogText, SourceReading
+from ingest.sharing import DEAD_AFTER_S, Share
+from ingest.sifting import Interest
+from ingest.sources import source_record, without_secrets
+from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
+from rebalance_audit.domain.model import SourceRecord
+
+TAIL_EVERY_MS = 1_000
+LIVE_WAIT_S = 0.1
+"""Log files are glanced at so often while no record comes: a system call for each file."""
+LIVE_LOOK_MS = 5_000
+"""Files are looked for this often even if no folder seems to have changed."""
+LIVE_APART_MS = 50
+"""Between landings, so that a storm of small ones costs no more than twenty a second."""
+NO_ANSWER_MS = 30_000
+"""With an end to reach: give up after so long without a record or an end of a partition."""
+Report = Callable[[str], None]
+"""One line for the operator; secrets are gone from it."""
+Choose = Callable[[str, int], Iterable[int]]
+"""Topic and its number of partitions to the partitions to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectSettings:
+    client_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """librdkafka's settings, from client_config; without `bootstrap.servers` only logs are collected."""
+    offsets_topic: str = OFFSETS_TOPIC
+    connect_topics: Mapping[str, str] | None = None
+    """Name to `status` or `config`; None: look for them."""
+    logs: Sequence[tuple[str, str]] = ()
+    """(node, glob pattern)."""
+    cluster_id: str | None = None
+    """Needed only without a broker; else it must be the broker's."""
+    until_end: bool = False
+    share_as: str | None = None
+    """This collector's name among several that share the cluster's partitions; None: it reads all of them."""
+    dead_after_s: float = DEAD_AFTER_S
+    is_live: bool = False
+    """Land what is urgent when it arrives, and the rest every `flush_ms`."""
+    interest: Interest | None = None
+    """Log events to keep, with some around each; None: all of them."""
+    is_urgent: Callable[[str, bytes | None], bool] = lambda topic, key: True
+    """Of a record's topic and key: whether it must be landed at once."""
+    flush_records: int = 400_000
+    flush_bytes: int = 32 << 20
+    flush_ms: int = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What one flush made durable."""
+
+    cluster_id: str
+    runs: Sequence[LiveRun]
+    lines: Sequence[LogText]
+    until_ms: int | None
+    """The last record time among them."""
+    is_history: bool
+    """It was there before collecting began."""
+
+
+class Follower(Protocol):
+    """Hears of what is landed, in the collector's thread and in the order of landing."""
+
+    def landed(self, landed: Landed) -> None: ...
+
+    def caught_up(self) -> None:
+        """All that was there when collecting began is landed. Once per call of `collect`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CollectSummary:
+    cluster_id: str
+    read_id: str
+    record_count: int = 0
+    line_count: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def collect(
+    settings: CollectSettings,
+    landing: Landing,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    report: Report = lambda line: None,
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    follower: Follower | None = None,
+) -> CollectSummary:
+    """Collect until `stop()`, or until the end that was there at the beginning. Raises Retryable or Misconfigured;
+    what was read until then is landed."""
+    if settings.client_config.get("bootstrap.servers"):
+        cluster = LiveCluster(settings.client_config)
+        cluster_id = cluster.cluster_id
+        if settings.cluster_id not in (None, cluster_id):
+            raise Misconfigured(f"{cluster.address} is cluster {cluster_id}, not {settings.cluster_id}; check -b.")
+    elif settings.cluster_id and settings.logs:
+        cluster, cluster_id = None, settings.cluster_id
+    else:
+        raise Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or log files and a cluster id.")
+    collector = _Collector(settings, landing, cluster_id, report, now_ms, follower)
+    with _few_cycle_searches():
+        return collector.run(cluster, stop, progress)
+
+
+@contextlib.contextmanager
+def _few_cycle_searches() -> Iterator[None]:
+    """A thousand messages at a time live for a moment, and none is part of a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class _Collector:
+    def __init__(
+        self,
+        settings: CollectSettings,
+        landing: Landing,
+        cluster_id: str,
+        report: Report,
+        now_ms: Callable[[], int],
+        follower: Follower | None = None,
+    ) -> None:
+        self.follower = follower
+        self.has_caught_up = self.is_urgent = False
+        self.until_ms: int | None = None
+        self.glance: Hashable = None
+        self.settings, self.landing, self.report, self.now_ms = settings, landing, report, now_ms
+        self.summary = CollectSummary(cluster_id=cluster_id, read_id=new_read_id("collect"))
+        alone = positions_name("live", cluster_id)
+        positions = landing.read_positions(alone)
+        self.record_positions: dict[str, int] = positions.get("partitions", {})
+        self.share: Share | None = None
+        if settings.share_as is not None:  # its logs are of its own host
+            alone = positions_name("logs", f"{cluster_id}-{settings.share_as}")
+            positions = landing.read_positions(alone)
+        self.positions_name = alone
+        quiet_ms = LIVE_QUIET_MS if settings.is_live else QUIET_MS
+        self.tail = LogTail(settings.logs, positions.get("logs"), quiet_ms=quiet_ms, interest=settings.interest)
+        self.reader: BrokerReader | None = None
+        self.pending: dict[tuple[str, int], LiveRun] = {}
+        self.lines: list[LogText] = []
+        self.readings: list[SourceReading] = []
+        self.pending_count = self.pending_bytes = self.flush_count = 0
+        self.flushed_at_ms = self.tailed_at_ms = 0
+        self.places: dict[str, tuple[str, int, str]] = {}
+        """With a share: each place of the cluster as topic, partition, kind."""
+        self.is_settled = True
+        """Each partition is read by somebody."""
+        self.is_flushing = False
+        """Also after a flush that failed: then nothing more is written, and the next run reads it again."""
+        self.told_errors: set[str] = set()
+
+    def run(
+        self, cluster: LiveCluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
+    ) -> CollectSummary:
+        self.flushed_at_ms = moved_at_ms = self.now_ms()
+        try:
+            if cluster is not None:
+                topics, problems = topics_to_read(cluster, self.settings)
+                shares = self.settings.share_as is not None
+                self.reader = BrokerReader(
+                    cluster, topics, self.record_positions, dict.fromkeys(topics, ()) if shares else None
+                )
+                if shares:
+                    self._begin_sharing(cluster, topics)
+                for topic, problem in {**problems, **self.reader.problems}.items():
+                    self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
+            told = 0 if self.reader is None else len(self.reader.problems)
+            while not stop():
+                arrived = self._poll_broker()
+                self._poll_logs()
+                now_ms = self.now_ms()
+                if self.reader is not None and cluster is not None:
+                    self._report_errors(cluster, has_news=arrived)
+                    told = self._tell_from(told)
+                    partitions = self.reader.partitions
+                    if told and not (partitions or self.settings.logs or self.share):
+                        raise Misconfigured(*(problem.sentence for problem in self.reader.problems.values()))
+                    progress(sum(p.position for p in partitions), sum(p.end_offset for p in partitions), "records")
+                    moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
+                if self._is_flush_due(now_ms):
+                    self._flush()
+                    self._exchange()
+                if not self.has_caught_up and self._is_done():
+                    self._catch_up()
+                if self.settings.until_end and self._is_done():
+                    self._poll_logs(is_last=True)
+                    break
+                if self.settings.until_end and now_ms - moved_at_ms > NO_ANSWER_MS and cluster is not None:
+                    raise Retryable(f"{cluster.address} stopped answering before the end was read; what was read is "
+                                    f"kept, run it again to go on.")  # fmt: skip
+        finally:
+            try:
+                if not self.is_flushing:
+                    self._flush()
+                    if self.share is not None:
+                        self.share.leave(self.record_positions)
+            finally:
+                if self.reader is not None:
+                    self.reader.close()
+        return self.summary
+
+    def _tell_from(self, told: int) -> int:
+        """Tell of topics that turned out to be unreadable since so many were told; how many there are now."""
+        problems = {} if self.reader is None else self.reader.problems
+        for topic, problem in list(problems.items())[told:]:
+            self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
+        return len(problems)
+
+    def _is_done(self) -> bool:
+        """All that was there when reading began is read, by this one or another."""
+        return self.is_settled and (self.reader is None or self.reader.is_done)
+
+    def _begin_sharing(self, cluster: LiveCluster, topics: Mapping[str, str]) -> None:
+        self.places = {
+            f"{topic}-{partition}": (topic, partition, kind)
+            for topic, kind in topics.items()
+            for partition in range(cluster.partition_counts[topic])
+        }
+        name = self.settings.share_as or ""
+        self.share = self.landing.share(
+            self.summary.cluster_id, name, self.places, self.record_positions, self.settings.dead_after_s
+        )
+        self.record_positions = {}
+        self._exchange()
+
+    def _exchange(self) -> None:
+        """Right after a flush, when all that was read is landed: say so, and hear what to read from now on."""
+        if self.share is None or self.reader is None:
+            return
+        change = self.share.exchange(self.record_positions)
+        gone = {self.places[place][:2] for place in change.gone}
+        self.reader.drop([live for live in self.reader.partitions if (live.topic, live.partition) in gone])
+        self.record_positions = {
+            place: position for place, position in self.record_positions.items() if place not in change.gone
+        }
+        for place, position in change.taken.items():
+            self.reader.add(*self.places[place], position)
+        self.is_settled = change.is_settled
+        if change.taken or change.gone:
+            self.report(
+                f"Reads {len(self.share.own)} of {len(self.places)} partitions; {change.others} other collectors share "
+                "them."
+            )
+
+    def _catch_up(self) -> None:
+        self._flush()
+        self.has_caught_up = True
+        if self.follower is not None:
+            self.follower.caught_up()
+
+    def _report_errors(self, cluster: LiveCluster, *, has_news: bool) -> None:
+        if has_news:
+            self.told_errors.clear()
+        for line in cluster.take_errors():
+            if line not in self.told_errors:
+                self.told_errors.add(line)
+                self.report(line)
+
+    def _poll_broker(self) -> bool:
+        at_once = self.settings.is_live and self.has_caught_up
+        wait_s = LIVE_WAIT_S if at_once else 0.2
+        if self.reader is None:
+            if not self.settings.until_end:
+                time.sleep(wait_s)
+            return False
+        arrived = self.reader.poll(wait_s, at_once=at_once)
+        is_urgent = self.settings.is_urgent
+        for live, messages in arrived:
+            place = live.topic, live.partition
+            if at_once and not self.is_urgent:
+                self.is_urgent = any(is_urgent(live.topic, key) for key in map(Message.key, messages))
+            last_ms = messages[-1].timestamp()[1]
+            self.until_ms = last_ms if self.until_ms is None else max(self.until_ms, last_ms)
+            if (run := self.pending.get(place)) is None:
+                run = self.pending[place] = LiveRun(*place)
+            self.pending_count += len(messages)
+            if live.kind == "group":
+                self.pending_bytes += run.add_messages(messages)
+            else:
+                self.pending_bytes += run.add_rows(without_secrets(rows_of(messages)))
+        return bool(arrived)
+
+    def _poll_logs(self, *, is_last: bool = False) -> None:
+        now_ms = self.now_ms()
+        if not self.settings.logs or not (is_last or self._is_look_due(now_ms)):
+            return
+        self.tailed_at_ms = now_ms
+        for reading, lines in self.tail.poll(now_ms + (SETTLE_MS if is_last else 0)):
+            self.lines += lines
+            self.is_urgent = self.is_urgent or bool(lines)
+            self.pending_count += len(lines)
+            self.pending_bytes += sum(len(line.text) for line in lines)
+            self.readings.append(reading)
+            self._note(reading)
+            if self._is_flush_due(now_ms):
+                self._flush()
+
+    def _is_look_due(self, now_ms: int) -> bool:
+        waited_ms = abs(now_ms - self.tailed_at_ms)  # the clock may be set back
+        if not (self.settings.is_live and self.has_caught_up):
+            return waited_ms >= TAIL_EVERY_MS
+        before, self.glance = self.glance, self.tail.glance()
+        return before != self.glance or self.tail.is_behind or waited_ms >= LIVE_LOOK_MS
+
+    def _tell(self, reading: SourceReading, problem: Problem) -> None:
+        reading.problems.add(problem)
+        self.readings.append(reading)
+        self._note(reading)
+
+    def _note(self, reading: SourceReading) -> None:
+        for problem in reading.problems:
+            self.summary.problems.append(problem.sentence)
+            self.report(problem.sentence)
+
+    def _is_flush_due(self, now_ms: int) -> bool:
+        return (
+            self.pending_count >= self.settings.flush_records
+            or self.pending_bytes >= self.settings.flush_bytes
+            or now_ms - self.flushed_at_ms >= self.settings.flush_ms
+            or (self.settings.is_live and self.is_urgent and now_ms - self.flushed_at_ms >= LIVE_APART_MS)
+            or now_ms < self.flushed_at_ms  # the clock was set back
+        )
+
+    def _flush(self) -> None:
+        """Land what is pending, then the books, then remember the positions: in this order, a crash only repeats."""
+        self.flushed_at_ms = self.now_ms()
+        partitions = self.reader.partitions if self.reader is not None else []
+        pages = self.reader.close_pages() if self.reader is not None else []
+        positions = self.record_positions | {f"{live.topic}-{live.partition}": live.position for live in partitions}
+        for page in pages:
+            self._note(page)
+        if not (self.pending_count or pages or self.readings):
+            return
+        self.is_flushing = True
+        landing_id = f"{self.summary.read_id}-{self.flush_count:06d}"
+        runs = [run for _, run in sorted(self.pending.items())]
+        cluster_id = self.summary.cluster_id
+        self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
+        self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, self.lines)
+        self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *_by_source(self.readings)])
+        told = {"partitions": positions} if self.share is None else {}  # else they are in the shared document
+        self.landing.write_positions(self.positions_name, {**told, "logs": self.tail.positions()})
+        self.record_positions = positions
+        if self.follower is not None and (runs or self.lines):
+            self.follower.landed(
+                Landed(
+                    cluster_id=cluster_id, runs=runs, lines=self.lines, until_ms=self.until_ms,
+                    is_history=not self.has_caught_up,
+                )
+            )  # fmt: skip
+        self.is_urgent = False
+        self.pending, self.lines, self.readings = {}, [], []
+        self.pending_count = self.pending_bytes = 0
+        self.flush_count += 1
+        self.is_flushing = False
+
+
+def _by_source(readings: Iterable[SourceReading]) -> list[SourceReading]:
+    """One page per source: several pieces of a log file in one flush follow each other."""
+    joined: dict[str, SourceReading] = {}
+    for reading in readings:
+        page = joined.setdefault(reading.source, reading)
+        if page is not reading:
+            page.item_count += reading.item_count
+            page.let_go_count += reading.let_go_count
+            if page.from_position is None:
+                page.from_position = reading.from_position
+            page.to_position = reading.to_position if reading.to_position is not None else page.to_position
+            for problem in reading.problems:
+                page.problems.add(problem)
+    return list(joined.values())
+
+
+def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dict[str, str], dict[str, Problem]]:
+    """Topic to kind, and the topics that cannot be read. Raises Misconfigured if none can."""
+    wanted = {settings.offsets_topic: "group"}
+    named = settings.connect_topics
+    wanted |= named if named is not None else cluster.find_connect_topics()
+    faults = {topic: fault for topic in wanted if (fault := cluster.why_not(topic)) is not None}
+    if len(faults) == len(wanted):
+        raise Misconfigured(*faults.values())
+    topics = {topic: kind for topic, kind in wanted.items() if topic not in faults}
+    return topics, {topic: Problem(code="unreadable", sentence=fault) for topic, fault in faults.items()}
+
+
+@dataclass(slots=True)
+class LiveEvidence:
+    """The content of a running cluster, without a warehouse. `sources` fills up while `records` is iterated."""
+
+    settings: CollectSettings
+    cluster: LiveCluster
+    sources: list[SourceReading] = field(default_factory=list)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.cluster.cluster_id
+
+    def records(
+        self, wants: Callable[[str, bytes | None], bool] | None = None, choose: Choose | None = None
+    ) -> Iterator[SourceRecord]:
+        """Every record up to the present end, in order per partition. `choose` picks partitions: a group is in one."""
+        topics, problems = topics_to_read(self.cluster, self.settings)
+        counts = self.cluster.partition_counts
+        partitions = {topic: choose(topic, counts[topic]) for topic in topics} if choose else None
+        reader = BrokerReader(self.cluster, topics, partitions=partitions)
+        idle_since = time.monotonic()
+        try:
+            while not reader.is_done:
+                arrived = reader.poll(0.5)
+                for live, messages in arrived:
+                    idle_since = time.monotonic()
+                    yield from self._records(live, messages, wants)
+                if (time.monotonic() - idle_since) * 1000 > NO_ANSWER_MS:
+                    raise Retryable(f"{self.cluster.address} stopped answering before the end was read; try again.")
+            self.sources += reader.close_pages()
+            for topic, problem in {**problems, **reader.problems}.items():
+                reading = SourceReading(source=f"record:{topic}", kind="record")
+                reading.problems.add(problem)
+                self.sources.append(reading)
+        finally:
+            reader.close()
+
+    def _records(
+        self, live: LivePartition, messages: list[Message], wants: Callable[[str, bytes | None], bool] | None
+    ) -> Iterator[SourceRecord]:
+        if wants is not None:
+            messages = [message for message in messages if wants(live.topic, message.key())]
+        rows = rows_of(messages)
+        for row in rows if live.kind == "group" else without_secrets(rows):
+            yield source_record(self.cluster_id, live.topic, live.partition, row)
+
+
+def live_evidence(settings: CollectSettings) -> LiveEvidence:
+    """Raises Retryable or Misconfigured if the cluster does not answer."""
+    return LiveEvidence(settings, LiveCluster(settings.client_config))

@@ -1,0 +1,193 @@
+"""Landing files: immutable Parquet, there whole or not at all. The only writer of `landing/` and `positions/`.
+
+Order is the promise: a landing file is durable before the position after it is remembered. A crash between the two
+repeats evidence, which collapses downstream, and never loses any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import urllib.parse
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import Misconfigured, Retryable
+from ingest.readings import AnyRun, LogText, SourceReading
+from ingest.sharing import Share
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.landing_files import write_landing_file
+from rebalance_audit.warehouse.storage import files_at, store_fault
+
+_RECORD = arrow_schema(tables.BRONZE_RECORD)
+_LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)
+_SOURCE = arrow_schema(tables.BRONZE_SOURCE)
+
+
+class Landing:
+    """The landing folders of one warehouse: a folder, or an object-store URL."""
+
+    def __init__(self, warehouse: str | os.PathLike[str]) -> None:
+        self._files = files_at(os.fspath(warehouse))
+
+    def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[AnyRun]) -> int:
+        """One landing file of records, sorted by topic, partition and offset. How many; no file for none."""
+        parts = [_record_table(cluster_id, landing_id, run) for run in runs]
+        if not parts:
+            return 0
+        data = pa.concat_tables(parts).unify_dictionaries()
+        if not _is_sorted(parts):  # dictionaries have no order in Arrow
+            topics = data["topic"].cast(_RECORD.field("topic").type)
+            data = data.set_column(data.schema.get_field_index("topic"), "topic", topics).sort_by(
+                [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+            )
+        self._write("record", landing_id, data)
+        return int(data.num_rows)
+
+    def write_log_lines(self, landing_id: str, cluster_id: str, lines: Sequence[LogText]) -> int:
+        if not lines:
+            return 0
+        columns: dict[str, Any] = {
+            "cluster_id": [cluster_id] * len(lines),
+            "node": [line.node for line in lines],
+            "file_name": [line.file_name for line in lines],
+            "file_id": [line.file_id for line in lines],
+            "byte": [line.byte for line in lines],
+            "text": [line.text for line in lines],
+            "landing": [landing_id] * len(lines),
+        }
+        self._write("log_line", landing_id, pa.table(columns, schema=_LOG_LINE))
+        return len(lines)
+
+    def write_sources(
+        self,
+        landing_id: str,
+        cluster_id: str,
+        read_id: str,
+        readings: Iterable[SourceReading],
+        *,
+        kafka_version: str | None = None,
+        log_time_zone: str | None = None,
+    ) -> int:
+        """Lands readings of sources. A problem is a row of its own under `<read_id>#<n>`: the grain stays one fact."""
+        rows: list[dict[str, Any]] = []
+        for reading in readings:
+            known = {
+                "cluster_id": cluster_id, "source": reading.source, "kind": reading.kind, "landing": landing_id,
+                "log_time_zone": log_time_zone, "kafka_version": kafka_version,
+            }  # fmt: skip
+            seen = {
+                name: getattr(reading, name)
+                for name in ("from_position", "to_position", "from_at_ms", "to_at_ms", "item_count", "let_go_count")
+            }
+            if reading.from_position is not None or not len(reading.problems):
+                rows.append({**known, **seen, "read_id": read_id})
+            for n, problem in enumerate(reading.problems, 1):
+                told = {
+                    "problem": problem.sentence, "problem_code": problem.code, "problem_position": problem.position
+                }  # fmt: skip
+                rows.append({**known, **told, "read_id": f"{read_id}#{n}", "item_count": 0})
+        if rows:
+            self._write("source", landing_id, pa.Table.from_pylist(rows, schema=_SOURCE))
+        return len(rows)
+
+    def read_positions(self, name: str) -> dict[str, Any]:
+        with _retryable():
+            text = self._files.read(f"positions/{name}.json")
+        if text is None:
+            return {}
+        try:
+            positions: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise Misconfigured(
+                f"{self._files.uri}/positions/{name}.json is not readable ({error}); delete it to read everything once "
+                "more."
+            ) from error
+        return positions
+
+    def write_positions(self, name: str, positions: Mapping[str, Any]) -> None:
+        """Call only after everything before these positions has been written."""
+        with _retryable():
+            self._files.write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
+
+    def share(
+        self, cluster_id: str, name: str, places: Iterable[str], first_positions: Mapping[str, int], dead_after_s: float
+    ) -> Share:
+        """For one of several collectors of this cluster."""
+        document = positions_name("shared", cluster_id)
+        return Share(self._files, document, name, places, first_positions, dead_after_s=dead_after_s)
+
+    def _write(self, noun: str, landing_id: str, data: pa.Table) -> None:
+        with _retryable():
+            write_landing_file(self._files, noun, landing_id, data)
+
+
+@contextlib.contextmanager
+def _retryable() -> Iterator[None]:
+    """An object store that is away today may be back tomorrow; what was not landed is read again then."""
+    try:
+        yield
+    except Exception as error:
+        sentence = store_fault(error)
+        if sentence is None:
+            raise
+        raise Retryable(sentence) from error
+
+
+def new_read_id(what: str) -> str:
+    """A name for one import or collector run; sorts by time."""
+    return f"{what}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+
+
+def positions_name(what: str, cluster_id: str) -> str:
+    """Of one cluster; two clusters in one warehouse do not share what was read."""
+    return f"{what}-{urllib.parse.quote(cluster_id, safe='')}"
+
+
+def _record_table(cluster_id: str, landing_id: str, run: AnyRun) -> pa.Table:
+    columns = run.columns
+    count = len(columns["offset"])
+    texts = {"cluster_id": cluster_id, "topic": run.topic, "source": run.source, "landing": landing_id}
+    if run.node is not None:
+        texts["node"] = run.node
+    numbers = {"partition": run.partition, "copy": 0}
+    codes = pa.repeat(pa.scalar(0, pa.int8()), count)
+    arrays = []
+    for column in _RECORD:
+        if column.name in texts:  # as a dictionary, which is how Parquet writes it, and not 400,000 times
+            arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array([texts[column.name]], column.type)))
+        elif column.name in numbers:
+            arrays.append(pa.repeat(pa.scalar(numbers[column.name], column.type), count))
+        elif column.name not in columns:
+            arrays.append(pa.nulls(count, column.type))
+        elif isinstance(given := columns[column.name], pa.ChunkedArray):
+            arrays.append(given)
+        else:
+            arrays.append(record_column(column.name, given))
+    return pa.Table.from_arrays(arrays, names=_RECORD.names)
+
+
+def record_column(name: str, values: Sequence[Any]) -> pa.Array:
+    type_ = _RECORD.field(name).type
+    if name != "headers":
+        return pa.array(values, type_)
+    if not any(values):
+        return pa.nulls(len(values), type_)
+    return pa.array([h and [{"key": key, "value": value} for key, value in h] for h in values], type_)
+
+
+def _is_sorted(parts: Sequence[pa.Table]) -> bool:
+    last: tuple[str, int, int] = ("", -1, -1)
+    for part in parts:
+        offsets = part["offset"].to_numpy()
+        first = (part["topic"][0].as_py(), part["partition"][0].as_py(), int(offsets[0]))
+        if first < last or (offsets[1:] < offsets[:-1]).any():
+            return False
+        last = (first[0], first[1], int(offsets[-1]))
+    return True

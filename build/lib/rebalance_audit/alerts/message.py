@@ -1,0 +1,77 @@
+"""How an incident reads as an alert: text from clients is hostile, and goes to people's chats."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rebalance_audit.domain.detect.wording import clock, duration, listed, shown
+from rebalance_audit.domain.incidents import Incident
+
+EVIDENCE_SHOWN = 3
+TITLE_WIDTH = 400
+_TEXT_WIDTH, _REF_WIDTH, _NAME_WIDTH = 1_500, 200, 100
+_NAMES_SHOWN = 5
+_RULE = re.compile(r"[a-z]{2}\d{3}(?=:)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """One message that a target has not had yet."""
+
+    incident: Incident
+    status: str
+    """`open`, `over`, or `withdrawn`: the evidence no longer supports it, or it turned out to be part of another."""
+    severity: str
+    """As it was sent when the incident opened: receivers match the two messages by it."""
+    subject: str
+    """As it was sent when the incident opened, for the same reason."""
+    sent_as: str | None = None
+    """The lesser severity of the message before; None unless the incident has become graver since."""
+    wider: str | None = None
+    """The groups or culprits that joined since the message before; None if few or none did."""
+    answered: str | None = None
+    """Who acknowledged it, in words."""
+
+
+def title(news: News) -> str:
+    mark = news.severity.upper() if news.status == "open" else news.status.upper()
+    return f"[{mark}] {safe(news.incident.title, TITLE_WIDTH)}"
+
+
+def body(news: News, runbook: str) -> str:
+    i = news.incident
+    groups = listed([safe(g, _NAME_WIDTH) for g in i.group_ids], _NAMES_SHOWN)
+    where = f"{'groups' if len(i.group_ids) > 1 else 'group'} {groups}, " if groups else ""
+    lines = [f"{where}cluster {safe(i.cluster_id, _NAME_WIDTH)}"]
+    if news.status == "open":
+        graver = f", sent as {news.sent_as} before" if news.sent_as else ""
+        wider = f", wider than sent before: {news.wider}" if news.wider else ""
+        lines.append(f"since {clock(i.first_at_ms)}, last seen {clock(i.last_at_ms)}{graver}{wider}")
+    elif news.status == "over":
+        lines.append(
+            f"over: {clock(i.first_at_ms)} to {clock(i.last_at_ms)} ({duration(i.last_at_ms - i.first_at_ms)})"
+        )
+    else:
+        lines.append("withdrawn: evidence that came later does not support it, or makes it part of another incident")
+    if news.answered:
+        lines.append(safe(news.answered, _TEXT_WIDTH))
+    if news.status != "withdrawn":
+        lines.append(safe(i.story, _TEXT_WIDTH))
+    if news.status == "open":
+        if i.advice:
+            lines.append(f"What to do: {safe(i.advice, _TEXT_WIDTH)}")
+        lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in i.evidence[:EVIDENCE_SHOWN])}")
+        lines.append(f"Runbook: {runbook_url(i, runbook)}")
+    return "\n".join(lines)
+
+
+def runbook_url(incident: Incident, runbook: str) -> str:
+    """The heading of its gravest symptom, whose rule its finding id begins with."""
+    rule = _RULE.match(incident.finding_ids[0]) if incident.finding_ids else None
+    return f"{runbook}#{rule[0]}" if rule else runbook
+
+
+def safe(text: str, width: int) -> str:
+    """Text that may hold what clients chose: on one line, and calling nobody (`@everyone`) and linking nowhere."""
+    return re.sub(r"@(?=[^\W\d])", "@\u200b", shown(text, width)).replace("](", "] (")

@@ -1,0 +1,116 @@
+"""The messages each target has had, in one small file: written whole or not at all, by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rebalance_audit.alerts.target import AlertError
+from rebalance_audit.warehouse.lease import lease
+from rebalance_audit.warehouse.storage import Files, WarehouseError
+
+STATE_VERSION = 2
+"""1 remembered findings. Its targets get what is open once more, as incidents."""
+
+
+_WAIT_S = 60
+"""For another sender; it has a time limit for each of its targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """The state as a file of a warehouse in an object store."""
+
+    files: Files
+    name: str = "notes/alerts.json"
+
+    def __str__(self) -> str:
+        return f"{self.files.uri}/{self.name}"
+
+
+Place: TypeAlias = Path | StoredState
+
+
+def read_state(path: Place) -> dict[str, Any]:
+    try:
+        text = _text(path)
+    except OSError as error:
+        raise AlertError(f"The alert state {path} cannot be read: {error.strerror}.") from None
+    if text is None:
+        return {"version": STATE_VERSION, "delivered": {}}
+    try:
+        state = json.loads(text)
+        entries = [entry for delivered in state["delivered"].values() for entry in delivered.values()]
+        is_known = state["version"] in (1, STATE_VERSION) and all(
+            {"status", "severity"} <= entry.keys() for entry in entries
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_known = False
+    if not is_known:
+        raise AlertError(
+            f"The alert state {path} is not one this version wrote: move it away, and every incident that is open is "
+            "sent once more."
+        )
+    return dict(state) if state["version"] == STATE_VERSION else {"version": STATE_VERSION, "delivered": {}}
+
+
+def _text(path: Place) -> str | None:
+    if isinstance(path, StoredState):
+        content = path.files.read(path.name)
+        return None if content is None else content.decode(errors="replace")
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def write_state(path: Place, state: dict[str, Any]) -> None:
+    if isinstance(path, StoredState):
+        path.files.write(path.name, json.dumps(state, ensure_ascii=True, sort_keys=True).encode())
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(state, file, ensure_ascii=True, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+@contextlib.contextmanager
+def locked(path: Place) -> Iterator[None]:
+    """One sender at a time per state file; the lock goes with the process."""
+    if isinstance(path, StoredState):
+        with contextlib.ExitStack() as held:
+            _take_turn(path, held)
+            yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(path.name + ".lock"), "a", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _take_turn(state: StoredState, held: contextlib.ExitStack) -> None:
+    until = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            held.enter_context(lease(state.files, "alert", state.name.replace(".json", ".lease.json")))
+            return
+        except WarehouseError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)

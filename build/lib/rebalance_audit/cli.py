@@ -1,0 +1,195 @@
+"""The command line: the composition root, the only module (with `commands`) that may import every edge.
+
+Data on stdout, everything else on stderr. Exit status 0 ok, 1 error, 2 usage, 3 findings at or above --fail-on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from rebalance_audit import __version__
+from rebalance_audit.commands import (
+    audit,
+    collect,
+    config,
+    demo,
+    erase,
+    export,
+    lab,
+    maintain,
+    mark,
+    options,
+    pipeline,
+    report,
+    respond,
+    serve,
+    stream,
+    watch,
+    whatif,
+)
+from rebalance_audit.commands import doctor as doctor_verb
+from rebalance_audit.commands.examples import epilog
+from rebalance_audit.commands.explain.command import explain
+from rebalance_audit.commands.output import visible
+
+EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130
+ENVIRONMENT_DEBUG = "REBALANCE_AUDIT_DEBUG"
+
+app = typer.Typer(
+    name="rebalance-audit",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
+)
+app.command("explain", epilog=epilog("explain"))(explain)
+app.command("whatif", epilog=epilog("whatif"))(whatif.whatif)
+app.command("import", epilog=epilog("import"))(collect.import_folder)
+app.command("collect", epilog=epilog("collect"))(collect.collect)
+app.command("stream", epilog=epilog("stream"))(stream.stream)
+app.command("run", epilog=epilog("run"))(pipeline.run)
+app.command("watch", epilog=epilog("watch"))(watch.watch)
+app.command("report", epilog=epilog("report"))(report.report)
+app.command("export", epilog=epilog("export"))(export.export)
+app.command("mark", epilog=epilog("mark"))(mark.mark)
+app.command("ack", epilog=epilog("ack"))(respond.ack)
+app.command("silence", epilog=epilog("silence"))(respond.silence)
+app.command("maintain", epilog=epilog("maintain"))(maintain.maintain)
+app.command("erase", epilog=epilog("erase"))(erase.erase)
+app.command("check", epilog=epilog("check"))(report.check)
+app.command("alert", epilog=epilog("alert"))(report.alert)
+app.command("serve", epilog=epilog("serve"))(serve.serve)
+app.command("ui", epilog=epilog("ui"))(serve.ui)
+app.add_typer(config.config)
+app.add_typer(audit.audit)
+app.command("demo", epilog=epilog("demo"))(demo.demo)
+app.command("doctor", epilog=epilog("doctor"))(doctor_verb.doctor)
+app.command(
+    "lab",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)(lab.lab)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rebalance-audit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="With an error, show where in the program it arose.")] = False,
+) -> None:
+    if debug:
+        os.environ[ENVIRONMENT_DEBUG] = "1"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Ends the process. Every fault is one sentence on stderr."""
+    signal.signal(signal.SIGTERM, _unwind)
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def _unwind(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends like Ctrl-C does: children are stopped, leases given back."""
+    raise KeyboardInterrupt
+
+
+def run(argv: Sequence[str]) -> int:
+    """The exit status."""
+    try:
+        status = app(list(argv), prog_name="rebalance-audit", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    except typer.TyperException as error:
+        return _misused(error)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except Exception as error:
+        if os.environ.get(ENVIRONMENT_DEBUG):
+            raise
+        sentence = sentence_for(error)
+        if sentence is None:
+            sentence = (
+                f"Something unexpected went wrong ({type(error).__name__}: {error}); run it again as "
+                f"`rebalance-audit --debug …` to see where, and report it."
+            )
+        for fault in getattr(error, "faults", (sentence,)):
+            print(f"rebalance-audit: {visible(fault)}", file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
+
+
+def _misused(error: Any) -> int:
+    """The command line is wrong: as every other error in one sentence, with where to read on."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return EXIT_USAGE
+    context = getattr(error, "ctx", None)
+    command = "rebalance-audit" if context is None else context.command_path
+    print(f"rebalance-audit: {visible(error.format_message().rstrip('.'))}; see `{command} --help`.", file=sys.stderr)
+    return EXIT_USAGE
+
+
+_KNOWN_ERRORS = (
+    ("rebalance_audit.warehouse.storage", "WarehouseError"),
+    ("rebalance_audit.alerts.target", "AlertError"),
+    ("rebalance_audit.domain.detect.limits", "LimitsError"),
+    ("rebalance_audit.settings.reading", "SettingsError"),
+    ("ingest.errors", "IngestError"),
+    ("spark_jobs.session", "NoJavaError"),
+    ("spark_jobs.streaming", "StreamError"),
+    ("spark_jobs.checks", "QualityError"),
+    ("infra.lab.processes", "LabError"),
+)
+"""Errors whose text is a sentence for the user. Looked up by name: importing them all would cost seconds."""
+
+
+_EXTRAS = {
+    "confluent_kafka": "collector", "pyspark": "spark", "great_expectations": "spark", "streamlit": "ui",
+    "pandas": "ui", "airflow": "airflow",
+}  # fmt: skip
+"""Which extra of the package brings a module that a small installation lacks."""
+
+
+def sentence_for(error: Exception) -> str | None:
+    """The sentence to show; None for an error nobody foresaw."""
+    if isinstance(error, options.CommandError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").partition(".")[0]) in _EXTRAS:
+        return f"This needs {missing}, which is not installed: pip install 'rebalance-audit[{_EXTRAS[missing]}]'."
+    for module, name in _KNOWN_ERRORS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(error, kind):
+            return str(error)
+    storage = sys.modules.get("rebalance_audit.warehouse.storage")
+    if storage is not None and (sentence := storage.store_fault(error)) is not None:
+        return str(sentence)
+    if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
+        kind = type(error).__name__
+        return f"A table of the warehouse cannot be read ({kind}); `rebalance-audit doctor -w W` says which."
+    if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return f"{error.filename or 'A file'}: {error.strerror or error}; check the path and your rights."
+    if isinstance(error, OSError) and error.errno in (28, 122):
+        return f"{error.filename or 'The disk'}: {error.strerror}; free some space, nothing stored before is harmed."
+    return None
+
+
+if __name__ == "__main__":
+    main()

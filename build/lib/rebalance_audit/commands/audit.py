@@ -1,0 +1,106 @@
+"""`audit`: proof that evidence and publications are what they were when they were written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.output import note, visible
+
+if TYPE_CHECKING:
+    from rebalance_audit.warehouse.verifying import Verdict
+
+audit = typer.Typer(
+    name="audit", no_args_is_help=True, rich_markup_mode=None, help="Proof that nothing was changed afterwards."
+)
+
+
+@audit.command("verify")
+def verify(
+    warehouse: options.Warehouse,
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            "--heads", metavar="DIR", envvar=options.ENVIRONMENT_HEADS, help="The second place of the signed heads."
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            envvar=options.ENVIRONMENT_KEY,
+            help="The key that must have signed, public or private, PEM.",
+        ),
+    ] = None,
+    output: Annotated[options.Output, typer.Option("-o", "--output", help="table or json.")] = options.Output.TABLE,
+    config: options.Config = None,
+) -> None:
+    """Hold every leaf of the log of evidence against what is there. Exit 0 intact, 1 changed, removed or set back.
+
+    Example: rebalance-audit audit verify -w /var/lib/rebalance-audit --heads /mnt/heads --key audit.pem.pub
+    """
+    from rebalance_audit.warehouse import signing, verifying
+
+    if output not in (options.Output.TABLE, options.Output.JSON):
+        raise options.UsageError(f"-o {output.value}: a verification is printed as table or json.")
+    verdict = verifying.verify(warehouse, heads, signing.public_key(key) if key else None)
+    if output is options.Output.JSON:
+        told = {"intact": not verdict.faults, **asdict(verdict)}
+        sys.stdout.write(json.dumps(told, indent=1) + "\n")
+    else:
+        for fault in verdict.faults:
+            print(visible(fault.sentence))
+        print(visible(_in_one_line(verdict)))
+        for sentence in _open_doors(verdict):
+            note(sentence)
+    if verdict.faults:
+        raise typer.Exit(1)
+
+
+def _in_one_line(verdict: Verdict) -> str:
+    at = datetime.fromtimestamp(verdict.head.at_ms / 1000, UTC)
+    count = len(verdict.faults)
+    found = f"{count} fault{'s' if count > 1 else ''}" if count else "Intact"
+    return (
+        f"{found}: {verdict.leaves:,} leaves until {at:%Y-%m-%d %H:%M:%S} UTC, {verdict.publications:,} publications, "
+        f"{verdict.files:,} files, {verdict.rows:,} rows of evidence. Root {verdict.head.root}."
+    )
+
+
+def _open_doors(verdict: Verdict) -> list[str]:
+    """What this verification could not have noticed."""
+    found = []
+    if verdict.head.key is None:
+        found.append(
+            "The heads are not signed: whoever writes the warehouse could write the log anew. Make a key with "
+            f"`rebalance-audit audit key FILE` and set {options.ENVIRONMENT_KEY}."
+        )
+    if not verdict.heads:
+        found.append(
+            f"Without --heads a warehouse that was set back as a whole looks intact; set {options.ENVIRONMENT_HEADS} "
+            "to a place that the warehouse's writer does not share."
+        )
+    if verdict.not_yet:
+        found.append(f"Not in the log yet: the newest rows of {', '.join(verdict.not_yet)}; the next run adds them.")
+    return found
+
+
+@audit.command("key")
+def key(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The private key; FILE.pub becomes the public one.")],
+) -> None:
+    """Make a key for the log of evidence. Keep it outside of the warehouse.
+
+    Example: rebalance-audit audit key /etc/rebalance-audit/audit.pem
+    """
+    from rebalance_audit.warehouse.signing import make_key
+
+    public = make_key(file)
+    note(f"{file} signs, {file}.pub verifies ({public[:16]}…). Set {options.ENVIRONMENT_KEY}={file} for every writer.")

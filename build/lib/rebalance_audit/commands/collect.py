@@ -1,0 +1,266 @@
+"""`import` and `collect`: evidence into a warehouse. `run` and `watch` go on from there."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.meter import meter
+from rebalance_audit.commands.options import UsageError
+from rebalance_audit.commands.output import note
+
+if TYPE_CHECKING:
+    from ingest.collector import CollectSettings
+    from ingest.evidence import ImportSummary
+    from ingest.landing import Landing
+
+METADATA_FOLDER = "__cluster_metadata-0"
+LogTimeZone = Annotated[
+    str | None,
+    typer.Option("--log-time-zone", metavar="Z", help="Zone of the log times, Europe/Berlin; inferred if not given."),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="DIR",
+        help="A KRaft node's metadata log folder, on this machine; NODE=DIR names the node. Repeatable.",
+    ),
+]
+NewClusterId = Annotated[str | None, typer.Option("--cluster-id", metavar="ID", help="Name of the cluster.")]
+
+
+def import_folder(
+    warehouse: options.Warehouse,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="An evidence folder: data/<node>/, logs/<node>/.")
+    ] = None,
+    data_dir: options.DataDir = None,
+    node: options.Node = None,
+    logs: options.Logs = None,
+    cluster_id: NewClusterId = None,
+    log_time_zone: LogTimeZone = None,
+    topics: options.ConnectTopics = None,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Read copied segments and logs into a warehouse. Importing twice changes nothing."""
+    from rebalance_audit.commands.explain.group_reading import open_evidence
+
+    if (folder is None) == (data_dir is None) and not (folder is None and logs):
+        raise UsageError("Give either an evidence folder, or --data-dir D --node N, or --logs DIR.")
+    found = open_evidence(
+        folder, data_dir, node, options.log_folders(logs), cluster_id, log_time_zone, options.connect_topics(topics)
+    )
+    summary = land_folder(found, warehouse, quiet=quiet)
+    tell_import(summary, quiet=quiet)
+
+
+def land_folder(found: object, warehouse: str, *, quiet: bool) -> ImportSummary:
+    """Make the warehouse if there is none, and land the folder in it."""
+    from ingest.evidence import import_evidence
+    from ingest.landing import Landing
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = Warehouse.open(warehouse, create=True)
+    with meter("import", quiet=quiet) as progress:
+        return import_evidence(found, Landing(opened.location), progress=progress)  # type: ignore[arg-type]
+
+
+def tell_import(summary: ImportSummary, *, quiet: bool) -> None:
+    for problem in summary.problems:
+        note(f"not read: {problem}", quiet=quiet)
+    skipped = f", {summary.skipped_count} files and partitions had nothing new" if summary.skipped_count else ""
+    note(
+        f"Landed {summary.record_count:,} records and {summary.line_count:,} log events of cluster "
+        f"{summary.cluster_id}{skipped}.",
+        quiet=quiet,
+    )
+
+
+def collect(
+    warehouse: options.Warehouse,
+    bootstrap: options.Bootstrap = None,
+    command_config: options.CommandConfig = None,
+    overrides: options.Overrides = None,
+    logs: options.Logs = None,
+    metadata: Metadata = None,
+    topics: options.ConnectTopics = None,
+    cluster_id: NewClusterId = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="Stop at the end that is there now, instead of following.")
+    ] = False,
+    share_as: Annotated[
+        str | None,
+        typer.Option(
+            "--share-as",
+            metavar="NAME",
+            help="Share the partitions with other collectors; NAME is this one's, also after a restart.",
+        ),
+    ] = None,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+    cluster: options.Cluster = None,
+) -> None:
+    """Follow a cluster's topics, logs and metadata log into a warehouse. It only reads: no group is joined."""
+    from ingest.collector import collect as collect_into
+    from ingest.landing import Landing
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    settings = collect_settings(
+        bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end,
+        share_as=share_as,
+    )  # fmt: skip
+    followed = metadata_followed(metadata, settings.client_config, cluster_id)
+    landing = Landing(Warehouse.open(warehouse, create=True).location)
+    with until_stopped() as stopped, meter("collect", quiet=quiet, unit="records") as progress:
+        if followed is not None:
+            followed.start(landing, stopped, until_end=until_end, quiet=quiet)
+            settings = replace(settings, cluster_id=followed.cluster_id)
+        try:
+            if not collects(settings) and followed is not None:
+                followed.wait()
+                note(f"Landed {followed.count:,} records of cluster {followed.cluster_id}.", quiet=quiet)
+                return
+            summary = collect_into(
+                settings, landing, stop=stopped.is_set, report=lambda line: note(line, quiet=quiet), progress=progress
+            )
+        finally:
+            if followed is not None:
+                if not until_end:
+                    stopped.set()
+                followed.wait()
+    count = summary.record_count + (0 if followed is None else followed.count)
+    note(
+        f"Landed {count:,} records and {summary.line_count:,} log events of cluster {summary.cluster_id}.", quiet=quiet
+    )
+
+
+def collects(settings: CollectSettings) -> bool:
+    """Brokers or logs were named, not the metadata log alone."""
+    return bool(settings.client_config.get("bootstrap.servers") or settings.logs)
+
+
+class FollowedMetadata:
+    """The metadata log of some nodes of one cluster, followed by a thread of its own."""
+
+    def __init__(self, cluster_id: str, folders: dict[str, Path]) -> None:
+        self.cluster_id, self.folders, self.count = cluster_id, folders, 0
+        self.failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, landing: Landing, stopped: threading.Event, *, until_end: bool = False, quiet: bool) -> None:
+        from ingest.metadata_tail import follow_metadata
+
+        def follow() -> None:
+            try:
+                self.count = follow_metadata(
+                    self.folders, landing, self.cluster_id, stop=stopped.is_set, until_end=until_end,
+                    report=lambda line: note(line, quiet=quiet),
+                )  # fmt: skip
+            except Exception as error:  # the main thread says it
+                self.failure = error
+
+        self._thread = threading.Thread(target=follow, name="metadata", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Raises what ended it, once it has ended."""
+        if self._thread is not None:
+            self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
+    """None without brokers. Raises Retryable or Misconfigured."""
+    from ingest.broker import LiveCluster
+
+    return LiveCluster(config).cluster_id if config.get("bootstrap.servers") else None
+
+
+def metadata_followed(
+    given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
+) -> FollowedMetadata | None:
+    """Read what `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
+    if not given:
+        return None
+    from ingest.metadata_tail import cluster_of
+
+    folders: dict[str, Path] = {}
+    for text in given:
+        node, folder = options.named_folder(text)
+        inside = folder if folder.name == METADATA_FOLDER else folder / METADATA_FOLDER
+        if not inside.is_dir():
+            raise UsageError(f"--metadata {text}: there is no {METADATA_FOLDER} in it; give a node's metadata.log.dir.")
+        node = node or node_of(inside.parent) or inside.resolve().parent.name
+        if node in folders:
+            raise UsageError(f"--metadata {text}: there is another {node} already; name them: NODE=DIR.")
+        folders[node] = inside
+    return FollowedMetadata(cluster_of(folders, cluster_of_brokers(config) or cluster_id), folders)
+
+
+def node_of(data_dir: Path) -> str | None:
+    """The name in the node's own meta.properties."""
+    meta = data_dir / "meta.properties"
+    found = re.search(r"(?m)^node\.id=(\d+)", meta.read_text("utf-8", "replace")) if meta.is_file() else None
+    return None if found is None else f"node-{found[1]}"
+
+
+def collect_settings(
+    bootstrap: str | None,
+    command_config: Path | None,
+    overrides: list[str] | None,
+    logs: list[str] | None,
+    topics: list[str] | None,
+    *,
+    cluster_id: str | None = None,
+    until_end: bool = False,
+    share_as: str | None = None,
+    flush_ms: int = 5_000,
+) -> CollectSettings:
+    from ingest.collector import CollectSettings
+    from ingest.sifting import Interest
+    from rebalance_audit.domain.line_interest import MEMBER, MEMBER_OF_CONNECTION, SIGN, says_something
+
+    return CollectSettings(
+        interest=Interest(event=says_something, sign=SIGN, member=MEMBER, dismissed=MEMBER_OF_CONNECTION),
+        client_config=options.client_config(bootstrap, command_config, overrides),
+        connect_topics=options.connect_topics(topics),
+        logs=[(node, f"{folder}/*.log*") for node, folder in options.log_folders(logs)],
+        cluster_id=cluster_id,
+        until_end=until_end,
+        share_as=share_as,
+        flush_ms=flush_ms,
+    )
+
+
+@contextmanager
+def until_stopped() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM ask for an orderly end; a second Ctrl-C ends at once."""
+    stopped = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+        os.write(2, b"Ending what is under way; Ctrl-C again ends at once.\n")
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

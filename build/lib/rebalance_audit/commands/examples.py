@@ -1,0 +1,47 @@
+"""What each verb is called like: the end of its `--help`. A test runs the parser over every line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "explain": (
+        "explain -b broker:9092 --logs /var/log/kafka        # which groups are worth it",
+        "explain orders-app -b broker:9092 --logs /var/log/kafka --last 2h",
+        "explain orders-app --evidence incident-4711/ -o json",
+        "explain orders-app -w W --last 1d",
+        "explain --reassignment orders-7 --data-dir /var/lib/kafka --node broker-1",
+    ),
+    "whatif": (
+        "whatif orders-app -b broker:9092 --logs /var/log/kafka",
+        "whatif orders-app --evidence incident-4711/ --set session.timeout.ms=10s",
+    ),
+    "import": ("import incident-4711/ -w W", "import incident-4711/ -w W --cluster-id prod"),
+    "collect": (
+        "collect -b broker:9092 -w W --logs /var/log/kafka",
+        "collect -b broker:9092 -w W --command-config client.properties",
+    ),
+    "stream": ("stream -b broker:9092 -w W", "stream -b broker:9092 -w s3://bucket/place --checkpoint hdfs:///audit"),
+    "run": ("run -w W", "run -w W --engine local"),
+    "watch": ("watch -b broker:9092 -w W --to https://alertmanager:9093/api/v2/alerts",),
+    "report": ("report -w W", "report -w W -g orders-app --from -24h -o json", "report -w W -o html > report.html"),
+    "export": ("export incident -w W --from -24h", "export gold.rebalance -w W -g orders-app -o csv > rebalances.csv"),
+    "mark": ("mark -w W --at 2026-11-21T14:00 --text 'v2.3 of orders' -g 'orders*'",),
+    "ack": ("ack in:1cff5785a0b3c2d1 -w W --reason 'rolling back v2.3'",),
+    "silence": ("silence 'orders*' -w W --until 2h --reason 'planned migration'", "silence 'orders*' -w W --until now "
+                "--reason 'done early'"),
+    "maintain": ("maintain -w W", "maintain -w W --keep-bronze 2d --keep-gold 90d"),
+    "erase": ("erase orders-app -w W --reason 'ticket 4711'",),
+    "check": ("check -w W --fail-on critical", "check -w W -g orders-app -o json", "check -w W --docs checks/",
+              "check -w W --release import-20261121T140000-1a2b3c4d-00000"),
+    "alert": ("alert -w W --to slack://TOKEN/CHANNEL --dry-run",),
+    "serve": ("serve -w W --port 9108",),
+    "ui": ("ui -w W", "ui -w W --port 8600"),
+    "demo": ("demo", "demo --live"),
+    "doctor": ("doctor", "doctor -b broker:9092", "doctor -w W"),
+}  # fmt: skip
+
+
+def epilog(verb: str) -> str:
+    """For click: the lines stay as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  rebalance-audit {line}" for line in EXAMPLES[verb])

@@ -1,0 +1,109 @@
+"""`explain`: its options, and which of its three subjects they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.collect import LogTimeZone, Metadata
+from rebalance_audit.commands.explain.group import explain_group, explain_stored_group
+from rebalance_audit.commands.explain.groups import explain_groups
+from rebalance_audit.commands.explain.places import Places, Shown
+from rebalance_audit.commands.explain.plan import explain_plan
+from rebalance_audit.commands.explain.reassignment import explain_reassignment
+from rebalance_audit.commands.options import Output, UsageError
+
+
+def explain(
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="The group id, or a Connect cluster's group.id.")
+    ] = None,
+    reassignment: Annotated[
+        str | None,
+        typer.Option(
+            "--reassignment",
+            metavar="TOPIC[-PARTITION]",
+            help="Instead of a group: what became of a partition's moves.",
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Instead of a group: what became of this plan of kafka-reassign-partitions."
+        ),
+    ] = None,
+    bootstrap: options.Bootstrap = None,
+    command_config: options.CommandConfig = None,
+    overrides: options.Overrides = None,
+    evidence: options.Evidence = None,
+    warehouse: Annotated[
+        str | None, typer.Option("-w", "--warehouse", metavar="W", help="A warehouse that `run` has filled.")
+    ] = None,
+    cluster_id: options.ClusterId = None,
+    data_dir: options.DataDir = None,
+    node: options.Node = None,
+    logs: options.Logs = None,
+    metadata: Metadata = None,
+    log_time_zone: LogTimeZone = None,
+    topics: options.ConnectTopics = None,
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="TIME", help="Only what is this recent: 1h, 2d.")
+    ] = None,
+    latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Show only the newest N.")] = None,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order they happened.")] = False,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Hard bounds, too, beside the likely ranges.")] = False,
+    output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
+    quiet: options.Quiet = False,
+) -> None:
+    """Why one group rebalanced, or a partition was reassigned, or what became of a plan; for how long, how sure.
+
+    Without a GROUP it lists those that are worth explaining.
+
+    Reads an evidence folder, a data directory or a running cluster, and needs no warehouse and no Spark; or, for a
+    GROUP, what a warehouse holds of it.
+    """
+    if [group is None, reassignment is None, plan is None].count(False) > 1:
+        raise UsageError("Explain one thing: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
+    shown = Shown(
+        last_ms=None if last is None else options.duration_ms(last),
+        latest=latest,
+        oldest_first=oldest_first,
+        bounds=bounds,
+        output=output,
+        quiet=quiet,
+    )
+    if warehouse is not None:
+        if any((bootstrap, evidence, data_dir, logs, metadata)):
+            raise UsageError("Say where to look, in one way: -w W, -b HOST:PORT, --evidence DIR, or --data-dir D.")
+        if group is None:
+            raise UsageError(
+                f"With -w name a GROUP; `rebalance-audit report -w {warehouse}` lists the worst groups, and `export "
+                "reassignment` the reassignments."
+            )
+        explain_stored_group(group, warehouse, cluster_id, shown)
+        return
+    if cluster_id is not None:
+        raise UsageError("--cluster-id says which cluster of a warehouse; give -w W with it.")
+    places = Places(
+        bootstrap=bootstrap,
+        command_config=command_config,
+        overrides=overrides,
+        evidence=evidence,
+        data_dir=data_dir,
+        node=node,
+        logs=logs,
+        metadata=metadata,
+        log_time_zone=log_time_zone,
+        topics=topics,
+    )
+    if group is not None:
+        explain_group(group, places, shown)
+    elif plan is not None:
+        explain_plan(plan, places, shown)
+    elif reassignment is not None:
+        explain_reassignment(reassignment, places, shown)
+    else:
+        explain_groups(places, shown)

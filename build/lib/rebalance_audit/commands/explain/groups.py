@@ -1,0 +1,171 @@
+"""`explain` without a group: which groups of the evidence are worth explaining, the first one first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rebalance_audit.commands.meter import meter
+from rebalance_audit.commands.options import CommandError, Output, UsageError
+from rebalance_audit.commands.output import output_width, styled, visible, write_rows
+
+if TYPE_CHECKING:
+    from ingest.readings import SourceReading
+    from rebalance_audit.commands.explain.places import Places, Shown
+    from rebalance_audit.domain.incidents import Incident
+    from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, SourceLine, SourceRecord
+
+SHOWN_GROUPS = 20
+_COLUMNS = (
+    "cluster_id", "group_id", "rebalance_count", "cost_seconds", "cost_lower_seconds", "cost_upper_seconds",
+    "severity", "status", "incident",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Everything:
+    """All evidence of one cluster."""
+
+    cluster_id: str
+    records: Iterator[SourceRecord]
+    lines: Iterator[SourceLine]
+    zones: dict[str, str]
+    sources: list[SourceReading]
+    is_live: bool
+
+
+def explain_groups(places: Places, shown: Shown) -> None:
+    """Raises UsageError and CommandError."""
+    from rebalance_audit.domain.explain.incidents import answer
+    from rebalance_audit.domain.explain.layout import hanging
+
+    if places.metadata:
+        raise UsageError("--metadata is for reassignments; give --reassignment TOPIC[-PARTITION] with it.")
+    with meter("explain", quiet=shown.quiet, unit="items") as progress:
+        progress(0, 0, "reading all groups")
+        cluster_id, groups, incidents = _judged(_read(places), shown.last_ms)
+    rows = sorted((_row(cluster_id, g, found, incidents) for g, found in groups.items()), key=_worth)
+    if shown.output is not Output.TABLE:
+        write_rows(rows, _COLUMNS, shown.output)
+        return
+    width = output_width()
+    lines = [*hanging(answer(incidents), width, 0), ""]
+    for row in rows[:SHOWN_GROUPS]:
+        lines += _lines(row, width)
+    if len(rows) > SHOWN_GROUPS:
+        lines.append(f"and {len(rows) - SHOWN_GROUPS:,} more groups; `-o json` has all")
+    lines += ["", f"`rebalance-audit explain {visible(rows[0]['group_id'])}` with the same options explains the first."]
+    sys.stdout.write(styled("\n".join(lines)) + "\n")
+
+
+def _read(places: Places) -> _Everything:
+    from ingest.evidence import read_evidence
+
+    if not places.bootstrap:
+        folder = places.folder()
+        evidence = read_evidence(folder)
+        nodes = sorted({node for node, _ in folder.log_files})
+        return _Everything(
+            cluster_id=folder.cluster_id, records=evidence.records(), lines=evidence.lines(),
+            zones=dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {},
+            sources=evidence.sources, is_live=False,
+        )  # fmt: skip
+    from ingest.collector import CollectSettings, live_evidence
+    from ingest.folders import EvidenceFolder
+
+    live = live_evidence(CollectSettings(client_config=places.client_config(), connect_topics=places.connect_topics))
+    files = [
+        (node, path) for node, folder in places.log_folders for path in sorted(folder.glob("*.log*")) if path.is_file()
+    ]
+    logs = read_evidence(EvidenceFolder(cluster_id=live.cluster_id, log_files=files))
+    zone = places.log_time_zone
+    return _Everything(
+        cluster_id=live.cluster_id, records=live.records(), lines=logs.lines(),
+        zones={node: zone for node, _ in places.log_folders} if zone else {}, sources=logs.sources, is_live=True,
+    )  # fmt: skip
+
+
+def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident]]:
+    from rebalance_audit.domain.detect import detect_group
+    from rebalance_audit.domain.gather.groups import gather
+    from rebalance_audit.domain.incidents import ClusterRows, incidents_of
+    from rebalance_audit.domain.measure.pauses import measure
+    from rebalance_audit.domain.numbers import happened_at_ms
+    from rebalance_audit.domain.reconstruct import reconstruct
+
+    gathered = gather(read.records, read.lines, read.zones)
+    if not gathered.groups:
+        raise CommandError(
+            f"No group is in the evidence of cluster {read.cluster_id}; check what was given, and whether retention or "
+            "compaction took it."
+        )
+    ends = [s.to_at_ms for s in read.sources if s.to_at_ms is not None]
+    ends += [line.at_ms for g in gathered.groups for line in g.lines if line.at_ms is not None]
+    until_ms = time.time_ns() // 1_000_000 if read.is_live else max(ends, default=None)
+    groups: dict[str, Sequence[Rebalance]] = {}
+    tasks: list[ConnectTask] = []
+    findings: list[tuple[str | None, Finding]] = []
+    for evidence in gathered.groups:
+        found = reconstruct(evidence)
+        groups[evidence.group_id] = rebalances = [measure(r) for r in found.rebalances]
+        tasks += found.connect_tasks
+        findings += [
+            (evidence.group_id, f) for f in detect_group(rebalances, found.connect_tasks, seen_until_ms=until_ms)
+        ]
+    now_ms = until_ms or max((happened_at_ms(r) or 0 for found in groups.values() for r in found), default=0)
+    incidents, _ = incidents_of(
+        ClusterRows(cluster_id=read.cluster_id, now_ms=now_ms, groups=groups, tasks=tasks, findings=findings)
+    )
+    if last_ms is not None:
+        since_ms = now_ms - last_ms
+        incidents = [i for i in incidents if i.last_at_ms >= since_ms]
+        groups = {
+            g: [r for r in found if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms]
+            for g, found in groups.items()
+        }
+    return read.cluster_id, groups, incidents
+
+
+def _row(
+    cluster_id: str, group_id: str, rebalances: Sequence[Rebalance], incidents: Sequence[Incident]
+) -> dict[str, Any]:
+    from rebalance_audit.domain.numbers import cost_of, is_counted
+
+    mine = sorted((i for i in incidents if group_id in i.group_ids and not i.expected), key=_rank)
+    cost = cost_of(rebalances)
+    return {
+        "cluster_id": cluster_id,
+        "group_id": group_id,
+        "rebalance_count": sum(map(is_counted, rebalances)),
+        "cost_seconds": cost.estimate,
+        "cost_lower_seconds": cost.lower,
+        "cost_upper_seconds": cost.upper,
+        "severity": mine[0].severity if mine else None,
+        "status": mine[0].status if mine else None,
+        "incident": mine[0].title if mine else None,
+    }
+
+
+def _rank(incident: Incident) -> tuple[Any, ...]:
+    order = ("critical", "warning", "info")
+    return incident.status != "open", order.index(incident.severity), -(incident.cost_seconds or 0.0)
+
+
+def _worth(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Open incidents first, then the gravest, then the dearest."""
+    order = ("critical", "warning", "info", None)
+    return row["status"] != "open", order.index(row["severity"]), -(row["cost_seconds"] or 0.0), row["group_id"]
+
+
+def _lines(row: dict[str, Any], width: int) -> list[str]:
+    from rebalance_audit.domain.detect.wording import counted, shown
+    from rebalance_audit.domain.explain.layout import hanging
+
+    cost = row["cost_seconds"]
+    lost = "what they cost is not known" if cost is None else f"{cost:,.1f} resource-seconds lost"
+    what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else "nothing wrong"
+    head = f"{shown(row['group_id'], 60)}   {counted(row['rebalance_count'], 'rebalance')}, {lost}"
+    return [*hanging(head, width, 3), *hanging(f"   {what}", width, 3)]

@@ -1,0 +1,117 @@
+"""Data on stdout: tables for people, json, jsonl and csv for programs. What clients wrote is never let through raw."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+from rebalance_audit.commands.options import Output
+
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_INVISIBLE_IN_JSON = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+DEFAULT_WIDTH = 110
+_TABLE_CELL_WIDTH = 100
+
+
+def visible(text: str) -> str:
+    """Control, invisible and direction-changing characters spelt out: a terminal obeys none of them."""
+    return _INVISIBLE.sub(lambda m: _SHORT.get(m[0]) or f"\\u{ord(m[0]):04x}", text)
+
+
+def json_text(value: Any) -> str:
+    """JSON that is safe to look at; bytes as hexadecimal."""
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    return _INVISIBLE_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def csv_cell(value: Any) -> Any:
+    """The text as a spreadsheet may open it: no formula, no control character. Lossless forms are jsonl and parquet."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else value.hex() if isinstance(value, bytes) else json_text(value)
+    text = visible("'" + text if text.startswith(_FORMULA) else text)
+    return text
+
+
+def write_rows(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Output | str, stream: TextIO | None = None
+) -> None:
+    out = stream or sys.stdout
+    if output == Output.JSONL:
+        for row in rows:
+            out.write(json_text(dict(row)) + "\n")
+    elif output == Output.JSON:
+        listed = [json_text(dict(row)) for row in rows]
+        out.write("[" + ",\n ".join(listed) + "]\n")
+    elif output == Output.CSV:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow([csv_cell(row.get(column)) for column in columns])
+    else:
+        _write_table(list(rows), columns, out)
+
+
+def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out: TextIO) -> None:
+    cells = [[column.upper() for column in columns]]
+    cells += [[_table_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    for line in cells:
+        out.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+
+
+def _table_cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = visible(value if isinstance(value, str) else json_text(value))
+    return text if len(text) <= _TABLE_CELL_WIDTH else text[: _TABLE_CELL_WIDTH - 1] + "…"
+
+
+def is_styled(stream: TextIO | None = None) -> bool:
+    """Colour and bold are for a terminal whose owner has not switched them off (https://no-color.org)."""
+    out = stream or sys.stdout
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+_GRAVE = re.compile(r"(?<![\w-])(critical|warning)(?=[ ,)])")
+_COLOURS = {"critical": "\x1b[31m", "warning": "\x1b[33m"}
+
+
+def styled(text: str) -> str:
+    """The answer, up to the first empty line, in bold, and what is grave in colour; on a terminal only."""
+    if not is_styled():
+        return text
+    first, gap, rest = text.partition("\n\n")
+    coloured = _GRAVE.sub(lambda m: f"{_COLOURS[m[1]]}{m[1]}\x1b[0m", rest)
+    return f"\x1b[1m{first}\x1b[0m{gap}{coloured}"
+
+
+def output_width() -> int:
+    """Columns of the terminal on stdout; of a file, DEFAULT_WIDTH."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return DEFAULT_WIDTH
+    return shutil.get_terminal_size((DEFAULT_WIDTH, 40)).columns
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """One line for the operator, on stderr."""
+    if not quiet:
+        print(visible(text), file=sys.stderr, flush=True)

@@ -1,0 +1,253 @@
+"""`report`, `check` and `alert`: what is published, for people, for CI and for whoever is on call."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.options import Output
+from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
+from rebalance_audit.commands.rows import known_table, published, selection
+from rebalance_audit.domain.kinds import FindingStatus, Severity
+
+if TYPE_CHECKING:
+    from rebalance_audit.alerts.state import StoredState
+
+EXIT_FINDINGS = 3
+_SHOWN = ("severity", "rule_id", "cluster_id", "subject", "status", "title", "finding_id")
+
+
+def check(
+    warehouse: options.Warehouse,
+    fail_on: Annotated[Severity, typer.Option("--fail-on", help="Exit 3 for findings this severe.")] = Severity.WARNING,
+    group: options.Group = None,
+    cluster_id: options.ClusterId = None,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Count what is over, too.")] = False,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="Check the rows of every table with Great Expectations first.")
+    ] = False,
+    docs: Annotated[
+        Path | None,
+        typer.Option("--docs", metavar="DIR", help="Only write pages with every check and its result (data docs)."),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            "--release", metavar="BATCH", help="Only take this batch out of the quarantine, if it is good now."
+        ),
+    ] = None,
+    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """For CI: list grave findings, and exit 3 if there are any, or if evidence waits in the quarantine."""
+    from rebalance_audit.domain.detect.finding import numbers_of
+    from rebalance_audit.domain.tables import SEVERITIES
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = Warehouse.open(warehouse)
+    if release is not None:
+        _release(opened, release, quiet=quiet)
+        return
+    if docs is not None:
+        _write_docs(opened, docs, quiet=quiet)
+        return
+    published(opened)
+    if suite:
+        from rebalance_audit.commands.pipeline import check_stages
+        from spark_jobs.plan import BY_NAME
+
+        check_stages(opened, list(BY_NAME), quiet=quiet)
+    table = known_table("gold.finding")
+    rows: list[dict[str, Any]] = opened.query(*selection(table, group=group, cluster_id=cluster_id)).to_pylist()
+    least = SEVERITIES.index(fail_on.value)
+    found = [
+        r for r in rows if SEVERITIES.index(r["severity"]) >= least and (resolved or r["status"] == FindingStatus.OPEN)
+    ]
+    found.sort(key=lambda r: (-SEVERITIES.index(r["severity"]), r["cluster_id"], r["subject"], r["rule_id"]))
+    if output is not Output.TABLE or found:
+        if output in (Output.JSON, Output.JSONL):
+            found = [row | {"numbers": numbers_of(row["numbers"])} for row in found]
+        columns = _SHOWN[:-1] if output is Output.TABLE else [column.name for column in table.columns]
+        write_rows(found, columns, output)
+    waiting = _state_of_tables(opened, quiet=quiet)
+    if found:
+        note(f"{len(found)} findings at or above {fail_on.value}.", quiet=quiet)
+    if found or waiting:
+        raise typer.Exit(EXIT_FINDINGS)
+    note(f"No {'finding' if resolved else 'open finding'} at or above {fail_on.value}.", quiet=quiet)
+
+
+def _state_of_tables(opened: Any, *, quiet: bool) -> int:
+    """How many files wait in the quarantine; says which, and what is not as it was in the days before."""
+    from rebalance_audit.commands.pipeline import usual_verdicts
+    from spark_jobs.quarantine import held
+
+    for verdict in usual_verdicts(opened):
+        if not verdict["success"]:
+            note(f"{verdict['table_name']}: not {verdict['check_name']}: {verdict['examples'][0]}.", quiet=quiet)
+    waiting = held(opened)
+    for row in waiting:
+        note(
+            f"{row['batch']} is in quarantine: its file for {row['table_name']} {row['problem']}; when that is mended, "
+            f"`rebalance-audit check --release {row['batch']}`.",
+            quiet=quiet,
+        )
+    return len(waiting)
+
+
+def _release(opened: Any, batch: str, *, quiet: bool) -> None:
+    from spark_jobs.quarantine import release
+
+    with opened.lease("check"):
+        count = release(opened, batch)
+    note(f"{batch}: {count} file{'s' * (count > 1)} released; the next `run` takes {'them' if count > 1 else 'it'} in.",
+         quiet=quiet)  # fmt: skip
+
+
+def _write_docs(opened: Any, folder: Path, *, quiet: bool) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "index.html").exists():
+        raise options.UsageError(f"--docs {folder} is not empty and no folder of data docs; give a new folder.")
+    from spark_jobs.data_docs import write_data_docs
+
+    page, left_out = write_data_docs(opened, folder)
+    for table in left_out:
+        note(f"{table} is too large for pages; `check --suite` checks it.", quiet=quiet)
+    print(page)
+
+
+def alert(
+    warehouse: options.Warehouse,
+    to: Annotated[
+        list[str],
+        typer.Option("--to", metavar="URL", help="https://… (Alertmanager) or any target of apprise. Repeatable."),
+    ],
+    least: Annotated[Severity, typer.Option("--min-severity", help="Not below this.")] = Severity.WARNING,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="What was sent to whom; in the warehouse by default.")
+    ] = None,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Send incidents that are new, graver, wider or over, to each target once."""
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    if not send(published(Warehouse.open(warehouse)), to, least, state, dry_run=dry_run, quiet=quiet):
+        raise typer.Exit(1)
+
+
+def send(
+    opened: Any,
+    to: list[str],
+    least: Severity,
+    state: Path | None = None,
+    *,
+    dry_run: bool = False,
+    quiet: bool = False,
+    except_ids: Collection[str] = (),
+) -> bool:
+    """False if a target could not be reached; the others have theirs. `except_ids`: incidents about which something
+    newer than the tables was sent."""
+    from rebalance_audit.alerts.sending import send_alerts
+    from rebalance_audit.domain.incidents import incident_of
+    from rebalance_audit.warehouse.responses import responses
+
+    rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()
+    sent = send_alerts(
+        [incident_of(row) for row in rows], to, state or alert_state(opened), dry_run, least.value, is_all=True,
+        except_ids=except_ids, responses=responses(opened), now_ms=time.time_ns() // 1_000_000, out=_print_message,
+    )  # fmt: skip
+    for failure in sent.failures:
+        note(failure)
+    if dry_run:
+        note(f"{len(sent.printed)} messages would be sent.", quiet=quiet)
+    else:
+        note(f"{sent.delivered_count} incidents sent.", quiet=quiet)
+    return not sent.failures
+
+
+def alert_state(opened: Any) -> Path | StoredState:
+    """Where a warehouse remembers what was sent."""
+    from rebalance_audit.alerts.state import StoredState
+    from rebalance_audit.warehouse.storage import files_at
+
+    files = files_at(opened.location)
+    return Path(opened.location) / "notes" / "alerts.json" if files.is_local else StoredState(files)
+
+
+def _print_message(text: str) -> None:
+    print("\n".join(visible(line) for line in text.splitlines()) + "\n")
+
+
+class ReportFormat(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    HTML = "html"
+
+
+def report(
+    warehouse: options.Warehouse,
+    group: options.Group = None,
+    from_: options.From = None,
+    to: options.To = None,
+    output: Annotated[
+        ReportFormat, typer.Option("-o", "--output", help="html is one file that needs nothing else.")
+    ] = ReportFormat.TABLE,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Hard bounds, too, beside the likely ranges.")] = False,
+    config: options.Config = None,
+) -> None:
+    """What a period cost: incidents, worst groups, causes, the unseen."""
+    from rebalance_audit.reports.report import read_report, report_dict
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = published(Warehouse.open(warehouse))
+    now_ms = time.time_ns() // 1_000_000
+    from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
+    to_ms = None if to is None else options.instant_ms(to, now_ms)
+    _known_group(opened, group)
+    if output is ReportFormat.TABLE:
+        print_report(opened, group=group, from_ms=from_ms, to_ms=to_ms, bounds=bounds)
+        return
+    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
+    if output is ReportFormat.JSON:
+        sys.stdout.write(json_text(report_dict(found)) + "\n")
+    else:
+        from rebalance_audit.reports.report import report_html
+
+        sys.stdout.write(report_html(found))
+
+
+def _known_group(opened: Any, group: str | None) -> None:
+    """Raises UsageError with names that are near: an empty report about a misspelt group looks like good news."""
+    if group is None or opened.query("SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1", [group]).num_rows:
+        return
+    from difflib import get_close_matches
+
+    names = opened.query("SELECT DISTINCT group_id FROM gold.group ORDER BY 1").column(0).to_pylist()
+    near = get_close_matches(group, names, 3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`export group` lists them all."
+    raise options.UsageError(f"There is no group {group!r} at {opened.location}; {hint}")
+
+
+def print_report(
+    opened: Any,
+    *,
+    group: str | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    bounds: bool = False,
+) -> None:
+    from rebalance_audit.reports.report import read_report, report_text
+
+    now_ms = time.time_ns() // 1_000_000
+    found = read_report(opened, group_id=group, from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
+    sys.stdout.write(styled(report_text(found, output_width(), bounds=bounds)))
+    sys.stdout.flush()

@@ -1,0 +1,157 @@
+"""`serve` (Prometheus) and `ui` (the app): both on loopback unless another address is given."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.collect import until_stopped
+from rebalance_audit.commands.options import ENVIRONMENT_WAREHOUSE, CommandError
+from rebalance_audit.commands.output import note
+
+LOOPBACK = "127.0.0.1"
+Port = Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535)]
+Host = Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")]
+
+
+def serve(
+    warehouse: options.Warehouse,
+    port: Port = 9464,
+    host: Host = LOOPBACK,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look at the warehouse this often.")] = "15s",
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Serve Prometheus metrics from the published tables."""
+    from rebalance_audit.exporter import Exporter
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = Warehouse.open(warehouse)
+    every_s = options.duration_ms(every) / 1000
+    exporter = Exporter(opened)
+    exporter.refresh()
+    try:
+        server_port = exporter.listen(host, port)
+    except OSError as error:
+        raise CommandError(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}; choose another with --port."
+        ) from error
+    note(f"Metrics are at http://{host}:{server_port}/metrics; Ctrl-C ends.", quiet=quiet)
+    with until_stopped() as stopped:
+        while not stopped.wait(every_s):
+            exporter.refresh()
+    exporter.close()
+
+
+def ui(
+    warehouse: options.Warehouse,
+    port: Port = 8501,
+    host: Host = LOOPBACK,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+) -> None:
+    """Serve the app. It asks nobody who they are: other addresses than loopback belong behind a proxy that does."""
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    serve_app(Warehouse.open(warehouse).location, port, host=host, quiet=quiet)
+
+
+def serve_app(location: str, port: int, *, host: str = LOOPBACK, quiet: bool) -> None:
+    """Raises CommandError if the app does not come up."""
+    app = start_app(location, port, host)
+    try:
+        note(f"The app is at {app.address}; Ctrl-C ends.", quiet=quiet)
+        with until_stopped() as stopped:
+            while not stopped.wait(0.5):
+                app.raise_if_ended()
+    finally:
+        app.stop()
+
+
+class App:
+    """The Streamlit server as a child process."""
+
+    def __init__(self, process: subprocess.Popen[bytes], address: str, output: Path) -> None:
+        self._process, self.address, self._output = process, address, output
+
+    def wait_until_up(self, timeout_s: float = 120) -> None:
+        from urllib.request import urlopen  # a tenth of the time of --help
+
+        give_up_at = time.monotonic() + timeout_s
+        while time.monotonic() < give_up_at:
+            self.raise_if_ended()
+            try:
+                with urlopen(f"{self.address}/_stcore/health", timeout=2) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
+                time.sleep(0.2)
+        raise CommandError(f"The app did not answer at {self.address} within {timeout_s:.0f} s; see {self._output}.")
+
+    def raise_if_ended(self) -> None:
+        if self._process.poll() is not None:
+            said = self._output.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+            raise CommandError(f"The app ended with status {self._process.returncode}: {said[0]}")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._output.unlink(missing_ok=True)
+
+
+def start_app(location: str, port: int, host: str = LOOPBACK) -> App:
+    """Port 0: any that is free. Comes back when the app answers."""
+    import tempfile
+    from importlib.util import find_spec
+
+    spec = find_spec("app")
+    if spec is None or spec.origin is None or find_spec("streamlit") is None:
+        raise CommandError("The app needs Streamlit: pip install 'rebalance-audit[ui]', or make setup in a checkout.")
+    port = _free_port(host, port)
+    output = Path(tempfile.mkstemp(prefix="rebalance-audit-app-", suffix=".txt")[1])
+    command = [
+        sys.executable, "-m", "app.server", "--server.address", host, "--server.port", str(port),
+        "--server.headless", "true", "--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none",
+        "--client.showErrorDetails", "none", "--client.toolbarMode", "minimal",
+    ]  # fmt: skip
+    with output.open("wb") as said:
+        process = subprocess.Popen(
+            command,
+            cwd=Path(spec.origin).parents[1],  # where .streamlit/config.toml lies
+            env=os.environ | {ENVIRONMENT_WAREHOUSE: location},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+    reached = LOOPBACK if host == "0.0.0.0" else host
+    app = App(process, f"http://{reached}:{port}", output)
+    try:
+        app.wait_until_up()
+    except BaseException:
+        app.stop()
+        raise
+    return app
+
+
+def _free_port(host: str, wanted: int) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, wanted))
+        except OSError as error:
+            raise CommandError(
+                f"Cannot listen on {host}:{wanted}: {error.strerror}; choose another with --port."
+            ) from error
+        return int(probe.getsockname()[1])

@@ -1,0 +1,69 @@
+"""One group as a warehouse's published tables hold it: for verbs that put its history into words or replay it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_audit.commands.options import CommandError, UsageError
+from rebalance_audit.commands.rows import known_table, published, selection
+
+if TYPE_CHECKING:
+    from rebalance_audit.domain.model import Rebalance
+
+
+def group_rows(opened: Any, name: str, group: str, cluster_id: str | None) -> list[dict[str, Any]]:
+    """Rows of a table about one group, in the order of its key."""
+    sql, params = selection(known_table(name), group=group, cluster_id=cluster_id)
+    found: list[dict[str, Any]] = opened.query(sql, params).to_pylist()
+    return found
+
+
+def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[Rebalance]:
+    """With their members and movements, in the order they happened. CommandError where there is none, UsageError where
+    several clusters have a group of this name."""
+    from rebalance_audit.domain.model import Member, Movement, from_row
+
+    published(opened)
+    stored = group_rows(opened, "gold.rebalance", group, cluster_id)
+    clusters = sorted({row["cluster_id"] for row in stored})
+    if not stored:
+        where = opened.location if cluster_id is None else f"cluster {cluster_id} of {opened.location}"
+        raise CommandError(f"Group {group!r} has no rebalance in {where}; check the name, or `run` it again.")
+    if len(clusters) > 1:
+        raise UsageError(f"Group {group!r} is in clusters {', '.join(clusters)}; say which with --cluster-id.")
+    members: dict[str, list[Member]] = {}
+    for row in group_rows(opened, "gold.rebalance_member", group, clusters[0]):
+        members.setdefault(row["rebalance_id"], []).append(from_row(Member, row))
+    movements: dict[str, list[Movement]] = {}
+    for row in group_rows(opened, "gold.movement", group, clusters[0]):
+        movements.setdefault(row["rebalance_id"], []).append(from_row(Movement, row))
+    return _in_order([_whole(row, members, movements) for row in stored])
+
+
+def _whole(row: dict[str, Any], members: Mapping[str, Sequence[Any]], movements: Mapping[str, Sequence[Any]]) -> Any:
+    from rebalance_audit.domain.model import Rebalance, from_row
+
+    id_ = row["rebalance_id"]
+    return replace(
+        from_row(Rebalance, row), members=tuple(members.get(id_, ())), movements=tuple(movements.get(id_, ()))
+    )
+
+
+def _in_order(rows: Sequence[Rebalance]) -> list[Rebalance]:
+    """By time; a run of missing numbers, which has none, before the next higher number. Numbers alone would not do:
+    they start again when a group is deleted and created anew."""
+    from rebalance_audit.domain.numbers import happened_at_ms
+
+    timed = [(at_ms, _number(r), r) for r in rows if (at_ms := happened_at_ms(r)) is not None]
+    found = [r for *_, r in sorted(timed, key=lambda each: each[:2])]
+    for row in sorted((r for r in rows if happened_at_ms(r) is None), key=_number):
+        place = next((n for n, other in enumerate(found) if _number(other) > _number(row)), len(found))
+        found.insert(place, row)
+    return found
+
+
+def _number(rebalance: Rebalance) -> tuple[int, int]:
+    number = rebalance.generation_id if rebalance.generation_id is not None else rebalance.group_epoch
+    return (-1 if number is None else number), rebalance.rewrite_seq

@@ -1,0 +1,384 @@
+"""`watch`: collecting, alerting and running the stages, until it is stopped; live, or in batches with `--every`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.collect import (
+    FollowedMetadata,
+    Metadata,
+    NewClusterId,
+    collect_settings,
+    collects,
+    metadata_followed,
+    until_stopped,
+)
+from rebalance_audit.commands.output import note
+from rebalance_audit.commands.pipeline import Carried, run_stages, stage_settings, tell_outcome
+from rebalance_audit.commands.report import alert_state, send
+from rebalance_audit.domain.kinds import Severity
+
+if TYPE_CHECKING:
+    from ingest.collector import CollectSettings, Follower, Landed
+    from rebalance_audit.domain.incidents import Incident
+    from rebalance_audit.live.judge import Judge
+    from rebalance_audit.live.memory import ClusterMemory
+    from rebalance_audit.live.present import Present
+
+RETRY_S = 10.0
+LIVE_FLUSH_MS = 5_000
+"""Commits that nothing else comes with are landed this often: consumers commit every 5 s, and nobody waits for them."""
+AFTERWARDS_S = 8.0
+"""The stages run once more so long after the last news: by then consumers have committed, which bounds their pauses."""
+UNHURRIED_S = (60.0, 900.0)
+"""Commits alone go into the tables no more and no less often than this."""
+SHARE_OF_COMMITS = 1 / 300
+"""Of a core that the stages may have for them in between."""
+CATCHING_UP_S = 10.0
+
+
+def watch(
+    warehouse: options.Warehouse,
+    bootstrap: options.Bootstrap = None,
+    command_config: options.CommandConfig = None,
+    overrides: options.Overrides = None,
+    logs: options.Logs = None,
+    metadata: Metadata = None,
+    topics: options.ConnectTopics = None,
+    cluster_id: NewClusterId = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="TIME", help="Run the stages in batches, this often, instead of on arrival."),
+    ] = None,
+    to: Annotated[list[str] | None, typer.Option("--to", metavar="URL", help="Alert there; repeatable.")] = None,
+    engine: options.EngineChoice = options.EngineName.AUTO,
+    spark_from: options.SparkFrom = options.SPARK_FROM,
+    quiet: options.Quiet = False,
+    config: options.Config = None,
+    cluster: options.Cluster = None,
+) -> None:
+    """Collect, alert and run the stages on arrival, until Ctrl-C; with --every in batches."""
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    every_s = None if every is None else options.duration_ms(every) / 1000
+    flush_ms = LIVE_FLUSH_MS if every_s is None else int(min(every_s, 2) * 1000)
+    settings = collect_settings(
+        bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, flush_ms=flush_ms
+    )
+    followed = metadata_followed(metadata, settings.client_config, cluster_id)
+    carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
+    opened = Warehouse.open(warehouse, create=True)
+    note(following(settings, followed, every), quiet=quiet)
+    note(carried.sentence, quiet=quiet)
+    with until_stopped() as stopped:
+        follow(
+            opened, settings, stopped, carried, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed
+        )  # fmt: skip
+
+
+def following(settings: CollectSettings, followed: FollowedMetadata | None, every: str | None) -> str:
+    """What is followed, in one sentence."""
+    address = settings.client_config.get("bootstrap.servers")
+    parts = [f"the brokers at {address}"] if address else []
+    parts += [f"{pattern} of {node}" for node, pattern in settings.logs]
+    parts += [f"{folder} of {node}" for node, folder in (followed.folders.items() if followed else ())]
+    how = "live: alerts on arrival, tables right after" if every is None else f"in batches, every {every}"
+    return f"Following {', '.join(parts)}; {how}."
+
+
+def follow(
+    opened: Any,
+    settings: CollectSettings,
+    stopped: threading.Event,
+    carried: Carried | None = None,
+    *,
+    every_s: float | None,
+    alert_to: list[str],
+    quiet: bool,
+    followed: FollowedMetadata | None = None,
+) -> None:
+    """One thread collects, one alerts (live), this one runs the stages. Raises what the collector cannot mend; ends
+    the session. `every_s` None: live."""
+    from ingest.landing import Landing
+
+    if followed is not None:
+        settings = replace(settings, cluster_id=followed.cluster_id)
+        followed.start(Landing(opened.location), stopped, quiet=quiet)
+    rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, quiet=quiet)
+    live = LiveWatch(rounds, with_metadata=followed is not None) if every_s is None and collects(settings) else None
+    if live is not None:
+        settings = replace(settings, is_live=True, is_urgent=_is_urgent)
+    collector = _Collecting(settings, opened.location, stopped, live, quiet=quiet)
+    if followed is None or collects(settings):
+        collector.start()
+
+    def failures() -> list[Exception | None]:
+        return [collector.failure, followed.failure if followed else None, live.failure if live else None]
+
+    try:
+        while not stopped.is_set():
+            if live is not None:
+                live.round()
+            else:
+                next_at = time.monotonic() + (every_s or CATCHING_UP_S)
+                rounds.run()
+                stopped.wait(max(0.0, next_at - time.monotonic()))
+            for failure in failures():
+                if failure:
+                    raise failure
+    finally:
+        stopped.set()
+        if live is not None:
+            live.stop()
+        if collector.ident is not None:
+            collector.join()
+        _end_spark()
+        if followed is not None:
+            followed.wait()
+
+
+def _is_urgent(topic: str, key: bytes | None) -> bool:
+    from rebalance_audit.live.memory import is_commit_key
+
+    return not is_commit_key(key)
+
+
+def _end_spark() -> None:
+    """If some news were large enough to start it."""
+    if "spark_jobs.session" in sys.modules:
+        from spark_jobs.session import end_session
+
+        end_session()
+
+
+class StageRuns:
+    """The stages over what was landed, and alerts of what they found."""
+
+    def __init__(
+        self, opened: Any, carried: Carried, alert_to: list[str], stopped: threading.Event, *, quiet: bool
+    ) -> None:
+        self.opened, self.carried, self.alert_to, self.stopped, self.quiet = opened, carried, alert_to, stopped, quiet
+        self._seen: list[str] | None = None
+
+    def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
+        """`newer`: incidents about which something was sent since a moment of the monotonic clock. False if somebody
+        else writes: try again."""
+        from rebalance_audit.warehouse.storage import store_fault
+        from rebalance_audit.warehouse.warehouse import WarehouseError
+
+        started = time.monotonic()
+        try:
+            landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
+            if landed == self._seen:
+                return True
+            outcome = run_stages(self.opened, None, self.carried, quiet=True)
+        except Exception as error:  # somebody else writes, or the store is away: either ends
+            sentence = str(error) if isinstance(error, WarehouseError) else store_fault(error)
+            if sentence is None:
+                raise
+            note(f"{sentence} Trying again in {CATCHING_UP_S:.0f} s.", quiet=self.quiet)
+            self.stopped.wait(CATCHING_UP_S)
+            return False
+        self._seen = landed
+        _give_memory_back()
+        if outcome.ms_by_stage:
+            tell_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
+            if self.alert_to:
+                send(self.opened, self.alert_to, Severity.WARNING, quiet=self.quiet, except_ids=newer(started))
+        return True
+
+
+def _give_memory_back() -> None:
+    """What the stages held, to the system: between two rounds there may be hours."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError, OSError):  # another libc
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class LiveWatch:
+    """Alerts on arrival, and when the stages are to run. A Follower of the collector."""
+
+    def __init__(self, rounds: StageRuns, *, with_metadata: bool) -> None:
+        from rebalance_audit.live.judge import Judge
+
+        self._with_metadata = with_metadata
+        self._metadata: set[str] = set()
+
+        self._rounds = rounds
+        self._wake = threading.Event()
+        self._caught_up = threading.Event()
+        self._cluster_id: str | None = None
+        self._has_begun = False
+        self._has_commits = False
+        self._news_at: float | None = None
+        self._afterwards_at: float | None = None
+        self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
+        self._judge: Judge = Judge(self._memory, self._send, show=self._show, on_news=self._on_news)
+        self._judge.start()
+
+    @property
+    def failure(self) -> Exception | None:
+        return self._judge.failure
+
+    # ---- in the collector's thread
+
+    def landed(self, landed: Landed) -> None:
+        self._cluster_id = landed.cluster_id
+        self._has_commits = True
+        if not landed.is_history:
+            self._judge.hear(landed)
+
+    def caught_up(self) -> None:
+        self._caught_up.set()
+        self._wake.set()
+
+    # ---- in the judge's thread
+
+    def _memory(self) -> ClusterMemory:
+        from rebalance_audit.domain.detect import DEFAULT
+        from rebalance_audit.live.memory import ClusterMemory
+        from rebalance_audit.live.past import WarehousePast
+        from rebalance_audit.warehouse.warehouse import Warehouse
+
+        limits = self._rounds.carried.settings.get("limits")
+        cluster_id = self._cluster_id or ""
+        past = WarehousePast(Warehouse.open(self._rounds.opened.location), cluster_id, limits)
+        return ClusterMemory(cluster_id, past, limits or (lambda cluster_id, group_id: DEFAULT))
+
+    def _send(self, incidents: Sequence[Incident]) -> bool:
+        from rebalance_audit.alerts.sending import send_alerts
+        from rebalance_audit.warehouse.responses import responses
+        from rebalance_audit.warehouse.warehouse import Warehouse
+
+        if not self._rounds.alert_to:
+            return True
+        opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
+        sent = send_alerts(
+            incidents, self._rounds.alert_to, alert_state(opened), min_severity=Severity.WARNING, is_live=True,
+            responses=responses(opened), now_ms=time.time_ns() // 1_000_000,
+        )  # fmt: skip
+        for failure in sent.failures:
+            note(failure)
+        if sent.delivered_count:
+            note(f"{sent.delivered_count} incidents sent on arrival.", quiet=self._rounds.quiet)
+        return not sent.failures
+
+    def _show(self, present: Present) -> None:
+        from rebalance_audit.live.present import keep
+        from rebalance_audit.warehouse.storage import store_fault
+        from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+
+        try:
+            keep(Warehouse.open(self._rounds.opened.location), present)
+        except Exception as error:  # a full disk, a store that is away: the tables come all the same
+            if not isinstance(error, (OSError, WarehouseError)) and store_fault(error) is None:
+                raise
+
+    def _on_news(self) -> None:
+        self._news_at = time.monotonic()
+        self._wake.set()
+
+    # ---- in the main thread
+
+    def round(self) -> None:
+        """Wait until the stages have something to do, and let them."""
+        self._wake.wait(self._patience())
+        self._wake.clear()
+        now = time.monotonic()
+        if not self._has_begun:
+            is_complete = self._caught_up.is_set()
+            if self._rounds.run() and is_complete:
+                self._begin()
+            return
+        news_at, self._news_at = self._news_at, None
+        is_due = self._afterwards_at is not None and now >= self._afterwards_at
+        if news_at is not None:
+            self._afterwards_at = now + AFTERWARDS_S
+        elif is_due:
+            self._afterwards_at = None
+        elif self._has_metadata_news():
+            pass
+        elif not (self._has_commits and now >= self._unhurried_at):
+            return
+        self._has_commits = False
+        began_s = time.process_time()
+        if not self._rounds.run(self._judge.said_since):
+            self._wake.set()
+        least, most = UNHURRIED_S
+        wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
+        self._unhurried_at = time.monotonic() + wait_s
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        if self._rounds.alert_to and self._rounds.opened.published():
+            send(self._rounds.opened, self._rounds.alert_to, Severity.WARNING, quiet=self._rounds.quiet)
+        else:  # from now on each target is known, and hears of what comes
+            self._send([])
+        self._judge.begin()
+        note("Caught up; alerts come on arrival from now on.", quiet=self._rounds.quiet)
+
+    def _has_metadata_news(self) -> bool:
+        if not self._with_metadata:
+            return False
+        landed = {name for name in self._rounds.opened.landed("record") if "/metadata-" in name}
+        before, self._metadata = self._metadata, landed
+        return before != landed
+
+    def _patience(self) -> float:
+        if not self._has_begun:
+            return CATCHING_UP_S
+        due = self._unhurried_at if self._afterwards_at is None else self._afterwards_at
+        return max(0.0, min(due - time.monotonic(), 1.0))
+
+    def stop(self) -> None:
+        self._judge.stop()
+        self._judge.join(5)
+
+
+class _Collecting(threading.Thread):
+    """Collects until stopped; a broker that is away is asked again."""
+
+    def __init__(
+        self,
+        settings: CollectSettings,
+        location: str,
+        stopped: threading.Event,
+        follower: Follower | None = None,
+        *,
+        quiet: bool,
+    ) -> None:
+        super().__init__(name="collect", daemon=True)
+        self._settings, self._location, self._stopped, self._quiet = settings, location, stopped, quiet
+        self._follower = follower
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        from ingest.collector import collect
+        from ingest.errors import Retryable
+        from ingest.landing import Landing
+
+        while not self._stopped.is_set():
+            try:
+                collect(
+                    self._settings, Landing(self._location), stop=self._stopped.is_set,
+                    report=lambda line: note(line, quiet=self._quiet), follower=self._follower,
+                )  # fmt: skip
+            except Retryable as error:
+                note(f"{error} Trying again in {RETRY_S:.0f} s.", quiet=self._quiet)
+                self._stopped.wait(RETRY_S)
+            except Exception as error:  # the main thread says it
+                self.failure = error
+                return

@@ -1,0 +1,198 @@
+"""`whatif`: a group's own history, replayed under other settings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_audit.commands import options
+from rebalance_audit.commands.meter import meter
+from rebalance_audit.commands.options import CommandError, Output, UsageError
+from rebalance_audit.commands.output import json_text, visible
+from rebalance_audit.commands.pipeline import Carried
+from rebalance_audit.commands.whatif_fleet import weigh_fleet
+
+if TYPE_CHECKING:
+    from rebalance_audit.domain.model import Rebalance
+    from rebalance_audit.domain.replay.whatif import Fit, Option
+
+SHOWN_OPTIONS = 10
+
+
+def whatif(
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="The group id; without one all groups of a warehouse.")
+    ] = None,
+    evidence: options.Evidence = None,
+    warehouse: Annotated[
+        str | None, typer.Option("-w", "--warehouse", metavar="W", help="A warehouse that `run` has filled.")
+    ] = None,
+    bootstrap: options.Bootstrap = None,
+    command_config: options.CommandConfig = None,
+    overrides: options.Overrides = None,
+    logs: options.Logs = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting to try; repeated, they are tried together."),
+    ] = None,
+    cluster_id: options.ClusterId = None,
+    from_: options.From = None,
+    to: options.To = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="table or json.")] = Output.TABLE,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: about so long, on every core.")
+    ] = 240.0,
+    days: Annotated[
+        int, typer.Option("--days", metavar="N", min=1, help="Without GROUP: what cost the most in these.")
+    ] = 30,
+    engine: options.EngineChoice = options.EngineName.AUTO,
+    quiet: options.Quiet = False,
+) -> None:
+    """What other settings would have saved this group, and what they would have cost instead (docs/whatif.md).
+
+    Without --set it tries what could help, the best first. Without GROUP it weighs the groups of a warehouse that
+    stood still the longest, keeps the answers in gold.whatif, and prints the ten changes worth most.
+    """
+    if output not in (Output.TABLE, Output.JSON):
+        raise UsageError(f"whatif prints a table or json; -o {output.value} is for lists of rows.")
+    if group is None:
+        if warehouse is None or settings:
+            raise UsageError("Name a GROUP; only with -w W, and without --set, all groups of a warehouse are weighed.")
+        weigh_fleet(warehouse, seconds=seconds, days=days, carried=Carried(engine.value), output=output)
+        return
+    from rebalance_audit.commands.stored import stored_rebalances
+    from rebalance_audit.domain.numbers import happened_at_ms
+    from rebalance_audit.domain.replay.requests import RequestError
+    from rebalance_audit.domain.replay.situation import TooLittle, situation_of
+    from rebalance_audit.domain.replay.whatif import fit_of, option_of, ranked, request_of
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
+        raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")
+    now_ms = time.time_ns() // 1_000_000
+    from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
+    to_ms = None if to is None else options.instant_ms(to, now_ms)
+    with meter("whatif", quiet=quiet, unit="items") as progress:
+        if warehouse is not None:
+            rows = stored_rebalances(Warehouse.open(warehouse), group, cluster_id)
+            until_ms = max((r.ended_at_ms or 0 for r in rows), default=0)
+        else:
+            rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
+    earlier = [r for r in rows if from_ms is not None and (at_ms := happened_at_ms(r)) is not None and at_ms < from_ms]
+    rows = [
+        r
+        for r in rows
+        if (at_ms := happened_at_ms(r)) is None
+        or ((from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms))
+    ]
+    until_ms = until_ms if to_ms is None else min(until_ms, to_ms)
+    try:
+        situation = situation_of(rows, until_ms, earlier[-1] if earlier else None)
+        if settings:
+            request_of(situation, settings)  # what cannot be is said before anything else
+        fit = fit_of(situation)
+        if fit.refused is not None:
+            found: list[Option] = []
+        else:
+            found = [option_of(situation, settings)] if settings else ranked(situation)
+    except TooLittle as error:
+        raise CommandError(str(error)) from None
+    except RequestError as error:
+        raise UsageError(str(error)) from None
+    if output is Output.JSON:
+        sys.stdout.write(json_text(_as_json(fit, found, settings)) + "\n")
+    else:
+        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(group, situation.in_force, fit, found))
+
+
+def _from_evidence(
+    group: str,
+    evidence: Path | None,
+    bootstrap: str | None,
+    command_config: Path | None,
+    overrides: list[str] | None,
+    logs: list[str] | None,
+    progress: Any,
+) -> tuple[list[Rebalance], int]:
+    from rebalance_audit.commands.explain.group import answer_for
+    from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
+
+    folders = options.log_folders(logs)
+    if bootstrap:
+        config = options.client_config(bootstrap, command_config, overrides)
+        reading = from_cluster(config, group, progress, logs=folders)
+    else:
+        reading = from_folder(open_evidence(evidence, None, None, folders, None, None, None), group, progress)
+    answer = answer_for(reading)
+    return list(answer.rebalances), answer.seen_until_ms or 0
+
+
+def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> dict[str, Any]:
+    option_rows = [
+        {
+            "settings": dict(o.settings),
+            "saved_seconds": o.saved_seconds,
+            "saved_lower_seconds": o.saved_lower_seconds,
+            "saved_upper_seconds": o.saved_upper_seconds,
+            "cost_seconds": o.cost_seconds,
+            "cost_lower_seconds": o.cost_lower_seconds,
+            "cost_upper_seconds": o.cost_upper_seconds,
+            "rebalances": o.rebalances,
+            "why": o.why,
+            "refused": o.refused,
+            "properties": {client: list(lines) for client, lines in o.properties.items()},
+        }
+        for o in found
+    ]
+    if not found and asked:
+        names = dict.fromkeys(("saved_seconds", "saved_lower_seconds", "saved_upper_seconds"))
+        names |= dict.fromkeys(("cost_seconds", "cost_lower_seconds", "cost_upper_seconds", "rebalances"))
+        pairs = dict(pair.split("=", 1) for pair in asked)
+        option_rows = [{"settings": pairs} | names | {"why": "", "refused": fit.refused, "properties": {}}]
+    return {
+        "fit": {
+            "rebalances": fit.rebalances,
+            "causes": fit.causes,
+            "cost_seconds": fit.cost_seconds,
+            "measured_seconds": fit.measured_seconds,
+            "measured_lower_seconds": fit.measured_lower_seconds,
+            "measured_upper_seconds": fit.measured_upper_seconds,
+            "refused": fit.refused,
+        },
+        "options": option_rows,
+    }
+
+
+def _as_text(group: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> Iterator[str]:
+    yield (
+        f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {in_force.heartbeat_interval_ms} ms   "
+        f"stood still {fit.measured_seconds:.1f} partition-seconds as measured"
+    )
+    yield (
+        f"replayed as it was: {fit.rebalances:.0%} of the rebalances, {fit.causes:.0%} of the causes, "
+        f"{fit.cost_seconds:.1f} partition-seconds"
+    )
+    if fit.refused is not None:
+        yield f"Nothing is predicted: {fit.refused}."
+        return
+    yield (
+        "Ranges hold nine in ten replays. Two real runs of one script differ by up to 1.5 times: a saving below that "
+        "may not show in a single deploy."
+    )
+    for option in found[:SHOWN_OPTIONS]:
+        yield ""
+        yield "  " + "  ".join(f"{name}={value}" for name, value in option.settings.items())
+        if option.refused is not None:
+            yield f"    refused: {option.refused}"
+            continue
+        yield f"    {option.why}"
+        if (option.saved_seconds or 0) > 0:
+            for client, lines in option.properties.items():
+                yield from (f"    {client:<12} {line}" for line in lines)
+    if len(found) > SHOWN_OPTIONS:
+        yield f"  and {len(found) - SHOWN_OPTIONS} that save less"

@@ -1,0 +1,69 @@
+"""`whatif` without a group: the changes of settings that would save a fleet the most."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rebalance_audit.commands.options import Output
+from rebalance_audit.commands.output import json_text, visible
+from rebalance_audit.commands.pipeline import Carried
+
+if TYPE_CHECKING:
+    from rebalance_audit.warehouse.warehouse import Warehouse
+    from spark_jobs.advise import FleetWeighed
+
+
+def weigh_fleet(location: str, *, seconds: float, days: int, carried: Carried, output: Output) -> None:
+    """Replace gold.whatif, and print the ten changes worth most. WarehouseError if another process writes."""
+    from rebalance_audit.commands.rows import published
+    from rebalance_audit.reports.read import worth_most
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    opened = Warehouse.open(location)
+    published(opened)
+    weighed = weigh(opened, seconds=seconds, days=days, carried=carried)
+    rows = worth_most(opened)
+    if output is Output.JSON:
+        sys.stdout.write(json_text(_as_json(weighed, rows)) + "\n")
+    else:
+        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(weighed, rows, days))
+
+
+def weigh(opened: Warehouse, *, seconds: float, days: int, carried: Carried) -> FleetWeighed:
+    """Replace gold.whatif. WarehouseError if another process writes."""
+    from spark_jobs.advise import advise
+    from spark_jobs.pipeline import writing_run
+
+    with writing_run(opened, engine=carried.engine, spark_from_bytes=carried.spark_from_bytes) as context:
+        return advise(context, seconds=seconds, days=days)
+
+
+def _as_json(weighed: FleetWeighed, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "groups_weighed": weighed.groups,
+        "groups_with_cost": weighed.groups_with_cost,
+        "cost_seconds_weighed": round(weighed.cost_seconds, 3),
+        "cost_seconds": round(weighed.cost_of_all_seconds, 3),
+        "changes": [dict(row) | {"settings": _settings(row)} for row in rows],
+    }
+
+
+def _settings(row: Mapping[str, Any]) -> dict[str, str]:
+    return dict(text.partition("=")[::2] for text in row["settings"])
+
+
+def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> Iterator[str]:
+    share = weighed.cost_seconds / weighed.cost_of_all_seconds if weighed.cost_of_all_seconds else 1.0
+    yield (
+        f"Replayed {weighed.groups:,} of {weighed.groups_with_cost:,} groups with downtime in the last {days} days, "
+        f"the dearest first: {share:.0%} of {weighed.cost_of_all_seconds:,.1f} s."
+    )
+    if not rows:
+        yield "No change of settings saves more than its own spread; `whatif GROUP` shows a group's options."
+        return
+    for row in rows:
+        yield ""
+        yield f"  {row['group_id']}   {'  '.join(row['settings'])}"
+        yield f"    {row['why']}"

@@ -1,0 +1,164 @@
+"""Advice in the words of the client library concerned: no setting that it lacks, and none by another library's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalance_audit.domain.client_families import (
+    ALL,
+    HABITS,
+    INSTANCE,
+    POLL_INTERVAL,
+    REBALANCE,
+    RECORDS,
+    SESSION,
+    ClientFamily,
+    Families,
+    families_shown,
+)
+from rebalance_audit.domain.detect.wording import listed
+from rebalance_audit.domain.model import Member
+
+WEIGH = "but its partitions wait for it: `rebalance-audit whatif` weighs both"
+"""Static membership tripled the downtime of a rolling restart that it removed all rebalances of (docs/whatif.md)."""
+LOOK_AT_HOST = "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network."
+
+
+def families(members: Iterable[Member]) -> Families:
+    """The libraries that any of these members may be of; all where nothing is known of one."""
+    found = [families_shown(m.client_libraries) for m in members]
+    return frozenset().union(*found) or ALL
+
+
+def setting(name: str, of: Families) -> str | None:
+    """The libraries' name of the setting that has this name in Java; None where one of them has no such setting.
+
+    Where nothing narrows the library down, it is Java's name that people know.
+    """
+    if of == ALL:
+        return name
+    names = [HABITS[f].settings[name] for f in ClientFamily if f in of]
+    known = list(dict.fromkeys(n for n in names if n is not None))
+    if None in names or not known:
+        return None
+    return known[0] if len(known) == 1 else f"{known[0]} ({listed(known[1:], most=len(known))})"
+
+
+def expiry(of: Families, *, came_back: bool) -> str:
+    """For a member that vanished."""
+    advice = []
+    if of == {ClientFamily.KAFKAJS}:
+        took = "it came back: its handler took" if came_back else "its handler may have taken"
+        advice.append(
+            f"kafkajs sends heartbeats only between messages, and {took} longer than the session. Call heartbeat() "
+            "inside the handler, or raise sessionTimeout."
+        )
+    elif of == {ClientFamily.AIOKAFKA}:
+        advice.append(
+            "aiokafka sends heartbeats from the event loop: code that blocks the loop stops them. Await in the handler "
+            "or move its work to a thread, or raise session_timeout_ms."
+        )
+    elif came_back and of != ALL and any(HABITS[f].lives_while_silent for f in of):
+        advice.append(
+            "It came back by itself: with kafkajs and aiokafka a handler that takes longer than the session stops the "
+            "heartbeats. Send heartbeats inside the handler, or keep it from blocking the event loop."
+        )
+    if not (came_back and len(of) == 1 and advice):
+        advice.append(LOOK_AT_HOST if not advice else f"Else: {LOOK_AT_HOST[0].lower()}{LOOK_AT_HOST[1:]}")
+        instance, session = setting(INSTANCE, of), setting(SESSION, of)
+        if instance is not None:
+            advice.append(f"If it restarts by itself, a {instance} spares the others, {WEIGH}.")
+        advice.append(f"A shorter {session} shortens the wait." if session else "A shorter session shortens the wait.")
+    return " ".join(advice)
+
+
+def poll_timeout(of: Families) -> str:
+    """For a member whose application did not ask for messages in time."""
+    records, interval = setting(RECORDS, of), setting(POLL_INTERVAL, of)
+    fewer = (
+        f"Process fewer records per poll ({records}), faster" if records else "Process fewer records at a time, faster"
+    )
+    return f"{fewer}, or allow more time{f' ({interval})' if interval else ''}."
+
+
+def poll_interval(of: Families) -> str:
+    return setting(POLL_INTERVAL, of) or "poll interval"
+
+
+def dropped(of: Families) -> str:
+    """For a member that the others waited for in vain."""
+    wait = setting(REBALANCE, of) if of != ALL else POLL_INTERVAL
+    lower = f" A lower {wait} shortens the wait of the others." if wait else ""
+    if of == {ClientFamily.FRANZ_GO}:
+        return (
+            "Its application was busy between PollFetches and AllowRebalance (kgo.BlockRebalanceOnPoll), or its "
+            f"process was frozen: allow the rebalance sooner, with fewer records per PollRecords.{lower}"
+        )
+    if of == {ClientFamily.SARAMA}:
+        return (
+            "Its ConsumeClaim did not return when the session ended, or its process was frozen: return as soon as "
+            f"session.Context() is done.{lower}"
+        )
+    if of == {ClientFamily.KAFKAJS}:
+        return (
+            "Its handler was busy, or its process frozen: kafkajs joins again only between messages. Call heartbeat() "
+            f"inside the handler, which throws when the group rebalances.{lower}"
+        )
+    return (
+        "That member's poll loop was stuck or its process frozen (its heartbeats may go on from another thread): look "
+        f"at what it processed then.{lower}"
+    )
+
+
+def restarts(of: Families) -> str:
+    """For a member that leaves and returns again and again."""
+    if of == {ClientFamily.KAFKAJS}:
+        return (
+            "Find out what restarts it. kafkajs itself leaves and starts again when a handler has failed for good "
+            "(retry.retries): look for the error that its handler throws."
+        )
+    if of == {ClientFamily.KAFKA_GO}:
+        return (
+            "Find out what restarts it. As the leader kafka-go leaves, and is back after 5 s, when it cannot read "
+            "another library's subscription: look for members of other libraries in the group."
+        )
+    instance = setting(INSTANCE, of)
+    found = "Find out what restarts it (its log before each leaving)."
+    return f"{found} A {instance} spares the group a rebalance per restart, {WEIGH}." if instance else found
+
+
+def static_slot(of: Families) -> str:
+    """For a static member that did not come back."""
+    session = setting(SESSION, of) or "the session timeout"
+    return (
+        f"Its slot holds its partitions until the session timeout: make that ({session}) a little longer than a "
+        "restart takes. When scaling down for good, remove the member (Admin.removeMembersFromConsumerGroup)."
+    )
+
+
+def restart_storm(of: Families, what: str) -> str:
+    """For members that come and go again and again. `what`: restarts or stops."""
+    instance = setting(INSTANCE, of)
+    found = f"Find out what {what} the named members"
+    return f"{found}. A {instance} spares the others a restart's rebalances, {WEIGH}." if instance else f"{found}."
+
+
+def sticky(of: Families) -> str | None:
+    """An assignor that leaves partitions where they are; None where a library has none."""
+    if of == ALL or of <= {ClientFamily.JAVA, ClientFamily.LIBRDKAFKA}:
+        return "cooperative-sticky, or group.protocol=consumer"
+    return "cooperative-sticky" if all(HABITS[f].has_cooperative for f in of) else None
+
+
+def deploy(of: Families) -> str:
+    """For members that were restarted on purpose."""
+    instance, assignor = setting(INSTANCE, of), sticky(of)
+    known = [f"a {instance} per member"] if instance else []
+    known += ["a cooperative assignor"] if assignor is not None else []
+    known += ["group.protocol=consumer"] if "group.protocol" in (assignor or "") else []
+    if not known:
+        return "Nothing is wrong."
+    return (
+        f"Nothing is wrong. Fewer rebalances are not less downtime: `rebalance-audit whatif` replays this deploy with "
+        f"{listed([*known, 'members restarted in another order'], most=9)}."
+    )

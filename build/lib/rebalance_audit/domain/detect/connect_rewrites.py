@@ -1,0 +1,56 @@
+"""CN008: connectors whose tasks are configured anew again and again."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, most_at_once, refs_of
+from rebalance_audit.domain.detect.wording import counted, duration, shown
+from rebalance_audit.domain.kinds import Severity
+from rebalance_audit.domain.model import Finding
+
+_MIRROR = "mirror"
+
+
+def rewritten_configs(history: History) -> list[Finding]:
+    """A connector's tasks are configured anew again and again while no worker comes or goes: a loop.
+
+    Silent for deploys, which change each connector once or twice, and where it is not known whose configuration
+    changed.
+    """
+    limits = history.limits
+    rounds: dict[str, list[HistoryStep]] = {}
+    for step in history.attempts:
+        r = step.rebalance
+        if r.trigger == Cause.CONNECT_CONFIG_CHANGED and not step.joined and not step.left:
+            for connector in r.changed_connectors or ():
+                rounds.setdefault(connector, []).append(step)
+    found: list[Finding] = []
+    for connector, steps in sorted(rounds.items()):
+        for part in clusters(steps, limits.config_rewrite_window_ms):
+            if most_at_once(part, limits.config_rewrite_window_ms) < limits.config_rewrites:
+                continue
+            span_ms = part[-1].at_ms - part[0].first_at_ms
+            found += history.finding(
+                "CN008",
+                history.extent(part, quiet_ms=limits.config_rewrite_window_ms, about=connector),
+                severity=Severity.WARNING,
+                title=f"Connector {shown(connector)} of {history.group} was configured anew {len(part)} times in "
+                f"{duration(span_ms)}, once in {duration(span_ms / len(part))}, and no worker came or went",
+                detail=f"Each of the {counted(len(part), 'rebalance')} restarts tasks.",
+                numbers={"times": len(part), "connector": connector, "span_ms": span_ms},
+                advice=_advice(connector),
+                evidence=refs_of((part[0], part[-1]), Cause.CONNECT_CONFIG_CHANGED),
+            )
+    return found
+
+
+def _advice(connector: str) -> str:
+    mirror = (
+        "MirrorMaker 2 does so where it knows one cluster by two aliases: it mirrors its own heartbeats "
+        "(src.heartbeats, src.src.heartbeats, …). Give each cluster one alias, or exclude them (topics.exclude)."
+    )
+    if _MIRROR in connector.lower():
+        return mirror
+    return (
+        f"Find what makes it ask for other task configurations each time (its log, a deploy job, an operator). {mirror}"
+    )

@@ -1,0 +1,306 @@
+"""RB006 to RB009: members that vanish, are put out, are waited for, or fight over an instance id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.history import (
+    History,
+    HistoryStep,
+    Identity,
+    clusters,
+    identity,
+    label,
+    most_at_once,
+    refs_of,
+)
+from rebalance_audit.domain.detect.modes import number
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown
+from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
+from rebalance_audit.domain.model import Finding, Member, Movement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GoneTogether:
+    """Members gone in one rebalance by one cause, and what stood still because of it."""
+
+    step: HistoryStep
+    members: tuple[Member, ...]
+    movements: tuple[Movement, ...]
+
+    @property
+    def who(self) -> str:
+        return listed([label(m) for m in self.members]) or "a member no evidence names"
+
+    @property
+    def held_count(self) -> int:
+        if self.movements:
+            return len(self.movements)
+        return sum(len(m.owned_before or ()) for m in self.members)
+
+    @property
+    def worst(self) -> Movement | None:
+        return max(
+            (m for m in self.movements if m.pause_estimate_ms is not None),
+            key=lambda m: m.pause_estimate_ms or 0,
+            default=None,
+        )
+
+    def cost(self, noun: str) -> str:
+        """`its 2 partitions stood still for 12.3 s (10 s … 13.4 s)`."""
+        if not self.held_count:
+            return "it held nothing" if self._is_known_empty else f"what it held is not known ({noun}s)"
+        held = f"its {counted(self.held_count, noun)}"
+        if self.worst is None:
+            if any(m.to_member_id is not None for m in self.movements):
+                return (
+                    f"{held} went to others; how long nobody had {'it' if self.held_count == 1 else 'them'} is unknown"
+                )
+            if self.step.rebalance.group_type == GroupType.SHARE:
+                return f"{held} had other owners, too"
+            return f"{held} got no new owner that the evidence shows"
+        w = self.worst
+        if w.overlap_ms and (w.pause_estimate_ms or 0) <= 0:
+            longest = max(m.overlap_ms or 0 for m in self.movements)
+            return f"{held} had two owners at once for {duration(longest)}"
+        return f"{held} stood still for {likely(w.pause_estimate_ms, w.pause_likely_lower_ms, w.pause_likely_upper_ms)}"
+
+    @property
+    def _is_known_empty(self) -> bool:
+        return bool(self.members) and all(m.owned_before == () for m in self.members)
+
+
+def _departures(history: History, trigger: str) -> list[_GoneTogether]:
+    found: list[_GoneTogether] = []
+    for step in history.attempts:
+        causes = [t for t in step.rebalance.triggers if t.trigger == trigger]
+        if not causes and step.rebalance.trigger != trigger:
+            continue
+        ids = list(dict.fromkeys(m for cause in causes for m in cause.members))
+        if not ids:  # no cause names anybody: those the records show gone
+            ids = [m.member_id for m in step.rebalance.members if m.change == MemberChange.LEFT]
+        here = {m.member_id: m for m in step.rebalance.members}
+        found.append(
+            _GoneTogether(
+                step=step,
+                members=tuple(here.get(i) or history.member(i) for i in ids),
+                movements=tuple(history.movements_from(ids, step)),
+            )
+        )
+    return found
+
+
+def _incidents(history: History, departures: Sequence[_GoneTogether]) -> Iterator[list[_GoneTogether]]:
+    by_index = {d.step.index: d for d in departures}
+    for part in clusters([d.step for d in departures], history.limits.quiet_ms):
+        yield [by_index[s.index] for s in part]
+
+
+def _departure_finding(
+    history: History,
+    rule_id: str,
+    trigger: str,
+    incident: Sequence[_GoneTogether],
+    *,
+    did: str,
+    severity: Severity,
+    advice: str,
+    more_numbers: dict[str, object] | None = None,
+) -> list[Finding]:
+    noun = "task" if incident[0].step.rebalance.protocol_type == "connect" else "partition"
+    steps = [d.step for d in incident]
+    costliest = max(incident, key=lambda d: ((d.worst.pause_estimate_ms or 0) if d.worst else 0, d.held_count))
+    names = list(dict.fromkeys(label(m) for d in incident for m in d.members))
+    if len(incident) == 1:
+        title = f"{incident[0].who} of {history.group} {did}; {incident[0].cost(noun)}"
+    else:
+        title = (
+            f"{counted(len(incident), 'time')} in {duration(steps[-1].at_ms - steps[0].first_at_ms)} a member of "
+            f"{history.group} {did}: {listed(names) or 'nobody is named'}; worst: {costliest.cost(noun)}"
+        )
+    worst = costliest.worst
+    lines = [f"{clock(d.step.at_ms)}, {number(d.step.rebalance)}: {d.who}; {d.cost(noun)}" for d in incident[:10]]
+    if len(incident) > 10:
+        lines.append(f"and {len(incident) - 10} more")
+    held = [m.resource for d in incident for m in d.movements]
+    if held:
+        lines.append(f"Concerned: {folded(held)}")
+    return history.finding(
+        rule_id,
+        history.extent(steps, about=trigger),
+        severity=severity,
+        title=title,
+        detail="\n".join(lines),
+        numbers={
+            "times": len(incident),
+            "members": names[:20],
+            "resource_count": sum(d.held_count for d in incident),
+            "pause_lower_ms": worst.pause_lower_ms if worst else None,
+            "pause_estimate_ms": worst.pause_estimate_ms if worst else None,
+            "pause_upper_ms": worst.pause_upper_ms if worst else None,
+            **(more_numbers or {}),
+        },
+        advice=advice,
+        evidence=refs_of(steps, trigger),
+    )
+
+
+def session_expiry(history: History) -> list[Finding]:
+    """A member vanished without leaving: its session timeout passed without a heartbeat.
+
+    Silent for members that left, for static members (RB009) and for those put out by their poll interval (RB006).
+    Info only for Streams on the classic protocol, whose clients close without leaving.
+    """
+    found: list[Finding] = []
+    for incident in _incidents(history, _departures(history, Cause.MEMBER_SESSION_EXPIRED)):
+        timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
+        silent_for = f"its session timeout of {duration(max(timeouts))}" if timeouts else "its whole session timeout"
+        is_streams = all(d.step.rebalance.assignor == "stream" for d in incident)
+        found += _departure_finding(
+            history,
+            "RB007",
+            Cause.MEMBER_SESSION_EXPIRED,
+            incident,
+            did=f"vanished without leaving (no heartbeat for {silent_for})",
+            severity=Severity.INFO if is_streams else Severity.WARNING,
+            advice=_expiry_advice(history, incident, is_streams=is_streams),
+            more_numbers={"session_timeout_ms": max(timeouts, default=None)},
+        )
+    return found
+
+
+def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_streams: bool) -> str:
+    if is_streams:
+        return (
+            "Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
+            "Else look for kills, memory limits and long pauses of the process."
+        )
+    if incident[0].step.rebalance.protocol_type == "connect":
+        return (
+            f"{client_advice.LOOK_AT_HOST} Workers know no static membership: one that is back within "
+            "scheduled.rebalance.max.delay.ms gets its tasks again, else they go to the others when the delay ends."
+        )
+    gone = [m for d in incident for m in d.members]
+    until_ms = incident[-1].step.at_ms + history.limits.quiet_ms
+    back = {w for s in history.attempts if incident[0].step.at_ms <= s.at_ms <= until_ms for w in s.joined}
+    came_back = bool(gone) and all(identity(m) in back for m in gone)
+    return client_advice.expiry(client_advice.families(gone), came_back=came_back)
+
+
+def poll_timeout(history: History) -> list[Finding]:
+    """A member was put out, or left, because processing exceeded max.poll.interval.ms.
+
+    Silent for members that close, vanish, or are dropped while they should re-join (RB008).
+    """
+    found: list[Finding] = []
+    for incident in _incidents(history, _departures(history, Cause.MEMBER_POLL_TIMEOUT)):
+        first_type = incident[0].step.rebalance.protocol_type
+        intervals = [m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None]
+        interval = f" of {duration(max(intervals))}" if intervals and first_type == "consumer" else ""
+        overlaps = [m.overlap_ms for d in incident for m in d.movements if m.overlap_ms]
+        twice = (
+            f" It worked on for {duration(max(overlaps))} beside the new owner: look for records processed twice."
+            if overlaps
+            else ""
+        )
+        of = client_advice.families(m for d in incident for m in d.members)
+        name = client_advice.poll_interval(of)
+        found += _departure_finding(
+            history,
+            "RB006",
+            Cause.MEMBER_POLL_TIMEOUT,
+            incident,
+            did=f"took longer between two polls than its {name}{interval}",
+            severity=Severity.WARNING,
+            advice=f"{client_advice.poll_timeout(of)}{twice}",
+            more_numbers={
+                "max_poll_interval_ms": max(intervals, default=None) if first_type == "consumer" else None,
+                "overlap_ms": max(overlaps, default=None),
+            },
+        )
+    return found
+
+
+def dropped_member(history: History) -> list[Finding]:
+    """A member made the others wait until the rebalance timeout, and was dropped then.
+
+    Silent for slow members that still came in time.
+    """
+    found: list[Finding] = []
+    for trigger, did in (
+        (Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "did not re-join before the rebalance timeout"),
+        (Cause.MEMBER_SYNC_TIMEOUT, "did not fetch its assignment before the rebalance timeout"),
+    ):
+        for incident in _incidents(history, _departures(history, trigger)):
+            windows = [w for d in incident if (w := d.step.rebalance.broker_window_ms) is not None]
+            timeouts = [
+                m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None
+            ]
+            waited = f" (the group was rebalancing for {duration(max(windows))})" if windows else ""
+            limit = f" of {duration(max(timeouts))}" if timeouts else ""
+            found += _departure_finding(
+                history,
+                "RB008",
+                trigger,
+                incident,
+                did=f"{did}{limit}{waited}",
+                severity=Severity.WARNING,
+                advice=client_advice.dropped(client_advice.families(m for d in incident for m in d.members)),
+                more_numbers={
+                    "rebalance_timeout_ms": max(timeouts, default=None),
+                    "broker_window_ms": max(windows, default=None),
+                },
+            )
+    return found
+
+
+def static_membership(history: History) -> list[Finding]:
+    """A static member expired, its dead slot holding its partitions, or two processes fight over one instance id.
+
+    Silent for a static member that restarts within its session timeout: that is what static membership is for.
+    """
+    found: list[Finding] = []
+    for incident in _incidents(history, _departures(history, Cause.STATIC_MEMBER_EXPIRED)):
+        timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
+        limit = f" of {duration(max(timeouts))}" if timeouts else ""
+        found += _departure_finding(
+            history,
+            "RB009",
+            Cause.STATIC_MEMBER_EXPIRED,
+            incident,
+            did=f"(static) did not come back within its session timeout{limit}",
+            severity=Severity.WARNING,
+            advice=client_advice.static_slot(client_advice.families(m for d in incident for m in d.members)),
+            more_numbers={"session_timeout_ms": max(timeouts, default=None)},
+        )
+    return found + _instance_fights(history)
+
+
+def _instance_fights(history: History) -> list[Finding]:
+    limits = history.limits
+    rewrites: dict[Identity, list[HistoryStep]] = {}
+    for step in history.steps:
+        for member in step.rebalance.members:
+            if member.change == MemberChange.REPLACED and member.group_instance_id is not None:
+                rewrites.setdefault(identity(member), []).append(step)
+    found: list[Finding] = []
+    for who, steps in sorted(rewrites.items()):
+        for part in clusters(steps, limits.instance_fight_window_ms):
+            most = most_at_once(part, limits.instance_fight_window_ms)
+            if most < limits.instance_fight_rewrites:
+                continue
+            found += history.finding(
+                "RB009",
+                history.extent(part, about=who[1]),
+                severity=Severity.WARNING,
+                title=f"Instance id {shown(who[1])} of {history.group} was taken over {len(part)} times in "
+                f"{duration(part[-1].at_ms - part[0].at_ms)}: two processes seem to share it",
+                numbers={"replaced_count": len(part), "group_instance_id": who[1]},
+                advice="Give every process a group.instance.id of its own (a StatefulSet's pod name, never a "
+                "constant).",
+                evidence=refs_of(part),
+            )
+    return found

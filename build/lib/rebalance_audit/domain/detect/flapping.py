@@ -1,0 +1,71 @@
+"""RB005: members that leave and return again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.history import (
+    History,
+    HistoryStep,
+    Identity,
+    clusters,
+    identity,
+    most_at_once,
+    refs_of,
+)
+from rebalance_audit.domain.detect.wording import duration
+from rebalance_audit.domain.kinds import Severity
+from rebalance_audit.domain.model import Finding, Member
+
+
+def flapping(history: History) -> list[Finding]:
+    """The same client, instance or worker leaves and returns again and again, more often than the others.
+
+    Silent when all members do the same: that is a deploy (or, if it goes on, a storm).
+    """
+    limits = history.limits
+    gone: set[Identity] = set()
+    returns: dict[Identity, list[HistoryStep]] = {}
+    for step in history.attempts:
+        gone.update(step.left)
+        for who in step.joined:
+            if who in gone:
+                gone.discard(who)
+                returns.setdefault(who, []).append(step)
+    found: list[Finding] = []
+    for who, steps in sorted(returns.items()):
+        if len(steps) < limits.flapping_returns:
+            continue
+        others = [len(returns.get(other, ())) for other in history.same_identity if other != who]
+        usual = median(others) if others else 0
+        for part in clusters(steps, limits.flapping_window_ms):
+            most = most_at_once(part, limits.flapping_window_ms)
+            if most < limits.flapping_returns or len(part) < usual + 2:
+                continue
+            apart_ms = (part[-1].at_ms - part[0].at_ms) / (len(part) - 1)
+            put_out = sum(history.was_put_out_by_poll_timeout(who, s) for s in history.attempts)
+            found += history.finding(
+                "RB005",
+                history.extent(part, quiet_ms=limits.flapping_window_ms, about=" ".join(who)),
+                severity=Severity.WARNING,
+                title=f"{history.who(who)} left {history.group} and came back {len(part)} times, "
+                f"once in {duration(apart_ms)}",
+                numbers={"return_count": len(part), "apart_ms": round(apart_ms), "others_median_count": usual},
+                advice=_flapping_advice(
+                    [m for s in part for m in s.rebalance.members if identity(m) == who],
+                    is_static=who[0] == "instance",
+                    by_poll_timeout=put_out * 2 >= len(part),
+                ),
+                evidence=refs_of(part),
+            )
+    return found
+
+
+def _flapping_advice(members: Sequence[Member], *, is_static: bool, by_poll_timeout: bool) -> str:
+    if by_poll_timeout:
+        return "Its poll interval puts it out each time (RB006): let it do less per poll, or allow more time."
+    if is_static:
+        return "Find out what restarts it (its log before each leaving)."
+    return client_advice.restarts(client_advice.families(members))

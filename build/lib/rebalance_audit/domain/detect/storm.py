@@ -1,0 +1,251 @@
+"""RB001: too many rebalances that nothing excuses."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, phrase_of
+from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, refs_of
+from rebalance_audit.domain.detect.limits import Limits
+from rebalance_audit.domain.detect.wording import counted, duration
+from rebalance_audit.domain.kinds import Outcome, Severity
+from rebalance_audit.domain.model import Finding
+
+_ADVICE = {
+    Cause.MEMBER_SESSION_EXPIRED: "Find out why the named members die or freeze: restarts, memory limits, network.",
+    Cause.LEADER_REJOINED: "Members and partitions did not change: look at the leader client's log and version.",
+    Cause.SUBSCRIPTION_CHANGED: "A client keeps sending other subscription data: look at its log and version.",
+    Cause.TOPIC_METADATA_CHANGED: "Something keeps creating topics or partitions that this group subscribes to.",
+    Cause.CLIENT_REQUESTED: "The application asks for it (enforceRebalance, ForceRebalance): its reason is quoted.",
+    Cause.CONNECT_CONFIG_CHANGED: "Something keeps writing connector configurations: find the deploy job or operator.",
+    Cause.APPEND_FAILED: "The offsets topic cannot be written: look at the in-sync replicas of __consumer_offsets.",
+    Cause.COORDINATOR_FAILOVER: "The coordinator keeps moving: look at the brokers that lead __consumer_offsets.",
+}
+_BOUNDED_BY_DEPLOY = DEPLOYS | {Cause.CONNECT_CONFIG_CHANGED}
+_ADVICE_OTHERWISE = "Open the group's rebalances, and look at the log of the member named most often."
+
+
+class _StormWindow:
+    """How many generations the last `span_ms` held."""
+
+    def __init__(self, span_ms: int) -> None:
+        self._span_ms = span_ms
+        self.steps: deque[HistoryStep] = deque()
+        self.count = 0
+
+    def take(self, step: HistoryStep) -> int:
+        self.steps.append(step)
+        self.count += step.generation_count
+        while self.steps and self.steps[0].at_ms <= step.at_ms - self._span_ms:
+            self.count -= self.steps.popleft().generation_count
+        return self.count
+
+
+@dataclass(slots=True)
+class _Storm:
+    steps: list[HistoryStep] = field(default_factory=list)
+    peak_short_count: int = 0
+    peak_per_minute: int = 0
+    minute: _StormWindow = field(default_factory=lambda: _StormWindow(60_000))
+
+    def take(self, step: HistoryStep, short_count: int) -> None:
+        self.steps.append(step)
+        self.peak_short_count = max(self.peak_short_count, short_count)
+        self.peak_per_minute = max(self.peak_per_minute, self.minute.take(step))
+
+
+def storm(history: History) -> list[Finding]:
+    """More unexcused rebalances than the group's limit, over a short or a long window; one incident from start to end.
+
+    Silent for a bounded deploy (each member leaves and returns about once), the protocol's own follow-ups, Streams
+    probing, and rewrites of returning static members.
+    """
+    reasons = excuses(history)
+    unexcused = [step for step in history.attempts if reasons[step.index] is None]
+    return [finding for s in _storms(unexcused, history.limits) for finding in _finding(history, s)]
+
+
+def excuses(history: History) -> dict[int, str | None]:
+    """By step index: why a rebalance does not count, or None if it counts."""
+    limits = history.limits
+    budget = _DeployBudget(history)
+    reasons: dict[int, str | None] = {}
+    chain = 0
+    last_probing_ms: int | None = None
+    for step in history.attempts:
+        r = step.rebalance
+        causes = {r.trigger, *(t.trigger for t in r.triggers)}
+        in_budget = budget.spend(step)
+        reason: str | None = None
+        if r.outcome == Outcome.MISSING:
+            continue  # judged below, by its neighbours
+        if r.trigger in FOLLOW_UPS:
+            chain += 1
+            if chain <= limits.follow_up_chain:
+                reason = phrase_of(r.trigger)
+        else:
+            chain = 0
+            if r.outcome == Outcome.EMPTIED:
+                reason = "nobody was left to wait"
+            elif r.trigger == Cause.STREAMS_PROBING:
+                if last_probing_ms is None or step.at_ms - last_probing_ms >= limits.probing_min_interval_ms:
+                    reason = phrase_of(r.trigger)
+                last_probing_ms = step.at_ms
+            elif r.expected:
+                reason = r.expected_reason or "expected"
+            elif r.trigger in (Cause.SHARE_STATE_INITIALIZED, Cause.GROUP_CONVERTED):
+                reason = phrase_of(r.trigger)
+            elif r.trigger in _BOUNDED_BY_DEPLOY and in_budget and not causes & FAULTS:
+                reason = "a bounded deploy"
+        reasons[step.index] = reason
+    _judge_missing(history, reasons)
+    return reasons
+
+
+class _DeployBudget:
+    """The changes that may happen in one deploy window without counting; spent in order, old spending expires."""
+
+    def __init__(self, history: History) -> None:
+        self._limits = history.limits
+        self._same_identity = history.same_identity
+        self._turns: deque[tuple[int, str, Identity]] = deque()
+        self._turn_count: Counter[tuple[str, Identity]] = Counter()
+        self._direction_count: Counter[str] = Counter()
+        self._config_changes: deque[int] = deque()
+        self._most_members = 1
+
+    def spend(self, step: HistoryStep) -> bool:
+        """Book what this rebalance changed; whether all of it is within the budget."""
+        limits = self._limits
+        start_ms = step.at_ms - limits.deploy_window_ms
+        while self._turns and self._turns[0][0] <= start_ms:
+            _, direction, who = self._turns.popleft()
+            self._turn_count[direction, who] -= 1
+            self._direction_count[direction] -= 1
+        while self._config_changes and self._config_changes[0] <= start_ms:
+            self._config_changes.popleft()
+        self._most_members = max(self._most_members, step.rebalance.member_count or 0)
+        in_budget = True
+        for direction, identities in (("left", step.left), ("joined", step.joined)):
+            for who in identities:
+                self._turns.append((step.at_ms, direction, who))
+                self._turn_count[direction, who] += 1
+                self._direction_count[direction] += 1
+                allowed = limits.deploy_turns * self._same_identity.get(who, 1)
+                # Members with ever new names would each be within their own turns: their sum is bounded as well.
+                in_turns = self._turn_count[direction, who] <= allowed
+                in_sum = self._direction_count[direction] <= limits.deploy_turns * self._most_members
+                in_budget = in_budget and in_turns and in_sum
+        if step.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED:
+            self._config_changes.append(step.at_ms)
+            in_budget = in_budget and len(self._config_changes) <= limits.deploy_config_changes
+        return in_budget
+
+
+def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
+    """Skipped numbers count if they fell into a short enough time, and are more than an excused neighbour explains."""
+    run: list[HistoryStep] = []
+    before: HistoryStep | None = None
+    for step in history.attempts:
+        if step.rebalance.outcome == Outcome.MISSING:
+            run.append(step)
+            continue
+        reason: str | None = None
+        if before is None or step.first_at_ms - before.at_ms > history.limits.storm_short_window_ms:
+            reason = "nothing shows when it was"
+        elif reasons[step.index] is not None and sum(s.generation_count for s in run) <= max(
+            2, len(step.joined) + len(step.left)
+        ):
+            reason = reasons[step.index]
+        for skipped in run:
+            reasons[skipped.index] = reason
+        run, before = [], step
+    for skipped in run:
+        reasons[skipped.index] = "nothing shows when it was"
+
+
+def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm]:
+    short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
+    current: _Storm | None = None
+    last_ms = 0
+    for step in unexcused:
+        if current is not None and step.at_ms - last_ms > limits.storm_quiet_ms:
+            yield current
+            current = None
+            # Rebalances of the storm that ended must not help to open the next.
+            short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
+        last_ms = step.at_ms
+        short_count, long_count = short.take(step), long.take(step)
+        if current is not None:
+            current.take(step, short_count)
+        elif short_count > limits.storm_short_count or long_count > limits.storm_long_count:
+            current = _Storm()
+            for earlier in (short if short_count > limits.storm_short_count else long).steps:
+                current.take(earlier, short_count)
+    if current is not None:
+        yield current
+
+
+def _advice(history: History, steps: Sequence[HistoryStep], cause: Cause) -> str:
+    named = (m for s in steps for t in s.rebalance.triggers if t.trigger == cause for m in t.members)
+    of = client_advice.families(history.member(m) for m in dict.fromkeys(named))
+    match cause:
+        case Cause.MEMBER_POLL_TIMEOUT:
+            return client_advice.poll_timeout(of)
+        case Cause.MEMBER_JOINED:
+            return client_advice.restart_storm(of, "restarts")
+        case Cause.MEMBER_LEFT:
+            return client_advice.restart_storm(of, "stops")
+    return _ADVICE.get(cause, _ADVICE_OTHERWISE)
+
+
+def _finding(history: History, storm_: _Storm) -> list[Finding]:
+    limits, steps = history.limits, storm_.steps
+    first, last = steps[0], steps[-1]
+    total = sum(s.generation_count for s in steps)
+    causes: Counter[Cause] = Counter()
+    for s in steps:
+        causes[s.rebalance.trigger] += s.generation_count
+    cause, cause_count = causes.most_common(1)[0]
+    people = Counter(who for s in steps for who in {*s.left, *s.joined})
+    person, person_count = people.most_common(1)[0] if people else (None, 0)
+    unchanged_count = sum(1 for s in steps if s.is_settled and not s.joined and not s.left)
+    lost = [s.rebalance.resource_seconds_estimate for s in steps if s.rebalance.resource_seconds_estimate is not None]
+    is_short = storm_.peak_short_count > limits.storm_short_count
+    limit, window_ms = (
+        (limits.storm_short_count, limits.storm_short_window_ms)
+        if is_short
+        else (limits.storm_long_count, limits.storm_long_window_ms)
+    )
+    is_critical = storm_.peak_per_minute >= limits.storm_critical_per_minute
+    span_ms = last.at_ms - first.first_at_ms
+    named = ""
+    if person is not None and person_count * 2 >= total:
+        named = f"; {history.who(person)} came or went in {person_count} of them"
+    elif unchanged_count * 2 >= total:
+        named = "; its members did not change"
+    share = "all" if cause_count == total else f"{cause_count:,}"
+    return history.finding(
+        "RB001",
+        history.extent(steps, quiet_ms=limits.storm_quiet_ms),
+        severity=Severity.CRITICAL if is_critical else Severity.WARNING,
+        title=f"{history.group} rebalanced {total:,} times in {duration(max(span_ms, 0))} (limit: {limit} in "
+        f"{duration(window_ms)}), {share} of them: {phrase_of(cause)}{named}",
+        detail="Causes: " + ", ".join(f"{phrase_of(c)} {n} ×" for c, n in causes.most_common()) + ". "
+        f"At most {counted(storm_.peak_per_minute, 'rebalance')} in one minute.",
+        numbers={
+            "rebalance_count": total,
+            "span_ms": span_ms,
+            "limit_count": limit,
+            "limit_window_ms": window_ms,
+            "peak_per_minute": storm_.peak_per_minute,
+            "unchanged_member_count": unchanged_count,
+            "causes": dict(causes),
+            "resource_seconds_estimate": round(sum(lost), 3) if lost else None,
+        },
+        advice=_advice(history, steps, cause),
+        evidence=refs_of(steps, cause),
+    )

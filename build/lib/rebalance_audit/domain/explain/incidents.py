@@ -1,0 +1,68 @@
+"""Incidents for a terminal: the answer in the first line, then each trouble from its cause on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from rebalance_audit.domain.detect.wording import clock, counted, likely_seconds, seconds_bounds, shown
+from rebalance_audit.domain.explain.layout import hanging
+from rebalance_audit.domain.incidents import Incident
+
+LINKS_SHOWN = 8
+_TITLE_WIDTH = 300
+
+
+def answer(incidents: Sequence[Incident]) -> str:
+    """The gravest trouble in one sentence; open before past, then the gravest and dearest."""
+    wrong = sorted((i for i in incidents if not i.expected), key=_urgency)
+    normal = [i for i in incidents if i.expected]
+    if not wrong:
+        if not normal:
+            return "Nothing is wrong: no incident is in evidence."
+        return f"Nothing is wrong: {counted(len(normal), 'change')} on purpose cost {_sum(normal)} resource-seconds."
+    first, rest = wrong[0], len(wrong) - 1
+    sentence = f"{shown(first.title, _TITLE_WIDTH)}; {_cost(first)}{_state(first)}"
+    return sentence + (f" And {counted(rest, 'other incident')}." if rest else "")
+
+
+def incident_lines(incidents: Sequence[Incident], width: int, *, bounds: bool = False) -> Iterator[str]:
+    """Each trouble with its chain, the oldest link first; normal work in a line."""
+    for i in sorted(incidents, key=lambda i: (i.expected, *_urgency(i))):
+        mark = "normal work" if i.expected else f"{i.severity}, {i.status}"
+        head = f"Incident ({mark})  "
+        yield ""
+        yield from hanging(f"{head}{shown(i.title, _TITLE_WIDTH)}; {_cost(i, bounds=bounds)}", width, 3)
+        if i.expected:
+            continue
+        half = LINKS_SHOWN // 2
+        links = i.chain if len(i.chain) <= LINKS_SHOWN else (*i.chain[:half], *i.chain[-half:])
+        for place, link in enumerate(links):
+            if place == half and len(i.chain) > LINKS_SHOWN:
+                yield f"   … {len(i.chain) - LINKS_SHOWN} more"
+            stamp = f"   {clock(link.at_ms)}  "
+            yield from hanging(f"{stamp}{shown(link.what, _TITLE_WIDTH)}", width, len(stamp))
+        if i.advice:
+            yield from hanging(f"   → {i.advice}", width, 5)
+
+
+def _urgency(i: Incident) -> tuple[bool, int, float, int, str]:
+    rank = ("critical", "warning", "info").index(i.severity)
+    return i.status != "open", rank, -(i.cost_seconds or 0.0), i.first_at_ms, i.incident_id
+
+
+def _cost(i: Incident, *, bounds: bool = False) -> str:
+    if i.cost_seconds is None:
+        return "no rebalance's cost is booked on it"
+    rounds = counted(len(i.rebalance_ids), "rebalance")
+    lost = likely_seconds(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds)
+    hard = f" {seconds_bounds(i.cost_lower_seconds, i.cost_upper_seconds)}" if bounds else ""
+    return f"{rounds}, {lost} resource-seconds lost{hard}"
+
+
+def _state(i: Incident) -> str:
+    return f", open since {clock(i.first_at_ms)}." if i.status == "open" else f", over since {clock(i.last_at_ms)}."
+
+
+def _sum(incidents: Sequence[Incident]) -> str:
+    return f"{math.fsum(i.cost_seconds or 0.0 for i in incidents):,.1f}"

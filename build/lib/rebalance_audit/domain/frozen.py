@@ -1,0 +1,85 @@
+"""Frozen, slotted dataclasses that are quick to make and to copy: the fold makes dozens for every rebalance.
+
+A frozen dataclass fills itself by a call of object.__setattr__ for each field, four fifths of what making it takes.
+Here a new thing is of an open twin of its class, one with the same slots, while plain assignments fill it; then it
+becomes what it is, frozen. What differs from dataclasses is the time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def quick(kind: type[T]) -> type[T]:
+    """The dataclass, frozen with slots, of keywords alone or of none: made in a third of its time if it is wide."""
+    made: Any = kind
+    parameters, body, known = _filling(made)
+    body = ["_become(self, '__class__', _twin)", *body]
+    made.__init__ = _written("__init__", ["self", *parameters], body, known)
+    return kind
+
+
+def maker(kind: Callable[P, T]) -> Callable[P, T]:
+    """A function that makes such things in half of the time their class takes, which hands its keywords on in a dict:
+    for those of which a rebalance has many."""
+    parameters, body, known = _filling(kind)
+    made: Callable[P, T] = _written("made", parameters, ["self = _new(_twin)", *body, "return self"], known)
+    return made
+
+
+def _filling(kind: Any) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Parameters, and what fills a `self` of the twin with them and makes it what it is."""
+    parameters = ["*"] if fields(kind)[0].kw_only else []
+    body: list[str] = []
+    known: dict[str, Any] = {
+        "_become": object.__setattr__,
+        "_new": object.__new__,
+        "_twin": _twin(kind),
+        "_kind": kind,
+        "_MISSING": MISSING,
+    }
+    for each in fields(kind):
+        name, value = each.name, each.name
+        if each.default_factory is not MISSING:
+            known[f"_make_{name}"], known[f"_default_{name}"] = each.default_factory, MISSING
+            value = f"_make_{name}() if {name} is _MISSING else {name}"
+        elif each.default is not MISSING:
+            known[f"_default_{name}"] = each.default
+        parameters.append(f"{name}=_default_{name}" if f"_default_{name}" in known else name)
+        body.append(f"self.{name} = {value}")
+    return parameters, [*body, "self.__class__ = _kind"], known
+
+
+def changed(thing: T, **values: Any) -> T:
+    """dataclasses.replace for slotted dataclasses, in a tenth of its time."""
+    kind: Any = type(thing)
+    copy = _copier(kind)(thing)
+    for name, value in values.items():
+        setattr(copy, name, value)
+    copy.__class__ = kind
+    return copy  # type: ignore[no-any-return]
+
+
+@cache
+def _copier(kind: Any) -> Callable[[Any], Any]:
+    """Makes copies that still belong to the twin."""
+    body = ["copy = _new(_twin)", *(f"copy.{name} = thing.{name}" for name in kind.__slots__), "return copy"]
+    return _written("copier", ["thing"], body, {"_new": object.__new__, "_twin": _twin(kind)})
+
+
+@cache
+def _twin(kind: Any) -> type:
+    return type(kind.__name__, (), {"__slots__": kind.__slots__})
+
+
+def _written(name: str, parameters: list[str], body: list[str], known: dict[str, Any]) -> Callable[..., Any]:
+    """A function from its text, as dataclasses write theirs. Fields have no leading underscore, what is known has."""
+    exec("\n    ".join([f"def {name}({', '.join(parameters)}):", *body]), known)
+    written: Callable[..., Any] = known[name]
+    return written

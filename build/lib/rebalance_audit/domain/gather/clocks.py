@@ -1,0 +1,252 @@
+"""Makes a node's log times, which are local and without a zone, into instants.
+
+Kafka prints the JVM's local time and no zone. The zone is configured, or inferred from lines that belong to records
+(whose times are UTC), or assumed to be UTC; every result says which.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from enum import StrEnum
+from functools import lru_cache
+from statistics import median_low
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind
+
+QUARTER_HOUR_MS = 900_000
+MAX_OFFSET_MS = 14 * 3_600_000
+"""Pacific/Kiritimati. What differs more from the record is no pair."""
+_MAX_CHANGE_MS = 2 * 3_600_000
+_MIN_AGREEING_RATIO = 0.5
+_MIN_OVERRULING = 3
+"""Votes that agree before a configured zone is not believed: one or two may be chance."""
+_EPOCH = datetime(1970, 1, 1)
+_BY_RECORD_TIME = (LogKind.ASSIGNMENT_RECEIVED, LogKind.CLIENT_SYNCED, LogKind.WORKER_JOINED)
+PAIRED_KINDS = (*_BY_RECORD_TIME, LogKind.STABILIZED, LogKind.EMPTIED, LogKind.EPOCH_BUMPED)
+"""Lines that belong to a record; see `pairs_by_node`."""
+_NO_OFFSET: tuple[tuple[int, int], ...] = ((0, 0),)
+
+
+class ZoneSource(StrEnum):
+    CONFIGURED = "configured"
+    INFERRED = "inferred"
+    """From lines that belong to records; also where these overruled a configured zone."""
+    ASSUMED = "assumed"
+    """Nothing was known: UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeClock:
+    """How a node's local times become UTC."""
+
+    source: ZoneSource
+    zone: str | None = None
+    """The configured zone or offset."""
+    offsets: tuple[tuple[int, int], ...] = _NO_OFFSET
+    """(valid from this UTC instant on, local time less UTC), in order; one entry unless the clocks were changed."""
+    skew_ms: int | None = None
+    """Median of what is left after the offset: the node's clock less the records' clock, plus the usual delay of the
+    line after the record. Not in `to_utc_ms`; it widens bounds."""
+    spread_ms: int | None = None
+    """Median distance of the pairs from `skew_ms`."""
+    pair_count: int = 0
+    agreeing_count: int = 0
+    """Pairs that support the offset. The others were outliers."""
+
+    @property
+    def utc_offset_ms(self) -> int:
+        """The offset in force at the end; of a configured zone see `to_utc_ms`."""
+        return self.offsets[-1][1]
+
+    def to_utc_ms(self, local_at_ms: int, *, not_before_ms: int | None = None) -> int:
+        """The instant of a local time.
+
+        When clocks go back an hour of local times comes twice: the earlier instant is taken unless it is before
+        `not_before_ms`, the instant of the line before in the same file.
+        """
+        if self.zone is not None:
+            return to_utc_ms(local_at_ms, self.zone, not_before_ms=not_before_ms)
+        if len(self.offsets) == 1:
+            return local_at_ms - self.offsets[0][1]
+        instants = [
+            local_at_ms - offset_ms
+            for at, (from_ms, offset_ms) in enumerate(self.offsets)
+            if (at == 0 or local_at_ms - offset_ms >= from_ms)
+            and (at + 1 == len(self.offsets) or local_at_ms - offset_ms < self.offsets[at + 1][0])
+        ]
+        if not instants:  # a local time that the change left out
+            return local_at_ms - self.offsets[-1][1]
+        if not_before_ms is not None:
+            instants = [instant for instant in instants if instant >= not_before_ms] or instants[-1:]
+        return instants[0]
+
+
+def to_utc_ms(local_at_ms: int, zone: str, *, not_before_ms: int | None = None) -> int:
+    """The instant of a local time in a zone: a name (`Europe/Berlin`, `UTC`) or an offset (`+02:00`, `-0330`).
+
+    Of the two instants in the hour that a change repeats, as in `NodeClock.to_utc_ms`; a time that a change left out
+    is read with the offset before the change. Raises ValueError for a zone that is not known.
+    """
+    zone_info = _zone(zone)
+    naive = _EPOCH + timedelta(milliseconds=local_at_ms)
+    first = _instant_ms(naive.replace(tzinfo=zone_info, fold=0))
+    if not_before_ms is None or first >= not_before_ms:
+        return first
+    second = _instant_ms(naive.replace(tzinfo=zone_info, fold=1))
+    return second if second >= first else first
+
+
+def _instant_ms(moment: datetime) -> int:
+    offset = moment.utcoffset() or timedelta(0)
+    return (moment.replace(tzinfo=None) - _EPOCH - offset) // timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=64)
+def _zone(zone: str) -> tzinfo:
+    text = zone.strip()
+    if text.upper() in ("UTC", "Z", "GMT"):
+        return UTC
+    if text[:1] in ("+", "-"):
+        digits = text[1:].replace(":", "")
+        if not digits.isdigit() or len(digits) not in (1, 2, 4):
+            raise ValueError(f"{zone!r} is neither a zone like Europe/Berlin nor an offset like +02:00")
+        hours, minutes = (int(digits), 0) if len(digits) <= 2 else (int(digits[:2]), int(digits[2:]))
+        delta = timedelta(hours=hours, minutes=minutes)
+        if minutes > 59 or delta > timedelta(hours=18):
+            raise ValueError(f"{zone!r} is more than any zone is away from UTC")
+        return timezone(-delta if text[0] == "-" else delta)
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(f"{zone!r} is neither a zone like Europe/Berlin nor an offset like +02:00") from error
+
+
+def infer_utc_offset_ms(pairs: Iterable[tuple[int, int]], configured: str | None = None) -> NodeClock:
+    """The clock of one node, from (local time of a line, UTC time of the record it belongs to).
+
+    Each pair votes for the difference rounded to a quarter of an hour (every zone in use is a whole number of these);
+    the mode wins if at least half of the votes in its stretch of time agree, so wrong pairs do no harm. Votes for two
+    offsets that are apart by up to two hours and follow each other in time are a change of the clocks.
+    A configured zone wins over the votes, unless most of them contradict it and agree with each other: then it was
+    given wrongly. The skew is measured all the same.
+    """
+    usable = sorted((at_ms, local_at_ms - at_ms) for local_at_ms, at_ms in pairs)
+    usable = [vote for vote in usable if abs(vote[1]) <= MAX_OFFSET_MS + QUARTER_HOUR_MS]
+    found = _stretches([(at_ms, _rounded(difference)) for at_ms, difference in usable])
+    residuals = [
+        difference - offset_ms
+        for at_ms, difference in usable
+        if found and _rounded(difference) == (offset_ms := _offset_at(found, at_ms))
+    ]
+    source, offsets = (ZoneSource.INFERRED, found) if found else (ZoneSource.ASSUMED, _NO_OFFSET)
+    zone = None
+    if configured is not None:
+        left = [
+            to_utc_ms(at_ms + difference, configured, not_before_ms=at_ms - QUARTER_HOUR_MS) - at_ms
+            for at_ms, difference in usable
+        ]
+        by_zone = [residual for residual in left if abs(residual) < QUARTER_HOUR_MS]
+        if 2 * len(by_zone) >= len(usable) or len(residuals) < _MIN_OVERRULING:
+            zone, residuals, source, offsets = configured, by_zone, ZoneSource.CONFIGURED, _NO_OFFSET
+    skew_ms = median_low(residuals) if residuals else None
+    return NodeClock(
+        source=source,
+        zone=zone,
+        offsets=offsets,
+        skew_ms=skew_ms,
+        spread_ms=None if skew_ms is None else median_low([abs(residual - skew_ms) for residual in residuals]),
+        pair_count=len(usable),
+        agreeing_count=len(residuals),
+    )
+
+
+def _rounded(difference_ms: int) -> int:
+    return round(difference_ms / QUARTER_HOUR_MS) * QUARTER_HOUR_MS
+
+
+def _stretches(votes: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """(from instant, offset) of each stretch of time in which one offset has the majority; () without one."""
+    counts = Counter(offset_ms for _, offset_ms in votes)
+    if not counts:
+        return ()
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], abs(item[0])))
+    main_ms, main_count = ranked[0]
+    for other_ms, other_count in ranked[1:]:
+        if other_count < max(2, main_count // 50) or abs(other_ms - main_ms) > _MAX_CHANGE_MS:
+            continue
+        changed = _change(votes, main_ms, other_ms)
+        if changed is not None:
+            return changed
+    return ((0, main_ms),) if main_count >= _MIN_AGREEING_RATIO * len(votes) else ()
+
+
+def _change(votes: Sequence[tuple[int, int]], one_ms: int, other_ms: int) -> tuple[tuple[int, int], ...] | None:
+    """The two stretches, if the votes for one offset end before those for the other begin."""
+    times: Mapping[int, list[int]] = {one_ms: [], other_ms: []}
+    for at_ms, offset_ms in votes:
+        if offset_ms in times:
+            times[offset_ms].append(at_ms)
+    if len(times[one_ms]) + len(times[other_ms]) < _MIN_AGREEING_RATIO * len(votes):
+        return None
+    first, second = sorted((one_ms, other_ms), key=lambda offset_ms: times[offset_ms][0])
+    last_of_first, first_of_second = times[first][-1], times[second][0]
+    if last_of_first >= first_of_second:
+        return None
+    return (0, first), (_full_hour_between(last_of_first, first_of_second), second)
+
+
+def _full_hour_between(after_ms: int, before_ms: int) -> int:
+    """Clocks change at a full hour UTC nearly everywhere: the last one in the gap, else the gap's end."""
+    hour = before_ms // 3_600_000 * 3_600_000
+    return hour if hour > after_ms else before_ms
+
+
+def _offset_at(offsets: Sequence[tuple[int, int]], at_ms: int) -> int:
+    return [offset_ms for from_ms, offset_ms in offsets if from_ms <= at_ms or from_ms == 0][-1]
+
+
+def pairs_by_node(events: Iterable[LogEvent], records: Iterable[GroupRecord]) -> dict[str, list[tuple[int, int]]]:
+    """For each node, (local time of a line, UTC time of the record it belongs to).
+
+    `Stabilized` belongs to currentStateTimestamp, `Assignment received` and `is now empty` to the record's own time,
+    `Bumped group epoch` to the epoch record. Members' lines follow the record: a consumer's `Successfully synced group`
+    and a Connect worker's `Joined group` by 7 ms in the median, which stays in their skew.
+    A number that was written more than once gives a pair with each: the wrong ones are outliers. Lines that could be
+    forged have no say.
+    """
+    instants = _instants(records)
+    pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event in events:
+        if event.could_be_forged or event.group_id is None:
+            continue
+        number = event.fields.get("group_epoch" if event.kind is LogKind.EPOCH_BUMPED else "generation_id")
+        for at_ms in instants.get((event.kind, event.group_id, number), ()):
+            pairs[event.node].append((event.local_at_ms, at_ms))
+    return dict(pairs)
+
+
+def _instants(records: Iterable[GroupRecord]) -> Mapping[Hashable, list[int]]:
+    """(kind of line, group, number) → instants of the records that such lines belong to."""
+    found: dict[Hashable, list[int]] = defaultdict(list)
+    for group_record in records:
+        record: Any = group_record.record
+        value = record.value
+        if value is None:
+            continue
+        group_id = record.key.group_id
+        if record.name == "GroupMetadata":
+            if value.members:
+                for kind in _BY_RECORD_TIME:
+                    found[kind, group_id, value.generation].append(group_record.at_ms)
+                if value.current_state_timestamp is not None:
+                    found[LogKind.STABILIZED, group_id, value.generation].append(value.current_state_timestamp)
+            else:
+                found[LogKind.EMPTIED, group_id, value.generation].append(group_record.at_ms)
+        elif record.name in ("ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata"):
+            found[LogKind.EPOCH_BUMPED, group_id, value.epoch].append(group_record.at_ms)
+    return found

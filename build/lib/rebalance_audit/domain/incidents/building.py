@@ -1,0 +1,278 @@
+"""From the rows of a cluster to its incidents and marks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
+from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.finding import capped
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
+from rebalance_audit.domain.incidents import words
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
+from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
+from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
+from rebalance_audit.domain.incidents.troubles import Trouble, troubles
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.numbers import cost_of
+from rebalance_audit.domain.tables import SEVERITIES
+
+EXPECTED_KINDS = frozenset({"deploy", "scaling", "configuration", "subscription", "protocol", "removal"})
+"""Changes on purpose: they cost something, and nothing is wrong."""
+_MARKED_KINDS = ("deploy", "configuration", "removal", "reassignment")
+_WARNING = SEVERITIES.index("warning")
+_WAITING_STATES = frozenset({"UNASSIGNED", "LOST"})
+
+_ADVICE = {
+    "scaling": "Nothing is wrong: members came or went on purpose.",
+    "configuration": "Nothing is wrong. Changes that are sent together cost one round instead of several.",
+    "reassignment": "Nothing is wrong: the reassignment did what was asked.",
+    "removal": "Nothing is wrong, if it was on purpose.",
+}
+_ADVICE_OTHERWISE = "Look at the evidence of the first link of the chain."
+
+
+def incidents_of(rows: ClusterRows) -> tuple[list[Incident], list[ChangeMark]]:
+    """By begin, then id. Every rebalance with a cost is in exactly one incident, and the costs add up to theirs.
+
+    `rows` may be a range of time that begins where nothing was going on: with a range that begins later, what began
+    before it would get another id.
+    """
+    found: list[Episode] = []
+    for group_id, rebalances in sorted(rows.groups.items()):
+        if rebalances:
+            history = History(rebalances, (), rows.limits(group_id), rows.now_ms)
+            found += [e for e in episodes(history) if e.steps]
+    together = troubles(rows, found)
+    alone = attach(rows, together)
+    incidents = [_incident(rows, trouble) for trouble in together if _is_worth_telling(trouble)]
+    incidents += [_of_finding(finding, group_id) for group_id, finding in alone]
+    marks = [mark for trouble in together for mark in _marks(rows, trouble)]
+    return (
+        sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id)),
+        sorted(marks, key=lambda m: (m.at_ms, m.scope, m.text)),
+    )
+
+
+def has_cost(rebalance: Rebalance) -> bool:
+    """Something stood still in it, or may have."""
+    estimate, upper = rebalance.resource_seconds_estimate, rebalance.resource_seconds_upper
+    return estimate is not None and (estimate > 0 or upper is None or upper > 0)
+
+
+def incident_id(cluster_id: str, subject: str, first: str) -> str:
+    """The same for the same cluster, group or partition, and first rebalance or attempt; its kind may yet change, as
+    when a member that vanishes turns out to be the begin of a storm."""
+    parts = "\x00".join((cluster_id, subject, first))
+    return f"in:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _is_worth_telling(trouble: Trouble) -> bool:
+    is_fault = trouble.kind in ("storm", "reassignment", "connect_worker", "member_fault")
+    is_grave = any(SEVERITIES.index(f.severity) >= _WARNING for f in trouble.findings)
+    return is_fault or is_grave or any(has_cost(s.rebalance) for _, s in trouble.steps)
+
+
+def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
+    people = _people(trouble)
+    steps = trouble.steps
+    signs = [sign for e in trouble.episodes for sign in _last_signs(e)]
+    first_ms = min([begins_ms(trouble), *(link.at_ms for link in signs)])
+    last_ms = max([e.last_at_ms for e in trouble.episodes] + [_last_of_moves(rows, trouble)])
+    expected = _is_expected(trouble)
+    stands = _stands(rows, trouble, last_ms, expected=expected)
+    cost = cost_of(s.rebalance for _, s in steps)
+    cause, tier, cause_refs = _root_cause(trouble)
+    findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
+    chain = words.chain(trouble, signs)
+    return Incident(
+        cluster_id=rows.cluster_id,
+        incident_id=_id_of(rows, trouble),
+        kind=trouble.kind,
+        root_cause=cause,
+        root_cause_tier=tier,
+        culprits=tuple(dict.fromkeys(_culprits(trouble, people))),
+        group_ids=tuple(sorted({e.group_id for e in trouble.episodes})),
+        rebalance_ids=tuple(s.rebalance.rebalance_id for _, s in steps),
+        reassignment_ids=tuple(r.reassignment_id for r in trouble.reassignments),
+        finding_ids=tuple(f.finding_id for f in findings),
+        first_at_ms=first_ms,
+        last_at_ms=max(last_ms, first_ms),
+        status="over" if stands == "over" else "open",
+        expected=expected,
+        severity=findings[0].severity if findings else "info",
+        cost_seconds=cost.estimate,
+        cost_lower_seconds=cost.lower,
+        cost_upper_seconds=cost.upper,
+        cost_likely_lower_seconds=cost.likely_lower,
+        cost_likely_upper_seconds=cost.likely_upper,
+        title=words.title(trouble, people),
+        story=words.story(trouble, people, cost, stands, last_ms, expected=expected),
+        advice=_advice(trouble, findings, expected=expected),
+        chain=chain,
+        evidence=capped([*cause_refs, *(ref for link in chain for ref in link.evidence[:2])]),
+    )
+
+
+def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
+    if trouble.reassignments:
+        first = trouble.reassignments[0]
+        return incident_id(rows.cluster_id, first.name, first.reassignment_id)
+    episode, step = min(trouble.steps, key=lambda pair: (pair[1].first_at_ms, pair[0].group_id, pair[1].index))
+    return incident_id(rows.cluster_id, episode.group_id, step.rebalance.rebalance_id)
+
+
+def _people(trouble: Trouble) -> list[Identity]:
+    """The members at fault; those that came or went, where nobody is at fault."""
+    failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
+    if trouble.kind == "storm" and not failed:
+        came = Counter(who for _, s in trouble.steps for who in {*s.left, *s.joined})
+        most = max(came.values(), default=0)
+        return [who for who, n in came.items() if n * 2 >= most]
+    if failed:
+        return list(failed)
+    own = [e for e in trouble.episodes if e.kind == trouble.kind]
+    turned = sorted((at, who) for e in own for who, at in e.people.items())
+    return list(dict.fromkeys(who for _, who in turned))
+
+
+def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
+    worst = words.worst_of(trouble.reassignments)
+    if trouble.kind == "reassignment":
+        yield from (f"broker {b}" for b in (worst.blocked_replicas if worst else ()))
+    elif trouble.kind == "coordinator":
+        yield from (f"broker {m.previous_leader}" for m in trouble.leader_moves if m.previous_leader is not None)
+    elif trouble.kind == "configuration":
+        yield from sorted({c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()})
+    else:
+        yield from words.culprits(people)
+
+
+def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
+    """The cause, its evidence tier, and the refs that show it."""
+    if trouble.kind == "reassignment":
+        worst = words.worst_of(trouble.reassignments)
+        first = worst or trouble.reassignments[0]
+        tier = "recorded" if first.source == "metadata" else "logged"
+        return (worst.blocked_by or "unknown" if worst else "reassigned"), tier, first.evidence[:2]
+    causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in MEMBER_FAILED]
+    if trouble.kind == "storm" and not causes:
+        causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger not in FOLLOW_UPS]
+    if trouble.kind in ("storm", "member_fault", "connect_worker") and causes:
+        commonest = Counter(t.trigger for t in causes).most_common(1)[0][0] if trouble.kind == "storm" else None
+        cause = next(t for t in causes if commonest in (None, t.trigger))
+        return cause.trigger, cause.tier, cause.evidence[:2]
+    root = trouble.root
+    assert root is not None  # what has no reassignment has an episode
+    r = root.root.rebalance
+    refs = next((t.evidence for t in r.triggers if t.trigger == r.trigger), ())
+    return r.trigger, r.trigger_tier, refs[:2] or r.evidence[:2]
+
+
+def _last_signs(episode: Episode) -> Iterator[Link]:
+    """When members that vanished were last known to live: their last heartbeat or commit, whichever is later."""
+    history: History = episode.history
+    for step in episode.steps:
+        for cause in step.rebalance.triggers:
+            if cause.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+                continue
+            for member_id in cause.members:
+                member = history.member(member_id)
+                lowers = [m.stopped_at_lower_ms for m in history.movements_from([member_id], step)]
+                known = [t for t in lowers if t is not None]
+                if member.session_timeout_ms is not None:
+                    known.append(step.first_at_ms - member.session_timeout_ms)
+                if known and max(known) <= step.first_at_ms:
+                    yield words.last_sign(words.name_of(identity(member)), max(known), cause.evidence)
+
+
+def _last_of_moves(rows: ClusterRows, trouble: Trouble) -> int:
+    ends = [rows.now_ms if r.outcome == "open" else r.ended_at_ms or 0 for r in trouble.reassignments]
+    return max(ends, default=0)
+
+
+def _is_expected(trouble: Trouble) -> bool:
+    if any(f.rule_id in SYMPTOMS and SEVERITIES.index(f.severity) >= _WARNING for f in trouble.findings):
+        return False
+    if trouble.kind == "reassignment":
+        return words.worst_of(trouble.reassignments) is None
+    return trouble.kind in EXPECTED_KINDS
+
+
+def _stands(rows: ClusterRows, trouble: Trouble, last_ms: int, *, expected: bool) -> str:
+    """`going on`, `quiet` (nothing is left to settle, but more may follow) or `over`."""
+    if any(r.outcome == "open" for r in trouble.reassignments):
+        return "going on"
+    if any(e.steps[-1].rebalance.outcome == "open" or e.is_waiting for e in trouble.episodes):
+        return "going on"
+    groups = {e.group_id for e in trouble.episodes}
+    if any(_still_waits(t, last_ms) for t in rows.tasks if t.group_id in groups and begins_ms(trouble) <= t.from_ms):
+        return "going on"
+    quiet_ms = max((e.history.limits.quiet_ms for e in trouble.episodes), default=0)
+    is_recent = rows.now_ms - last_ms <= (CHANGE_GAP_MS if expected and groups else quiet_ms)
+    return "quiet" if is_recent or any(f.status == "open" for f in trouble.findings) else "over"
+
+
+def _still_waits(task: ConnectTask, until_ms: int) -> bool:
+    return task.to_ms is None and task.state in _WAITING_STATES and task.from_ms <= until_ms
+
+
+def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
+    if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
+        return advice
+    if expected and trouble.kind == "deploy":
+        return client_advice.deploy(client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members))
+    return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
+
+
+def _of_finding(finding: Finding, group_id: str | None) -> Incident:
+    """A finding that no rebalance or reassignment explains."""
+    text = finding.title + ("" if finding.title.endswith(".") else ".")
+    over = "It is not over yet as far as the evidence goes."
+    return Incident(
+        cluster_id=finding.cluster_id,
+        incident_id=incident_id(finding.cluster_id, finding.subject, finding.finding_id),
+        kind=OWN_KINDS.get(finding.rule_id, "evidence"),
+        root_cause=finding.rule_id,
+        root_cause_tier="unknown",
+        culprits=(f"broker {finding.subject}",) if finding.subject_type == "broker" else (),
+        group_ids=(group_id,) if group_id is not None else (),
+        finding_ids=(finding.finding_id,),
+        first_at_ms=finding.first_seen_at_ms,
+        last_at_ms=finding.last_seen_at_ms,
+        status="open" if finding.status == "open" else "over",
+        expected=False,
+        severity=finding.severity,
+        title=finding.title,
+        story=f"{text} No rebalance's cost is booked on it. " + (over if finding.status == "open" else "It is over."),
+        advice=finding.advice,
+        chain=(Link(at_ms=finding.first_seen_at_ms, what=finding.title, evidence=finding.evidence[:3]),),
+        evidence=finding.evidence,
+    )
+
+
+def _marks(rows: ClusterRows, trouble: Trouble) -> Iterator[ChangeMark]:
+    """One per group that a deploy or a change on purpose touched."""
+    if trouble.kind not in _MARKED_KINDS:
+        return
+    first: dict[str, HistoryStep] = {}
+    for episode, step in trouble.steps:
+        first.setdefault(episode.group_id, step)
+    text = words.title(trouble, _people(trouble))
+    if trouble.kind == "reassignment":
+        refs = trouble.reassignments[0].evidence[:2]
+        yield ChangeMark(
+            cluster_id=rows.cluster_id, at_ms=begins_ms(trouble), source="evidence", text=text, scope="*", evidence=refs
+        )
+        return
+    for group_id, step in first.items():
+        yield ChangeMark(
+            cluster_id=rows.cluster_id,
+            at_ms=step.first_at_ms,
+            source="evidence",
+            text=text,
+            scope=group_id,
+            evidence=capped(step.rebalance.evidence[:2]),
+        )

@@ -1,0 +1,120 @@
+"""Input and output of incidents: rows of gold.incident and gold.mark. Instants are epoch ms UTC."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rebalance_audit.domain.detect.limits import DEFAULT, Limits
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign.model import Reassignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRows:
+    """Everything incidents are made of, of one cluster and one range of time."""
+
+    cluster_id: str
+    now_ms: int
+    """The end of the cluster's evidence, never the wall clock."""
+    groups: Mapping[str, Sequence[Rebalance]] = field(default_factory=dict)
+    """Measured, in order, by group. Members that stayed and movements of members that stayed may be left out."""
+    tasks: Sequence[ConnectTask] = ()
+    """Intervals that have not ended are enough."""
+    reassignments: Sequence[Reassignment] = ()
+    leader_moves: Sequence[LeaderMove] = ()
+    findings: Sequence[tuple[str | None, Finding]] = ()
+    """Each with the group whose history shows it; None where it is about no group."""
+    limits: Callable[[str], Limits] = lambda group_id: DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One link of the chain from the cause to the last consequence."""
+
+    at_ms: int
+    what: str
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One trouble, from its cause to its last consequence; columns of gold.incident."""
+
+    cluster_id: str
+    incident_id: str
+    kind: str
+    """One of tables.INCIDENT_KINDS."""
+    root_cause: str
+    """A trigger, what blocks a reassignment, or the id of the rule that alone shows it."""
+    root_cause_tier: str
+    culprits: tuple[str, ...] = ()
+    """Instance id, worker URL or client id of members, `broker 4`; who came or went where nobody is at fault."""
+    group_ids: tuple[str, ...] = ()
+    rebalance_ids: tuple[str, ...] = ()
+    """By time, then group."""
+    reassignment_ids: tuple[str, ...] = ()
+    finding_ids: tuple[str, ...] = ()
+    first_at_ms: int
+    last_at_ms: int
+    """When the last thing that belongs to it happened, also while it is open."""
+    status: str
+    """`open` or `over`: over when nothing is left to settle and it was quiet for the limit."""
+    expected: bool
+    """Normal work: deploys, scaling, changes on purpose. It has a cost all the same."""
+    severity: str
+    cost_seconds: float | None = None
+    """Resource-seconds of its rebalances; None: of none of them known."""
+    cost_lower_seconds: float | None = None
+    cost_upper_seconds: float | None = None
+    """None: nothing bounds it."""
+    cost_likely_lower_seconds: float | None = None
+    cost_likely_upper_seconds: float | None = None
+    """Nine of ten truths lie between these two."""
+    title: str
+    story: str
+    """Three sentences: what happened, what it did, how it stands."""
+    advice: str | None = None
+    chain: tuple[Link, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeMark:
+    """A deploy or a change of configuration, to be drawn on time lines; columns of gold.mark."""
+
+    cluster_id: str
+    at_ms: int
+    source: str
+    """`evidence` or `told`."""
+    text: str
+    scope: str
+    """A group, or a pattern of groups; `*` for all."""
+    evidence: tuple[str, ...] = ()
+
+
+def incident_row(incident: Incident) -> dict[str, Any]:
+    """Columns of gold.incident."""
+    row = {name: getattr(incident, name) for name in Incident.__dataclass_fields__}
+    row["chain"] = [{"at_ms": e.at_ms, "what": e.what, "evidence": list(e.evidence)} for e in incident.chain]
+    return row
+
+
+def incident_of(row: Mapping[str, Any]) -> Incident:
+    """The incident of a row of gold.incident."""
+    values = {name: row[name] for name in Incident.__dataclass_fields__ if name in row}
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
+    chain = (Link(at_ms=e["at_ms"], what=e["what"], evidence=tuple(e["evidence"] or ())) for e in row["chain"] or ())
+    return Incident(**values | {"chain": tuple(chain)})
+
+
+def mark_row(mark: ChangeMark) -> dict[str, Any]:
+    """Columns of gold.mark. The same mark has the same id: given twice, it is there once."""
+    parts = "\x00".join((mark.cluster_id, str(mark.at_ms), mark.source, mark.scope, mark.text))
+    mark_id = f"mk:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return {"mark_id": mark_id} | {name: getattr(mark, name) for name in ChangeMark.__dataclass_fields__}

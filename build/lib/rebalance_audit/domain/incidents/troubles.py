@@ -1,0 +1,194 @@
+"""Episodes of all groups, and reassignments, brought together where one cause began them: a trouble in the making."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rebalance_audit.domain.causes import MEMBER_FAILED
+from rebalance_audit.domain.detect.history import HistoryStep
+from rebalance_audit.domain.incidents.episodes import Episode, faults_in
+from rebalance_audit.domain.incidents.model import ClusterRows
+from rebalance_audit.domain.model import NO_END, Finding
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign.model import Reassignment
+
+SAME_MOMENT_MS = 60_000
+"""Members of one process or host go within it: session timeouts differ, 10 s and 45 s are the usual ones."""
+ONE_PLAN_MS = 60_000
+"""Reassignments closer than this are one piece of work: tools send a plan in batches, people move on at once."""
+
+PRECEDENCE = (
+    "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "removal", "deploy", "configuration",
+    "subscription", "protocol", "client", "scaling", "unknown",
+)  # fmt: skip
+"""Kinds by rank: the first of them that came together names the trouble; its earliest episode is the root."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Episodes, reassignments and findings that become one incident."""
+
+    kind: str
+    episodes: list[Episode] = field(default_factory=list)
+    reassignments: list[Reassignment] = field(default_factory=list)
+    leader_moves: list[LeaderMove] = field(default_factory=list)
+    """That caused rebalances of these episodes."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def root(self) -> Episode | None:
+        own = [e for e in self.episodes if e.kind == self.kind] or self.episodes
+        return min(own, key=lambda e: (e.first_at_ms, e.group_id), default=None)
+
+    @property
+    def steps(self) -> list[tuple[Episode, HistoryStep]]:
+        """By time, then group."""
+        steps = [(e, s) for e in self.episodes for s in e.steps]
+        return sorted(steps, key=lambda pair: (pair[1].at_ms, pair[0].group_id, pair[1].index))
+
+
+def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
+    """Every episode and every reassignment is in exactly one."""
+    by_rebalance = {s.rebalance.rebalance_id: e for e in episodes for s in e.steps}
+    caused = [(m, e) for m in rows.leader_moves if m.is_cause and (e := by_rebalance.get(m.rebalance_id or ""))]
+    plans = list(_plans(rows.reassignments))
+    plan_of = {r.reassignment_id: place for place, plan in enumerate(plans) for r in plan}
+    sets = _Sets(len(episodes) + len(plans))
+    place_of = {id(e): place for place, e in enumerate(episodes)}
+    for move, episode in caused:
+        if move.reassignment_id in plan_of:
+            sets.unite(place_of[id(episode)], len(episodes) + plan_of[move.reassignment_id])
+    for one, other in (*_storms(rows, episodes), *_same_moment(episodes), *_same_broker(caused)):
+        sets.unite(place_of[id(one)], place_of[id(other)])
+    found: list[Trouble] = []
+    for places in sets.all():
+        own = [episodes[p] for p in places if p < len(episodes)]
+        moved = [r for p in places if p >= len(episodes) for r in plans[p - len(episodes)]]
+        kinds = {e.kind for e in own} | ({"reassignment"} if moved else set())
+        found.append(
+            Trouble(
+                kind=min(kinds, key=PRECEDENCE.index),
+                episodes=own,
+                reassignments=moved,
+                leader_moves=[m for m, e in caused if any(e is mine for mine in own)],
+            )
+        )
+    return found
+
+
+def _plans(reassignments: Iterable[Reassignment]) -> Iterator[list[Reassignment]]:
+    plan: list[Reassignment] = []
+    until_ms = 0
+    for r in sorted(reassignments, key=lambda r: (_started(r), r.topic, r.partition, r.reassignment_id)):
+        if plan and _started(r) - until_ms > ONE_PLAN_MS:
+            yield plan
+            plan = []
+        ended_ms = r.ended_at_ms if r.ended_at_ms is not None else NO_END if r.outcome == "open" else _started(r)
+        until_ms = max(until_ms, ended_ms) if plan else ended_ms
+        plan.append(r)
+    if plan:
+        yield plan
+
+
+def _started(r: Reassignment) -> int:
+    return next((t for t in (r.started_at_ms, r.ended_at_ms) if t is not None), 0)
+
+
+def _storms(rows: ClusterRows, episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode]]:
+    """A storm is all that its group went through meanwhile; so is a member that goes and comes back all the time."""
+    of_group: dict[str, list[Episode]] = defaultdict(list)
+    for e in episodes:
+        of_group[e.group_id].append(e)
+    for group_id, finding in rows.findings:
+        if group_id is None or finding.rule_id not in ("RB001", "RB005"):
+            continue
+        inside = [e for e in of_group[group_id] if _is_inside(e, finding)]
+        for e in inside:
+            if finding.rule_id == "RB001":
+                e.kind = "storm"
+        yield from ((inside[0], e) for e in inside[1:])
+
+
+def _is_inside(episode: Episode, finding: Finding) -> bool:
+    if finding.rule_id == "RB005":  # others may come and go beside the member it is about
+        refs = set(finding.evidence)
+        return any(refs.intersection(s.rebalance.evidence) for s in episode.steps)
+    return any(finding.first_seen_at_ms <= s.at_ms <= finding.last_seen_at_ms for s in episode.steps)
+
+
+def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode]]:
+    """Groups whose members went from the same host, or under the same name, at the same moment: one process or host
+    that runs several consumers."""
+    seen: dict[tuple[str, str], list[tuple[int, Episode]]] = defaultdict(list)
+    for episode in episodes:
+        if episode.kind in ("deploy", "scaling", "connect_worker", "member_fault"):
+            for place, at_ms in departures(episode):
+                purpose = "fault" if episode.is_fault else "on purpose"
+                seen[place, purpose].append((at_ms, episode))
+    for each in seen.values():
+        each.sort(key=lambda departure: departure[0])
+        for (at_ms, one), (next_ms, other) in pairwise(each):
+            if next_ms - at_ms <= SAME_MOMENT_MS and one.group_id != other.group_id:
+                yield one, other
+
+
+def departures(episode: Episode) -> Iterator[tuple[str, int]]:
+    """From where members went, and when they were last known to live."""
+    for step in episode.steps:
+        failed = faults_in(episode.history, step)
+        ids = {m for t in step.rebalance.triggers if t.trigger in MEMBER_FAILED for m in t.members}
+        if not episode.is_fault:
+            ids = {m.member_id for m in step.rebalance.members if m.change in ("left", "replaced")}
+        for member_id in sorted(ids):
+            member = episode.history.member(member_id)
+            place = member.client_host or ""
+            if _is_loopback(place):  # says nothing: all of a laptop's are there
+                place = member.worker_url or member.group_instance_id or member.client_id or member_id
+            silent_ms = (member.session_timeout_ms or 0) if failed else 0
+            yield place, step.first_at_ms - silent_ms
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.lstrip("/")).is_loopback
+    except ValueError:
+        return not host
+
+
+def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple[Episode, Episode]]:
+    """Groups whose coordinator went with the same broker."""
+    of_broker: dict[int | None, list[tuple[int, Episode]]] = defaultdict(list)
+    for move, episode in caused:
+        of_broker[move.previous_leader].append((move.at_ms, episode))
+    for each in of_broker.values():
+        each.sort(key=lambda move: move[0])
+        for (at_ms, one), (next_ms, other) in pairwise(each):
+            if next_ms - at_ms <= SAME_MOMENT_MS:
+                yield one, other
+
+
+class _Sets:
+    """Places 0 … n-1, united."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def unite(self, one: int, other: int) -> None:
+        first, second = sorted((self._root(one), self._root(other)))
+        self._parent[second] = first
+
+    def all(self) -> Iterable[list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for place in range(len(self._parent)):
+            found[self._root(place)].append(place)
+        return found.values()
+
+    def _root(self, place: int) -> int:
+        while self._parent[place] != place:
+            self._parent[place] = self._parent[self._parent[place]]
+            place = self._parent[place]
+        return place

@@ -1,0 +1,225 @@
+"""The words of an incident: its title, its story in three sentences, its chain. Names are made safe to show here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from rebalance_audit.domain.causes import MEMBER_FAILED, Cause, phrase_of
+from rebalance_audit.domain.detect.finding import capped
+from rebalance_audit.domain.detect.history import HistoryStep, Identity, worker_name
+from rebalance_audit.domain.detect.modes import number
+from rebalance_audit.domain.detect.wording import (
+    clock,
+    counted,
+    duration,
+    folded,
+    likely,
+    likely_seconds,
+    listed,
+    shown,
+)
+from rebalance_audit.domain.incidents.episodes import Episode
+from rebalance_audit.domain.incidents.model import Link
+from rebalance_audit.domain.incidents.troubles import Trouble
+from rebalance_audit.domain.numbers import CostBounds
+from rebalance_audit.domain.reassign.advice import blocked
+from rebalance_audit.domain.reassign.model import Reassignment
+
+CHAIN_CAP = 40
+
+_DID: dict[str, str] = {
+    Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
+    Cause.STATIC_MEMBER_EXPIRED: "did not come back within its session timeout",
+    Cause.MEMBER_POLL_TIMEOUT: "exceeded its poll interval",
+    Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT: "did not re-join before the rebalance timeout",
+    Cause.MEMBER_SYNC_TIMEOUT: "did not fetch its assignment in time",
+    Cause.CONNECT_ASSIGNMENT_FAILED: "could not be given work",
+}
+
+
+def culprits(people: Sequence[Identity]) -> list[str]:
+    """The bare names: instance id, worker URL or client id; with the host where several hosts share a client id."""
+    hosts = Counter(who[:2] for who in dict.fromkeys(people))
+    return [f"{who[1]} ({who[2]})" if hosts[who[:2]] > 1 and len(who) > 2 else who[1] for who in people]
+
+
+def names_of(people: Sequence[Identity]) -> list[str]:
+    """As `culprits`, for sentences."""
+    return [name_of(who) if name == who[1] else shown(name) for who, name in zip(people, culprits(people), strict=True)]
+
+
+def name_of(who: Identity) -> str:
+    return f"worker {worker_name(who[1])}" if who[0] == "worker" else shown(who[1])
+
+
+def noun_of(trouble: Trouble) -> str:
+    kinds = {e.root.rebalance.protocol_type for e in trouble.episodes}
+    return "task" if kinds == {"connect"} else "resource" if "connect" in kinds else "partition"
+
+
+def title(trouble: Trouble, people: Sequence[Identity]) -> str:
+    if trouble.kind == "reassignment":
+        return _reassignment_title(trouble.reassignments)
+    root = trouble.root
+    assert root is not None  # what has no reassignment has an episode
+    where = _where(trouble)
+    who = listed(names_of(people)) or "members"
+    trigger = root.root.rebalance.trigger
+    match trouble.kind:
+        case "storm":
+            steps = [s for _, s in trouble.steps if s.rebalance.kind == "rebalance"]
+            span = duration(max(steps[-1].at_ms - steps[0].first_at_ms, 0))
+            fault = fault_of(trouble)
+            why = f"{who} {_DID[fault]}" if fault in _DID else f"mostly {who}"
+            return f"{where} rebalanced {len(steps):,} times in {span}: {why}"
+        case "connect_worker" | "member_fault":
+            return f"{who} of {where} {_DID.get(fault_of(trouble), 'failed')}"
+        case "deploy":
+            if len(people) == 1:
+                return f"{who} of {where} was restarted"
+            return f"Deploy of {where}: {who} were restarted or replaced"
+        case "scaling":
+            did = "left" if root.direction == "left" else "joined"
+            return f"{where} {'scaled down' if did == 'left' else 'scaled up'}: {who} {did}"
+        case "removal":
+            return f"An administrator removed {who} from {where}"
+        case "configuration":
+            names = sorted({c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()})
+            return f"Configuration of {listed([shown(n) for n in names]) or 'connectors'} changed on {where}"
+        case "coordinator":
+            brokers = sorted({m.previous_leader for m in trouble.leader_moves if m.previous_leader is not None})
+            away = f" away from broker {', '.join(map(str, brokers))}" if brokers else ""
+            what = "The coordinator could not write for" if trigger == Cause.APPEND_FAILED else "The coordinator of"
+            return f"{what} {where}" + ("" if trigger == Cause.APPEND_FAILED else f" moved{away}")
+        case _:
+            return f"{where}: {phrase_of(trigger)}"
+
+
+def story(
+    trouble: Trouble, people: Sequence[Identity], cost: CostBounds, stands: str, last_ms: int, *, expected: bool
+) -> str:
+    """Three sentences: the happening, its effect, its state. `stands` is `going on`, `quiet` or `over`."""
+    return " ".join((
+        _what_happened(trouble, people),
+        _what_it_did(trouble, cost),
+        _how_it_stands(stands, last_ms, expected=expected),
+    ))  # fmt: skip
+
+
+def _what_happened(trouble: Trouble, people: Sequence[Identity]) -> str:
+    if trouble.kind == "reassignment":
+        return _reassignment_title(trouble.reassignments) + "."
+    causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
+    phrases = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
+    head = title(trouble, people)
+    return f"{head}; its rounds: {listed(phrases, 5)}." if len(causes) > 1 else f"{head}."
+
+
+def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
+    rebalances = [s.rebalance for _, s in trouble.steps]
+    moved = sum((r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0) for r in rebalances)
+    count = counted(sum(r.kind == "rebalance" for r in rebalances), "rebalance")
+    groups = len({r.group_id for r in rebalances})
+    where = f" of {groups:,} groups" if groups > 1 else ""
+    if not rebalances:
+        return "No rebalance of a group followed from it."
+    if cost.estimate is None:
+        return f"It took {count}{where}; what it cost is not known."
+    longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
+    until = f", {duration(longest)} the longest" if longest is not None and longest > 0 else ""
+    noun = noun_of(trouble)
+    what = f"{counted(moved, noun)} moved or stopped{until}"
+    lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
+    return f"It took {count}{where} and cost {lost} {noun}-seconds: {what}."
+
+
+def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
+    match stands:
+        case "going on":
+            return "It goes on where the evidence ends."
+        case "quiet":
+            return f"Nothing more happened after {clock(last_ms)}, not yet for long enough to call it over."
+        case _:
+            return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
+
+
+def fault_of(trouble: Trouble) -> str:
+    """How the first member failed."""
+    for _, step in trouble.steps:
+        for cause in step.rebalance.triggers:
+            if cause.trigger in MEMBER_FAILED:
+                return cause.trigger
+        if step.rebalance.trigger in MEMBER_FAILED:
+            return step.rebalance.trigger
+    return "unknown"
+
+
+def _where(trouble: Trouble) -> str:
+    groups = sorted({e.group_id for e in trouble.episodes})
+    return shown(groups[0]) if len(groups) == 1 else f"{len(groups)} groups ({listed([shown(g) for g in groups])})"
+
+
+def _reassignment_title(reassignments: Sequence[Reassignment]) -> str:
+    names = folded(r.name for r in reassignments)
+    worst = worst_of(reassignments)
+    if worst is not None:
+        is_open = worst.outcome == "open"
+        stood = f" for {duration(worst.longest_standstill_ms)}" if worst.longest_standstill_ms else ""
+        return f"Reassignment of {names} {'stands' if is_open else 'stood'} still{stood}: {blocked(worst)}"
+    outcomes = Counter("still running" if r.outcome == "open" else r.outcome for r in reassignments)
+    endings = [what if len(outcomes) == 1 else f"{n} {what}" for what, n in sorted(outcomes.items())]
+    return f"Reassignment of {names}: {listed(endings, 8)}"
+
+
+def worst_of(reassignments: Iterable[Reassignment]) -> Reassignment | None:
+    """The one that stood still for longest, of those that were held up."""
+    held = [r for r in reassignments if r.blocked_by is not None]
+    return max(held, key=lambda r: (r.longest_standstill_ms or 0, r.reassignment_id), default=None)
+
+
+# ---- the chain
+
+
+def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
+    """By time. Of a long one the first half and the last half of the cap."""
+    links = [*before, *(_round(e, s) for e, s in trouble.steps), *_reassignment_links(trouble.reassignments)]
+    links.sort(key=lambda link: (link.at_ms, link.what))
+    half = CHAIN_CAP // 2
+    return tuple(links) if len(links) <= CHAIN_CAP else (*links[:half], *links[-half:])
+
+
+def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:
+    return Link(at_ms=at_ms, what=f"{who} was last known to live", evidence=capped(evidence))
+
+
+def _round(episode: Episode, step: HistoryStep) -> Link:
+    r = step.rebalance
+    causes = [t.trigger for t in r.triggers] or [r.trigger]
+    why = listed(list(dict.fromkeys(phrase_of(c) for c in causes)))
+    who = listed(list(dict.fromkeys(name_of(w) for w in (*step.left, *step.joined))))
+    parts = [f"{why} ({who})" if who else why]
+    moved = (r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0)
+    noun = "task" if r.protocol_type == "connect" else "partition"
+    if moved and r.pause_estimate_ms is not None:
+        longest = likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)
+        parts.append(f"{counted(moved, noun)} stopped, the longest for {longest}")
+    if r.connect_delay_ms:
+        parts.append(f"Connect waits up to {duration(r.connect_delay_ms)} with what nobody runs")
+    if r.outcome not in ("completed", "emptied"):
+        parts.append(f"this attempt is {r.outcome}")
+    evidence = capped([*(ref for t in r.triggers for ref in t.evidence[:2]), *r.evidence[:2]])
+    return Link(at_ms=step.at_ms, what=f"{shown(episode.group_id)}, {number(r)}: {'; '.join(parts)}", evidence=evidence)
+
+
+def _reassignment_links(reassignments: Sequence[Reassignment]) -> Iterator[Link]:
+    for r in reassignments:
+        target = "" if r.target_replicas is None else f" to {list(r.target_replicas)}"
+        if r.started_at_ms is not None:
+            yield Link(at_ms=r.started_at_ms, what=f"{shown(r.name)} is asked to move{target}", evidence=r.evidence[:2])
+        since = r.stalled_since_ms if r.stalled_since_ms is not None else r.standstill_from_ms
+        if since is not None and r.blocked_by is not None:
+            yield Link(at_ms=since, what=f"{shown(r.name)} stands still: {blocked(r)}", evidence=r.evidence[:2])
+        if r.ended_at_ms is not None:
+            ending = f"the move of {shown(r.name)} is {r.outcome}"
+            yield Link(at_ms=r.ended_at_ms, what=ending, evidence=r.evidence[-2:])

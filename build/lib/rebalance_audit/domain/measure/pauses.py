@@ -1,0 +1,208 @@
+"""A rebalance in numbers: for each resource the bounds and the estimate of its pause, and their sums.
+
+Pause = from the old owner's letting go to the new owner's assigned callback (docs/definitions.md#pause). Evidence is
+intersected: the latest `not before` and the earliest `not after` bound it, the best-ranked estimate stands inside
+(docs/definitions.md#bounds). What no evidence bounds is null. An overlap (two owners at once) is a negative pause and
+counts as 0 in sums. Beside the bounds stands the likely range (`likely`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rebalance_audit.domain.kinds import STOOD_STILL, Basis, EvidenceTier, MovementKind
+from rebalance_audit.domain.measure.likely import likely_instant
+from rebalance_audit.domain.measure.marks import Weighed, inside, weigh
+from rebalance_audit.domain.model import Rebalance, changed
+from rebalance_audit.domain.ranges import around
+
+_BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
+OVERLAP_SLACK_MS = 100
+"""A negative bound smaller than the slack of its marks is rounding, not an overlap (docs/definitions.md#bounds)."""
+
+
+class Instant(NamedTuple):
+    """When something happened, as far as its marks show."""
+
+    lower: int | None
+    upper: int | None
+    estimate: int | None
+    tier: str | None
+    """The best mark's tier. The rest is of the same mark."""
+    detail: str
+    basis: Basis | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def likely(self) -> tuple[int, int]:
+        """From when to when it likely was. Ask where there is an estimate."""
+        assert self.estimate is not None
+        return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window)
+
+
+class MovementNumbers(NamedTuple):
+    """The columns of a movement that its marks give."""
+
+    stopped_at_lower_ms: int | None = None
+    stopped_at_upper_ms: int | None = None
+    resumed_at_lower_ms: int | None = None
+    resumed_at_upper_ms: int | None = None
+    pause_lower_ms: int | None = None
+    pause_estimate_ms: int | None = None
+    pause_upper_ms: int | None = None
+    pause_likely_lower_ms: int | None = None
+    pause_likely_upper_ms: int | None = None
+    overlap_ms: int | None = None
+    first_commit_after_ms: int | None = None
+    pause_tier: str | None = None
+    pause_detail: str | None = None
+
+
+class RebalanceNumbers(NamedTuple):
+    """The columns of a rebalance that its movements give."""
+
+    moved_count: int | None
+    returned_count: int | None
+    revoked_count: int | None
+    assigned_count: int | None
+    restarted_count: int | None
+    avoidable_moved_count: int | None
+    pause_lower_ms: int | None
+    pause_estimate_ms: int | None
+    pause_upper_ms: int | None
+    pause_likely_lower_ms: int | None
+    pause_likely_upper_ms: int | None
+    pause_tier: str | None
+    resource_seconds_lower: float | None
+    resource_seconds_estimate: float | None
+    resource_seconds_upper: float | None
+    resource_seconds_likely_lower: float | None
+    resource_seconds_likely_upper: float | None
+
+
+def measure(rebalance: Rebalance) -> Rebalance:
+    """The same rebalance with the numbers of its movements and its own filled in."""
+    movements = rebalance.movements
+    # Resources that go together share their marks, the very same tuple.
+    shared = {id(marks): marks for m in movements for marks in (m.stop_marks, m.resume_marks)}
+    instants = {known: instant(marks) for known, marks in shared.items()}
+    numbers = [
+        movement_numbers(m.kind, instants[id(m.stop_marks)], instants[id(m.resume_marks)], m.first_commit_at_ms)
+        for m in movements
+    ]
+    kinds, avoidable = [m.kind for m in movements], [m.is_avoidable for m in movements]
+    total = rebalance_numbers(kinds, avoidable, numbers, is_known=rebalance.resource_count is not None)
+    measured = (changed(m, **own._asdict()) for m, own in zip(movements, numbers, strict=True))
+    return changed(rebalance, movements=tuple(measured), **total._asdict())
+
+
+def rebalance_numbers(
+    kinds: Sequence[str],
+    avoidable: Sequence[bool | None],
+    numbers: Sequence[MovementNumbers],
+    *,
+    is_known: bool,
+) -> RebalanceNumbers:
+    """Of a rebalance's movements: each one's kind, whether it was avoidable, and its numbers. `is_known`: whether what
+    was handed out is."""
+    estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
+    lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
+    uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
+    stood_still = sum(kind in STOOD_STILL for kind in kinds)
+    is_bounded = len(uppers) == stood_still  # what has no estimate has no bounds
+    # Of some that stopped nothing may be known: the others make a sum of their own, without an upper bound.
+    is_costed = is_known and bool(estimates or not stood_still)
+    likely_lowers = [n.pause_likely_lower_ms for n in numbers if n.pause_likely_lower_ms is not None]
+    likely_uppers = [n.pause_likely_upper_ms for n in numbers if n.pause_likely_upper_ms is not None]
+    spared = [a for kind, a in zip(kinds, avoidable, strict=True) if kind == MovementKind.MOVED]
+    return RebalanceNumbers(
+        moved_count=len(spared) if is_known else None,
+        returned_count=kinds.count(MovementKind.RETURNED) if is_known else None,
+        revoked_count=kinds.count(MovementKind.REVOKED) if is_known else None,
+        assigned_count=kinds.count(MovementKind.ASSIGNED) if is_known else None,
+        restarted_count=kinds.count(MovementKind.RESTARTED) if is_known else None,
+        avoidable_moved_count=spared.count(True) if is_known and None not in spared else None,
+        pause_lower_ms=max(lowers, default=None),
+        pause_estimate_ms=max(estimates, default=None),
+        pause_upper_ms=max(uppers, default=None) if is_bounded else None,
+        pause_likely_lower_ms=max(likely_lowers, default=None),
+        pause_likely_upper_ms=max(likely_uppers, default=None),
+        pause_tier=_worst({n.pause_tier for n in numbers}),
+        resource_seconds_lower=_seconds(lowers) if is_costed else None,
+        resource_seconds_estimate=_seconds(estimates) if is_costed else None,
+        resource_seconds_upper=_seconds(uppers) if is_costed and is_bounded else None,
+        resource_seconds_likely_lower=_seconds(likely_lowers) if is_costed else None,
+        resource_seconds_likely_upper=_seconds(likely_uppers) if is_costed else None,
+    )
+
+
+def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None) -> MovementNumbers:
+    if kind not in STOOD_STILL:
+        return NOT_PAUSING
+    if stop.estimate is None or resume.estimate is None:
+        return MovementNumbers(stop.lower, stop.upper, resume.lower, resume.upper)
+    estimate = resume.estimate - stop.estimate
+    lower = None if resume.lower is None or stop.upper is None else resume.lower - stop.upper
+    upper = None if resume.upper is None or stop.lower is None else resume.upper - stop.lower
+    if lower is not None and -OVERLAP_SLACK_MS <= lower < 0:
+        lower = 0
+        estimate = max(estimate, 0)
+        upper = None if upper is None else max(upper, 0)
+    if upper is not None:
+        estimate = min(estimate, upper)
+    if lower is not None:
+        estimate = max(estimate, lower)
+    (stop_from, stop_to), (resume_from, resume_to) = stop.likely, resume.likely
+    likely = around(
+        estimate,
+        math.ceil(math.hypot(stop_to - stop.estimate, resume.estimate - resume_from)),
+        math.ceil(math.hypot(stop.estimate - stop_from, resume_to - resume.estimate)),
+        lower,
+        upper,
+    )
+    return MovementNumbers(
+        stopped_at_lower_ms=stop.lower,
+        stopped_at_upper_ms=stop.upper,
+        resumed_at_lower_ms=resume.lower,
+        resumed_at_upper_ms=resume.upper,
+        pause_lower_ms=lower,
+        pause_estimate_ms=estimate,
+        pause_upper_ms=upper,
+        pause_likely_lower_ms=int(likely.likely_lower),
+        pause_likely_upper_ms=int(likely.likely_upper),
+        overlap_ms=-estimate if estimate < 0 else None,
+        first_commit_after_ms=None if first_commit_at_ms is None else first_commit_at_ms - stop.estimate,
+        pause_tier=_worst((stop.tier, resume.tier)),
+        pause_detail=f"stopped: {stop.detail}; resumed: {resume.detail}",
+    )
+
+
+NOT_PAUSING = MovementNumbers()
+
+
+def instant(marks: Sequence[Weighed]) -> Instant:
+    lower, upper, best = weigh(marks)
+    if best is not None:
+        basis = None if best.basis is None else Basis(best.basis)
+        window = None
+        if best.window_from_ms is not None and best.window_to_ms is not None:
+            window = best.window_from_ms, best.window_to_ms
+        return Instant(lower, upper, inside(best.at_ms, lower, upper), best.tier, best.detail, basis, window)
+    best = next((m for m in marks if m.at_ms in (lower, upper)), None)
+    if best is None:
+        return _NO_INSTANT
+    at_ms = lower if upper is None else upper if lower is None else (lower + upper) // 2
+    return Instant(lower, upper, at_ms, best.tier, best.detail)
+
+
+_NO_INSTANT = Instant(None, None, None, None, "")
+
+
+def _worst(tiers: Iterable[str | None]) -> str | None:
+    return max(tiers, key=_BADNESS, default=None)
+
+
+def _seconds(values: Iterable[int]) -> float:
+    return sum([v for v in values if v > 0]) / 1000

@@ -1,0 +1,78 @@
+"""What counts as a rebalance, when it was, and what rebalances cost: one definition for tables, app, report, `explain`,
+alerts and metrics. A number that is shown twice comes from here both times.
+
+The SQL is DuckDB's, over the columns of gold.rebalance. A cost is a sum over all rows, rewrites of static members
+included: their partitions stood still as well, though nobody counts them as rebalances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rebalance_audit.domain.kinds import Outcome, RebalanceKind
+from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.ranges import Range, of_groups, range_of
+
+HAPPENED_AT = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms, started_lower_ms)"
+"""When it took effect, else the last time known of it; the range of time that it is counted in."""
+IS_COUNTED = "(kind = 'rebalance' AND outcome <> 'missing')"
+"""Not rewrites of static members, and not numbers that were skipped and of which nothing is known."""
+COUNT = f"count(*) FILTER (WHERE {IS_COUNTED})"
+EXPECTED_COUNT = f"count(*) FILTER (WHERE {IS_COUNTED} AND expected)"
+COST = "sum(resource_seconds_estimate)"
+COST_LOWER = "sum(resource_seconds_lower)"
+COST_UPPER = (
+    "CASE WHEN count(*) FILTER (WHERE resource_seconds_estimate IS NOT NULL AND resource_seconds_upper IS NULL) = 0 "
+    "THEN sum(resource_seconds_upper) END"
+)
+COST_LIKELY_LOWER = "sum(resource_seconds_likely_lower)"
+"""Of one group alone, and so the next: errors of several groups add up by their squares (`ranges.of_groups`)."""
+COST_LIKELY_UPPER = "sum(resource_seconds_likely_upper)"
+UNKNOWN_COST_COUNT = (
+    f"count(*) FILTER (WHERE {IS_COUNTED} AND resource_seconds_estimate IS NULL AND resource_count > 0 "
+    "AND moved_count + returned_count > 0)"
+)
+"""Rebalances in which something stopped and nobody knows for how long."""
+HANDS_OUT_TASKS = "coalesce(protocol_type IN ('connect', 'streams'), FALSE)"
+"""KIP-1071's groups hand out stream tasks."""
+
+
+class CostBounds(NamedTuple):
+    """Resource-seconds; None where nothing is known, an upper one also where any is unbounded."""
+
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    likely_lower: float | None = None
+    """Nine of ten truths lie between this and the next."""
+    likely_upper: float | None = None
+
+
+def is_counted(rebalance: Rebalance) -> bool:
+    """As IS_COUNTED."""
+    return rebalance.kind == RebalanceKind.REBALANCE and rebalance.outcome != Outcome.MISSING
+
+
+def happened_at_ms(rebalance: Rebalance) -> int | None:
+    """As HAPPENED_AT, of what was measured; None where no time is known."""
+    for at_ms in (rebalance.assigned_at_ms, rebalance.ended_at_ms, rebalance.joined_at_ms, rebalance.started_at_ms):
+        if at_ms is not None:
+            return at_ms
+    return None
+
+
+def cost_of(rebalances: Iterable[Rebalance]) -> CostBounds:
+    """The sums over those whose cost is known; no upper one if one of them has none."""
+    costs: dict[str, list[Range]] = {}
+    for r in rebalances:
+        if (cost := range_of(r)) is not None:
+            costs.setdefault(r.group_id, []).append(cost)
+    total = of_groups(costs)
+    return CostBounds(None, None, None) if total is None else CostBounds(*total)
+
+
+def standstill_seconds(rebalances: Iterable[Rebalance]) -> float | None:
+    """What stood still without a rebalance, in no rebalance's sum; None where nothing is known to have."""
+    known = [s.resource_seconds_estimate for r in rebalances for s in r.standstills]
+    return sum(known) if known else None

@@ -1,0 +1,166 @@
+"""One time line of two stories: partitions that were given other leaders, and groups that rebalanced.
+
+A group's coordinator is the leader of one partition of __consumer_offsets: when that moves, so does the coordinator.
+And members of a group meet a new leader of what they read; that is shown as a coincidence, never as a cause.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.wording import clock, duration, shown
+from rebalance_audit.domain.reassign.model import LeaderElection
+
+OFFSETS_TOPIC = "__consumer_offsets"
+COORDINATOR_MOVED, PARTITION_LED_BY_ANOTHER = "coordinator_moved", "partition_led_by_another"
+FOLLOWS_WITHIN_MS = 60_000
+"""A rebalance that begins later has another reason: a session times out after 45 s by default
+(docs/measured.md#defaults-of-kafka), a member that lost its coordinator asks for the new one at its next heartbeat."""
+EARLY_MS = 1_000
+"""The record of an election is as old as its batch, a log line as its own clock: so far apart they are one moment
+(docs/measured.md#reassignments)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalanced:
+    """The columns of a rebalance that matter here."""
+
+    group_id: str
+    rebalance_id: str
+    at_ms: int
+    """When it began, else when it is first known of."""
+    trigger: str
+    partitions: frozenset[tuple[str, int]] = frozenset()
+    """That it moved, stopped or gave out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderMove:
+    """A change of leader beside a group: a row of gold.leader_move."""
+
+    cluster_id: str
+    group_id: str
+    relation: str
+    """COORDINATOR_MOVED or PARTITION_LED_BY_ANOTHER."""
+    topic: str
+    partition: int
+    at_ms: int
+    previous_leader: int | None
+    elected: int | None
+    cause: str
+    """Of the election."""
+    reassignment_id: str | None = None
+    """The move of the partition that it was part of."""
+    rebalance_id: str | None = None
+    """The group's first rebalance within FOLLOWS_WITHIN_MS; None: it did not rebalance."""
+    after_ms: int | None = None
+    """How long after it began."""
+    is_cause: bool = False
+    """The rebalance's own trigger is that the coordinator moved."""
+    evidence: tuple[str, ...] = ()
+
+
+def offsets_partition(group_id: str, partition_count: int) -> int:
+    """The partition of __consumer_offsets a group's records are in.
+
+    Source: Kafka's GroupMetadataManager.partitionFor: Utils.abs(groupId.hashCode()) % partitions.
+    """
+    code = 0
+    utf16 = group_id.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(utf16), 2):
+        code = (31 * code + (utf16[at] << 8 | utf16[at + 1])) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code >= 1 << 31 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partition_count
+
+
+def leader_moves(
+    elections: Iterable[LeaderElection],
+    rebalances: Iterable[Rebalanced],
+    groups: Iterable[str],
+    *,
+    offsets_partitions: int,
+    reassigned: Mapping[tuple[str, int], Sequence[tuple[int, int | None, str]]] | None = None,
+) -> list[LeaderMove]:
+    """By time, group and partition. `reassigned`: (topic, partition) -> (from, to, reassignment id) of its moves.
+
+    Of changes of leaders of partitions that groups only read, those that a rebalance with the partition followed.
+    """
+    by_group: dict[str, list[Rebalanced]] = defaultdict(list)
+    by_partition: dict[tuple[str, int], dict[str, list[Rebalanced]]] = defaultdict(lambda: defaultdict(list))
+    for rebalance in sorted(rebalances, key=lambda r: (r.at_ms, r.rebalance_id)):
+        by_group[rebalance.group_id].append(rebalance)
+        for name in rebalance.partitions:
+            by_partition[name][rebalance.group_id].append(rebalance)
+    coordinated: dict[int, list[str]] = defaultdict(list)
+    for group_id in sorted({*groups, *by_group}):
+        coordinated[offsets_partition(group_id, max(1, offsets_partitions))].append(group_id)
+    found = []
+    for election in elections:
+        if election.elected == election.previous_leader:
+            continue
+        name = (election.topic, election.partition)
+        move = _Move(election, _reassignment((reassigned or {}).get(name, ()), election.at_ms))
+        if election.topic == OFFSETS_TOPIC:
+            found += [move.beside(g, COORDINATOR_MOVED, by_group.get(g, ())) for g in coordinated[election.partition]]
+        else:
+            moves = [move.beside(g, PARTITION_LED_BY_ANOTHER, rs) for g, rs in by_partition.get(name, {}).items()]
+            found += [each for each in moves if each.rebalance_id is not None]
+    return sorted(found, key=lambda m: (m.at_ms, m.group_id, m.topic, m.partition, m.evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    election: LeaderElection
+    reassignment_id: str | None
+
+    def beside(self, group_id: str, relation: str, rebalances: Sequence[Rebalanced]) -> LeaderMove:
+        e = self.election
+        at = bisect_left(rebalances, e.at_ms - EARLY_MS, key=lambda r: r.at_ms)
+        next_one = rebalances[at] if at < len(rebalances) else None
+        if next_one is not None and next_one.at_ms - e.at_ms > FOLLOWS_WITHIN_MS:
+            next_one = None
+        return LeaderMove(
+            cluster_id=e.cluster_id,
+            group_id=group_id,
+            relation=relation,
+            topic=e.topic,
+            partition=e.partition,
+            at_ms=e.at_ms,
+            previous_leader=e.previous_leader,
+            elected=e.elected,
+            cause=e.cause,
+            reassignment_id=self.reassignment_id,
+            rebalance_id=None if next_one is None else next_one.rebalance_id,
+            after_ms=None if next_one is None else next_one.at_ms - e.at_ms,
+            is_cause=next_one is not None
+            and relation == COORDINATOR_MOVED
+            and next_one.trigger == Cause.COORDINATOR_FAILOVER,
+            evidence=e.evidence,
+        )
+
+
+def _reassignment(moves: Sequence[tuple[int, int | None, str]], at_ms: int) -> str | None:
+    return next((i for from_ms, to_ms, i in moves if from_ms <= at_ms and (to_ms is None or at_ms <= to_ms)), None)
+
+
+def leader_move_row(move: LeaderMove) -> dict[str, Any]:
+    """Columns of gold.leader_move."""
+    return asdict(move)
+
+
+def sentence(move: LeaderMove) -> str:
+    """One line for people."""
+    new = "nobody leads it now" if move.elected is None else f"broker {move.elected} leads it now"
+    old = "" if move.previous_leader is None else f", broker {move.previous_leader} did"
+    what = "the coordinator moved" if move.relation == COORDINATOR_MOVED else "another leader"
+    why = f" (reassignment {shown(move.reassignment_id)})" if move.reassignment_id else f" ({move.cause})"
+    then = "no rebalance followed"
+    if move.after_ms is not None:
+        when = "at the same moment" if abs(move.after_ms) <= EARLY_MS else f"{duration(move.after_ms)} later"
+        then = f"{'it caused the rebalance' if move.is_cause else 'a rebalance began'} {when}"
+    return f"{clock(move.at_ms)}  {what}: {shown(move.topic)}-{move.partition}, {new}{old}{why}; {then}"

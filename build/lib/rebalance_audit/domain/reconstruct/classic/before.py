@@ -1,0 +1,179 @@
+"""The state of a classic group just before one of its attempts, for all who ask about the attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.client_families import ALL, Families, families_of, families_of_reason, narrowed
+from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.log_lines.reasons import classify_reason
+from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, changed
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
+from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
+
+from .conversions import Downgrade, downgrades
+
+UUID_LENGTH = 37
+"""Length of the random end of a member id, with its dash."""
+
+
+@quick
+@dataclass(frozen=True, slots=True, eq=False)
+class Holding:
+    """The last holder of partitions, and since which attempt: one object for all it got together, compared as such."""
+
+    member: MemberMetadata
+    attempt_index: int
+    revoked_in: str | None = None
+    """The rebalance that took it away without giving it on."""
+    revoked_index: int | None = None
+    given: Attempt | None = None
+    """The record that gave it, where that is no attempt of the classic group: a consumer group that was converted."""
+
+
+@quick
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Course:
+    """A group's whole history by its evidence: the same before each attempt."""
+
+    attempts: Sequence[Attempt]
+    commits: Commits
+    clients: ClientLines
+    loads: Sequence[LogEvent]
+    """Lines of coordinators that took the group over."""
+    fences: Sequence[LogEvent]
+    """Lines by which members heard that another has their place."""
+    stated_families: Mapping[str, Families]
+    """By client id: the libraries that send the reasons which lines quote."""
+    instance_ids: frozenset[str]
+    """Ids of static members, as lines name them; records say so themselves."""
+    downgrades: Mapping[int, Downgrade]
+    """By the offset of the classic record that a consumer group was converted to."""
+
+    def families(self, assignor: str | None, member: MemberMetadata) -> Families:
+        """The client libraries that the member may be of, by its bytes and by what lines quote of its client id."""
+        found = families_of(assignor, member.subscription, member.client_id)
+        return narrowed(found, self.stated_families.get(member.client_id, ALL))
+
+
+@quick
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Before:
+    """The group between two attempts. One is made for each attempt, from the one before it, and never changes."""
+
+    course: Course
+    index: int
+    attempt: Attempt
+    """The one that comes, at `index` of the course."""
+    members: Mapping[str, MemberMetadata] | None = None
+    """Members of the last record; None where lines alone show the last generation."""
+    held: Mapping[str, frozenset[Resource]]
+    """By member of the last record."""
+    holdings: Mapping[Resource, Holding]
+    delivered_index: int = -1
+    """Index of the last attempt whose record has members, or has none."""
+    is_history_known: bool = False
+    """A partition that `holdings` lacks has no owner; it is not unknown."""
+    converted: Downgrade | None = None
+    """The attempt before was a conversion."""
+    committers: frozenset[str] = frozenset()
+    """Client ids that were seen to commit again and again."""
+    task_of: Mapping[Resource, str]
+    """The task that reads each partition of a Streams group."""
+
+    @property
+    def delivered(self) -> Attempt | None:
+        return None if self.delivered_index < 0 else self.course.attempts[self.delivered_index]
+
+    @property
+    def delivered_offset(self) -> int | None:
+        delivered = self.delivered
+        return None if delivered is None or delivered.record is None else delivered.record.offset
+
+    @property
+    def delivered_value(self) -> GroupMetadataValue | None:
+        delivered = self.delivered
+        return None if delivered is None else delivered.value
+
+    def families(self, member: MemberMetadata) -> Families:
+        """The client libraries that a member of the last record may be of."""
+        value = self.delivered_value
+        return self.course.families(None if value is None else value.protocol, member)
+
+    def member(self, member: MemberMetadata) -> MemberMetadata | None:
+        """The member, or its static predecessor, as it was before."""
+        if self.members is None:
+            return None
+        found = self.members.get(member.member_id)
+        if found is not None or member.group_instance_id is None:
+            return found
+        return next((m for m in self.members.values() if m.group_instance_id == member.group_instance_id), None)
+
+
+def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
+    instance_ids = (line.fields.get("group_instance_id") for line in evidence.lines)
+    return Course(
+        attempts=attempts,
+        commits=Commits(evidence.marks),
+        clients=ClientLines(evidence.lines),
+        loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
+        fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
+        stated_families=_stated_families(evidence.lines),
+        instance_ids=frozenset(i for i in instance_ids if i is not None),
+        downgrades=downgrades(evidence),
+    )
+
+
+def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:
+    found: dict[str, Families] = {}
+    for line in lines:
+        members_of = _REASON_OF.get(line.kind)
+        if members_of is None or not line.fields.get("client_reason"):
+            continue
+        families = families_of_reason(str(line.fields["client_reason"]))
+        if families == ALL:
+            continue
+        for member_id in members_of(line):
+            client_id = member_id[:-UUID_LENGTH]
+            # Two libraries under one client id: nothing is known of either.
+            found[client_id] = families if found.get(client_id, families) == families else ALL
+    return found
+
+
+def _member_of(line: LogEvent) -> tuple[str, ...]:
+    ids = (*line.fields.get("member_ids", ()), line.fields.get("member_id"))
+    return tuple(i for i in ids if i is not None)
+
+
+def _member_of_reason(line: LogEvent) -> tuple[str, ...]:
+    return classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason")).member_ids
+
+
+_REASON_OF: Mapping[LogKind, Callable[[LogEvent], tuple[str, ...]]] = {
+    LogKind.PREPARING: _member_of_reason,
+    LogKind.MEMBER_LEFT: _member_of,
+}
+
+
+def before_all(course: Course) -> Before:
+    """Nothing is known yet. There is an attempt at least."""
+    return Before(course=course, index=0, attempt=course.attempts[0], held={}, holdings={}, task_of={})
+
+
+def created_anew(before: Before) -> Before:
+    """The group begins: it has no members, and nothing is anybody's."""
+    return changed(before, members={}, held={}, holdings={}, is_history_known=True)
+
+
+def forgotten(before: Before) -> Before:
+    """An attempt that lines alone show was delivered: who holds what from there on is not known."""
+    return changed(before, members=None, held={}, holdings={}, is_history_known=False)
+
+
+def is_same(one: MemberMetadata, other: MemberMetadata) -> bool:
+    if one.member_id == other.member_id:
+        return True
+    return one.group_instance_id is not None and one.group_instance_id == other.group_instance_id

@@ -1,0 +1,93 @@
+"""The time between the record that gave partitions to their owners and the one that gives them on: the same for all of
+them, so it is looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
+from rebalance_audit.domain.model import LogEvent, Mark
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, inferred, joined, logged, recorded
+
+
+@quick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    given: Attempt
+    attempts: Sequence[Attempt]
+    """After `given`, up to and with the one that gives them on."""
+    first: Attempt
+    """The first of these that was tried: neither a gap nor a rewrite, if there is one."""
+    heard_at_ms: int | None
+    """When members could first hear of the rebalance."""
+    joined_at_ms: int | None
+    """The end of the first join phase that is known."""
+    given_mark: Mark | None
+    """A stop is not before the owner was given the partition."""
+    heard_mark: Mark | None
+    """An owner that stayed did not stop before it could hear of the rebalance."""
+    joined_mark: Mark | None
+    """An owner that stayed had stopped when the join phase ended."""
+    midway_mark: Mark | None
+    """An owner that stayed, where nothing shows its own stop: between the rebalance's start and the end of the join
+    phase."""
+
+
+def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads: Sequence[LogEvent]) -> Between:
+    """`before`: the attempt before these, mostly `given` itself. `loads`: coordinators that took the group over."""
+    first = next((a for a in attempts if a.missing_to is None and not a.rewrite_seq), attempts[-1])
+    joined_at_ms, joined_ref = joined(attempts)
+    preparing = first.preparing
+    # A coordinator that loaded the group, and the log of the one before is not there: it may have begun earlier.
+    if preparing is None or preparing.at_ms is None or loaded_between(loads, before, first) is not None:
+        heard_at_ms = heard_mark = None
+    else:
+        heard_at_ms, detail = preparing.at_ms, "nobody knew before the rebalance began"
+        heard_mark = logged(LOWER, heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
+    given_mark = joined_mark = midway_mark = None
+    if given.known_at_ms is not None:
+        ref = given.record.ref if given.record else None
+        given_mark = recorded(LOWER, given.known_at_ms, "the owner was given it then", ref)
+    if joined_at_ms is not None:
+        detail = "the join phase ended: it had re-joined"
+        joined_mark = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
+        at_ms = joined_at_ms
+        if heard_at_ms is not None:
+            # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
+            # and the others, on average, in its middle.
+            count = max(_survivor_count(given, attempts[-1]), 1)
+            at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
+        detail = "between the rebalance's start and the end of the join phase"
+        midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5, basis=Basis.JOIN_PHASE)
+    return Between(
+        given=given,
+        attempts=attempts,
+        first=first,
+        heard_at_ms=heard_at_ms,
+        joined_at_ms=joined_at_ms,
+        given_mark=given_mark,
+        heard_mark=heard_mark,
+        joined_mark=joined_mark,
+        midway_mark=midway_mark,
+    )
+
+
+def _survivor_count(given: Attempt, last: Attempt) -> int:
+    """How many members were there before and after."""
+    return 1 if given.member_ids is None or last.member_ids is None else len(given.member_ids & last.member_ids)
+
+
+def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) -> LogEvent | None:
+    """The line by which the coordinator that prepares `attempt` took the group over after `given`.
+
+    None where the log of the coordinator before is there: it would show a join phase that it had begun.
+    """
+    if given.lines or attempt.preparing is None or attempt.preparing.at_ms is None:
+        return None
+    since_ms, preparing = given.known_at_ms or 0, attempt.preparing
+    return next(
+        (x for x in loads if x.node == preparing.node and since_ms < (x.at_ms or 0) <= (preparing.at_ms or 0)), None
+    )

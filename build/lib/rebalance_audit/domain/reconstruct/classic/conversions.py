@@ -1,0 +1,100 @@
+"""A group that changes its protocol while it works: what the one side hands over to the other.
+
+Classic to consumer: a tombstone of the classic record, then every member again as a consumer member with what it holds.
+Back: tombstones of everything, then a classic record with the same number. Source: KIP-848;
+docs/kafka_writes.md#conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rebalance_audit.domain.model import GroupEvidence, GroupRecord
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
+from rebalance_audit.domain.records import MemberMetadata
+
+_HOLDS = "ConsumerGroupCurrentMemberAssignment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """One partition as the consumer side held it last."""
+
+    member: MemberMetadata
+    given: Attempt
+    """Stands for the record that gave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Downgrade:
+    """A consumer group that became classic with the record at `offset`."""
+
+    offset: int
+    held: Mapping[Resource, HandedOver]
+    members: Mapping[str, MemberMetadata]
+
+
+def downgrades(evidence: GroupEvidence) -> dict[int, Downgrade]:
+    """By the offset of the classic record that a consumer group was converted to."""
+    if not any(r.record.name == _HOLDS for r in evidence.records):
+        return {}
+    names = dict(evidence.topic_names)
+    metadata: dict[str, Any] = {}
+    current: dict[str, GroupRecord] = {}
+    leaving: dict[str, GroupRecord] = {}
+    """Tombstoned since the last record of another kind: in one batch with the classic record, if it is a conversion."""
+    found: dict[int, Downgrade] = {}
+    for record in sorted(evidence.records, key=lambda r: (r.topic, r.partition, r.offset)):
+        name, value = record.record.name, record.record.value
+        if name == "ConsumerGroupMemberMetadata" and value is not None:
+            metadata[record.record.key.member_id] = value
+        elif name == _HOLDS:
+            member_id = record.record.key.member_id
+            if value is not None:
+                current[member_id] = record
+            elif member_id in current:
+                leaving[member_id] = current.pop(member_id)
+        elif name == "GroupMetadata" and value is not None:
+            if leaving and not current:
+                found[record.offset] = _downgrade(record, leaving, metadata, names)
+            leaving, current = {}, {}
+        if value is not None:
+            leaving = {}
+    return found
+
+
+def _downgrade(
+    record: GroupRecord, last: Mapping[str, GroupRecord], metadata: Mapping[str, Any], names: Mapping[str, str]
+) -> Downgrade:
+    held: dict[Resource, HandedOver] = {}
+    members: dict[str, MemberMetadata] = {}
+    for member_id, given in last.items():
+        if member_id not in metadata:
+            continue
+        members[member_id] = member = _as_classic(member_id, metadata[member_id])
+        value = given.record.value
+        for entry in (*value.assigned_partitions, *value.partitions_pending_revocation):
+            topic = names.get(entry.topic_id, entry.topic_id)
+            for partition in entry.partitions:
+                one = HandedOver(member=member, given=Attempt(number=value.member_epoch, record=given))
+                held[topic, partition] = one
+    return Downgrade(offset=record.offset, held=held, members=members)
+
+
+def _as_classic(member_id: str, value: Any) -> MemberMetadata:
+    classic = value.classic_member_metadata
+    timeout_ms = value.rebalance_timeout_ms if value.rebalance_timeout_ms is not None else -1
+    return MemberMetadata(
+        member_id=member_id,
+        group_instance_id=value.instance_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout=timeout_ms,
+        # The session timeout of a consumer member is the group's and in no record.
+        session_timeout=classic.session_timeout_ms if classic is not None else 45_000,
+        subscription=b"",
+        assignment=b"",
+    )

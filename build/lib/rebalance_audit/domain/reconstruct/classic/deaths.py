@@ -1,0 +1,97 @@
+"""When a member died whose session ran out: after its last sign of life, before the next one, which did not come.
+
+A heartbeat is a sign of life, and so is a commit: the coordinator starts the session anew for either. Heartbeats leave
+no record, but their beat is known for a while: a client starts its timer as it joins
+(docs/measured.md#last-signs-of-life).
+"""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, EvidenceTier
+from rebalance_audit.domain.model import Mark
+from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
+from rebalance_audit.domain.reconstruct.evidence.marks import (
+    EXPIRY_SLACK_MS,
+    LAST_SIGN_MS,
+    LINE_SLACK_MS,
+    died_between,
+    joined,
+    logged,
+    recorded,
+)
+
+from .stretch import Stretch
+
+BEAT_KNOWN_MS = 60_000
+"""So long after a member joined its heartbeats still come in the beat that began then: each comes some ms late
+(docs/measured.md#last-signs-of-life)."""
+SAME_SIGN_MS = 50
+"""A commit so close to the last sign of life is that sign: up to 33 ms apart (docs/measured.md#last-signs-of-life)."""
+
+Commit = tuple[int, str] | None
+"""(at_ms, ref) of the owner's last commit."""
+
+
+def expired_marks(
+    stretch: Stretch, at_ms: int, ref: str | None, commit: Commit, interval_ms: float | None
+) -> list[Mark]:
+    """The line that its session expired shows its last sign of life to the millisecond. `interval_ms`: how far apart it
+    committed."""
+    session_ms = stretch.owner.session_timeout
+    sign_ms = at_ms - session_ms
+    detail = f"it sent a heartbeat {session_ms} ms before its session expired"
+    marks = [
+        logged(LOWER, sign_ms - EXPIRY_SLACK_MS, detail, ref),
+        logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref),
+    ]
+    since_ms = sign_ms if commit is None else max(sign_ms, commit[0])
+    until_ms, share, how = sign_ms + HEARTBEAT_MS, 2, f"half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
+    if commit is not None and abs(commit[0] - sign_ms) <= SAME_SIGN_MS:
+        beat_ms = _next_beat(stretch, since_ms)
+        if beat_ms is not None:
+            until_ms, how = beat_ms, "half way to the heartbeat that did not come"
+        else:
+            # The heartbeat before it is not known: of all the beats there may be, a third of one on average.
+            until_ms, share = since_ms + HEARTBEAT_MS, 3
+            how = f"a third of a heartbeat ({HEARTBEAT_MS} ms, assumed): its last sign was a commit"
+    next_ms = _next_commit(commit, interval_ms)
+    if next_ms is not None and since_ms < next_ms < until_ms:
+        until_ms, share, how = next_ms, 2, "half way to the commit that did not come"
+    if commit is not None and stretch.closes_silently and abs(sign_ms - commit[0]) < LAST_SIGN_MS:
+        detail = "its last commit, and no heartbeat after it: closed without leaving"
+        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=Basis.COMMIT_AS_IT_LET_GO))
+    window = since_ms, max(since_ms, until_ms)
+    died_ms = since_ms + (window[1] - since_ms) // share
+    detail = f"expiry - session timeout ({session_ms} ms) + {how}"
+    return [*marks, died_between(window, died_ms, detail, ref, rank=4, tier=EvidenceTier.LOGGED)]
+
+
+def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], interval_ms: float | None) -> Mark:
+    """No line says when its session ran out: before the join phase ended, which takes those that stay up to a heartbeat
+    to hear of."""
+    expired_ms = joined_at_ms - stretch.owner.session_timeout
+    since_ms, until_ms = max(commit[0], expired_ms - HEARTBEAT_MS), expired_ms + HEARTBEAT_MS
+    beat_ms, next_ms = _next_beat(stretch, expired_ms), _next_commit(commit, interval_ms)
+    for end_ms in (beat_ms, next_ms):
+        if end_ms is not None and since_ms < end_ms < until_ms:
+            until_ms = end_ms
+    window, tier = (since_ms, max(since_ms, until_ms)), EvidenceTier.RECORDED
+    if stretch.closes_silently and since_ms == commit[0]:
+        detail = "its last commit, and no sign of life for its session timeout: closed without leaving, or dead"
+        return died_between(window, commit[0], detail, commit[1], rank=4, tier=tier)
+    detail = "between its last sign of life and the next one, which did not come"
+    return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=tier)
+
+
+def _next_commit(commit: Commit, interval_ms: float | None) -> int | None:
+    return None if commit is None or interval_ms is None else commit[0] + round(interval_ms)
+
+
+def _next_beat(stretch: Stretch, after_ms: int) -> int | None:
+    """Its next heartbeat after that; None where it joined too long ago for its beat to be known."""
+    owner_id, between = stretch.owner.member_id, stretch.between
+    joined_at = [joined([a])[0] for a in (between.given, *between.attempts) if owner_id in (a.member_ids or ())]
+    begun_ms = max((at_ms for at_ms in joined_at if at_ms is not None and at_ms <= after_ms), default=None)
+    if begun_ms is None or after_ms - begun_ms > BEAT_KNOWN_MS:
+        return None
+    return begun_ms + ((after_ms - begun_ms) // HEARTBEAT_MS + 1) * HEARTBEAT_MS

@@ -1,0 +1,191 @@
+"""One resource passing from one member to another, or back to the same: the movement and all its evidence."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.kinds import MovementKind, ResourceType
+from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
+from rebalance_audit.domain.reconstruct.evidence.departures import REJOIN_WITHIN, logged_departure
+from rebalance_audit.domain.records import MemberMetadata
+
+from . import silence
+from .before import Before, Holding
+from .between import Between, between
+from .members import resource_name
+from .resumes import delivered_marks, resume_bound, resume_line
+from .stops import stop_bounds, stop_line
+from .stretch import Stretch
+
+_make_movement, _make_stretch = maker(Movement), maker(Stretch)
+
+_Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
+"""When something stopped and when it resumed, and all evidence of it."""
+
+
+class HandOvers:
+    """Movements of one attempt. Members give up all they hold at once: what is found for one partition is remembered
+    for the others."""
+
+    def __init__(self, before: Before) -> None:
+        record = before.attempt.record
+        assert record is not None
+        self._before, self._record = before, record
+        self._following = _following(before)
+        """The next attempt with a record."""
+        self._until = _offset(self._following)
+        self._delivered = delivered_marks(record)
+        self._betweens: dict[int, Between] = {}
+        self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
+        """By holding as a whole, or by one partition of it."""
+        self._resumes: dict[str, tuple[Mark, ...]] = {}
+        self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
+        """By what was given up together and its new owner."""
+
+    def movement(
+        self,
+        kind: MovementKind,
+        resource: Resource,
+        *,
+        holding: Holding | None = None,
+        new: MemberMetadata | None = None,
+        held: frozenset[Resource] | None = None,
+        assigned: frozenset[Resource] = frozenset(),
+        fenced: LogEvent | None = None,
+    ) -> Movement:
+        """From `holding` to `new`. `held`: all the old owner gave up together, None if this alone; `assigned`: all the
+        new one was given."""
+        course, record = self._before.course, self._record
+        alone = resource if holding is not None and (held is None or holding.given is not None) else None
+        pair = holding, alone, None if new is None else new.member_id
+        shown = self._shown.get(pair)
+        if shown is None:
+            shown = (), (), (record.ref,)
+            if holding is not None and new is not None:
+                stops = self._stops(holding, alone, resource, held, fenced)
+                shown = _shown(record, stops, self._resumed(new, assigned))
+            self._shown[pair] = shown
+        if holding is not None and new is not None and not course.clients.is_empty:
+            shown = self._with_own_lines(shown, holding, alone, resource, new)
+        stops, resumes, refs = shown
+        old = None if holding is None else holding.member
+        return _make_movement(
+            resource_type=ResourceType.PARTITION,
+            resource=resource_name(resource),
+            topic=resource[0],
+            partition=resource[1],
+            kind=kind,
+            from_member_id=old.member_id if old else None,
+            to_member_id=new.member_id if new else None,
+            from_client_id=old.client_id if old else None,
+            to_client_id=new.client_id if new else None,
+            revoked_in_rebalance_id=None if holding is None else holding.revoked_in,
+            stop_marks=stops,
+            resume_marks=resumes,
+            first_commit_at_ms=None if new is None else course.commits.first_of(resource, record.offset, self._until),
+            evidence=refs,
+        )
+
+    def _stops(
+        self,
+        holding: Holding,
+        alone: Resource | None,
+        resource: Resource,
+        held: frozenset[Resource] | None,
+        fenced: LogEvent | None,
+    ) -> tuple[Mark, ...]:
+        known = self._stretches.get((holding, alone))
+        if known is None:
+            held = frozenset({resource}) if held is None else held
+            stretch = self._stretch(holding, resource, held, fenced)
+            known = self._stretches[holding, alone] = stretch, tuple(stop_bounds(stretch, self._before.course.commits))
+        return known[1]
+
+    def _resumed(self, new: MemberMetadata, assigned: frozenset[Resource]) -> tuple[Mark, ...]:
+        known = self._resumes.get(new.member_id)
+        if known is None:
+            bound = resume_bound(new, assigned, self._before.attempt, self._following, self._before.course.commits)
+            known = self._resumes[new.member_id] = (*self._delivered, *bound)
+        return known
+
+    def _with_own_lines(
+        self, shown: _Shown, holding: Holding, alone: Resource | None, resource: Resource, new: MemberMetadata
+    ) -> _Shown:
+        """Add the lines in which both owners' clients name this partition."""
+        clients = self._before.course.clients
+        stop = stop_line(self._stretches[holding, alone][0], resource, clients)
+        resume = resume_line(new, resource, self._before.attempt, self._following, clients)
+        if not (stop or resume):
+            return shown
+        stops, resumes, _ = shown
+        return _shown(self._record, stops + tuple(stop), resumes + tuple(resume))
+
+    def _stretch(
+        self, holding: Holding, resource: Resource, held: frozenset[Resource], fenced: LogEvent | None
+    ) -> Stretch:
+        """Everything between the record that gave `resource` to its old owner and the one that gives it on."""
+        before, owner, shared = self._before, holding.member, self._between(holding)
+        course, attempts, departure = before.course, shared.attempts, None
+        gone = next((a for a in attempts if a.member_ids is not None and owner.member_id not in a.member_ids), None)
+        if gone is not None:
+            later = course.attempts[before.index + 1 : before.index + 1 + REJOIN_WITHIN]
+            departure = logged_departure(owner, attempts, later)
+        if departure is not None and departure.trigger == Cause.MEMBER_LEFT and not departure.has_reason:
+            if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
+                departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)
+        is_untold = gone is not None and departure is None
+        return _make_stretch(
+            owner=owner,
+            resource=resource,
+            held=held,
+            between=shared,
+            is_gone=gone is not None,
+            gone=gone,
+            departure=departure,
+            inferred=silence.inferred(before, owner.member_id) if is_untold else None,
+            families=before.families(owner),
+            was_idle=is_untold and silence.was_idle(before, owner.member_id),
+            may_be_dropped=is_untold and silence.may_be_dropped(before, owner),
+            returned=None if gone is None else _returned(before, owner),
+            revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
+            fenced=fenced,
+        )
+
+    def _between(self, holding: Holding) -> Between:
+        since, course = holding.attempt_index, self._before.course
+        known = self._betweens.get(since)
+        if known is None or holding.given is not None:
+            earlier, attempts = course.attempts[since], course.attempts[since + 1 : self._before.index + 1]
+            known = between(holding.given or earlier, earlier, attempts, course.loads)
+            if holding.given is None:
+                self._betweens[since] = known
+        return known
+
+
+def _returned(before: Before, owner: MemberMetadata) -> Attempt | None:
+    """None also where several members share a client id: a new one may be anybody."""
+    known = before.members or {}
+    if any(m.client_id == owner.client_id and m.member_id != owner.member_id for m in known.values()):
+        return None
+    for attempt in before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]:
+        for member in attempt.value.members if attempt.value is not None else ():
+            if member.client_id == owner.client_id and member.member_id not in known:
+                return attempt
+    return None
+
+
+def _following(before: Before) -> Attempt | None:
+    attempts = before.course.attempts
+    coming = (attempts[i] for i in range(before.index + 1, len(attempts)))
+    return next((a for a in coming if a.record is not None), None)
+
+
+def _offset(attempt: Attempt | None) -> int:
+    return NO_END if attempt is None or attempt.record is None else attempt.record.offset
+
+
+def _shown(record: GroupRecord, stops: tuple[Mark, ...], resumes: tuple[Mark, ...]) -> _Shown:
+    refs = [record.ref, *[m.ref for m in (*stops, *resumes) if m.ref is not None]]
+    return stops, resumes, tuple(dict.fromkeys(refs))

@@ -1,0 +1,56 @@
+"""When the new owner of a partition was given it, by every piece of evidence."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
+from rebalance_audit.domain.model import NO_END, GroupRecord, Mark
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
+from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.reconstruct.evidence.marks import (
+    ASSIGNED_CALLBACK_MS,
+    LINE_SLACK_MS,
+    joined,
+    own_start_marks,
+    recorded,
+)
+from rebalance_audit.domain.records import MemberMetadata
+
+
+def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
+    """When the assigned callbacks of new owners returned, by the record that gives to them all."""
+    detail = "the assigned callback follows the group record by 7 ms in the median"
+    return (
+        recorded(LOWER, record.at_ms, "the assignment was delivered", record.ref),
+        recorded(ESTIMATE, record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3, basis=Basis.DELIVERY),
+    )
+
+
+def resume_bound(
+    owner: MemberMetadata, assigned: frozenset[Resource], attempt: Attempt, following: Attempt | None, commits: Commits
+) -> list[Mark]:
+    """By when one new owner's assigned callback had returned."""
+    record = attempt.record
+    if record is None:
+        return []
+    until = following.record.offset if following is not None and following.record is not None else NO_END
+    commit = commits.first_between(assigned, record.offset, until)
+    if commit is not None:
+        return [recorded(UPPER, commit[0] + LINE_SLACK_MS, "the new owner's first commit", commit[1])]
+    if following is not None and owner.member_id in (following.member_ids or ()):
+        joined_at_ms, joined_ref = joined([following])
+        if joined_at_ms is not None and not following.rewrite_seq:
+            detail = "the new owner joined the next rebalance"
+            return [recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)]
+    return []
+
+
+def resume_line(
+    owner: MemberMetadata, resource: Resource, attempt: Attempt, following: Attempt | None, clients: ClientLines
+) -> list[Mark]:
+    """The new owner's own word on when it was given the partition."""
+    if attempt.record is None:
+        return []
+    until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else NO_END
+    line = clients.start(owner.client_id, resource, attempt.record.at_ms, until_ms)
+    return [] if line is None else own_start_marks(line)

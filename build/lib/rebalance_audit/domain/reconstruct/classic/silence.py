@@ -1,0 +1,154 @@
+"""Commits of members that are missing in a record show when they were alive, and how they can have gone."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain import client_families
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
+from rebalance_audit.domain.reconstruct.evidence.departures import (
+    AS_IT_LEFT_MS,
+    HEARTBEAT_MS,
+    REGULARLY,
+    REJOIN_WITHIN,
+    infer_departure,
+)
+from rebalance_audit.domain.reconstruct.evidence.marks import RECENT_COMMIT_MS
+from rebalance_audit.domain.records import MemberMetadata
+
+from .before import Before
+
+AGAIN_MS = 1_000
+"""Commits so far apart are not those of one moment: the client commits as it works."""
+POLL_TIMER_MS = 500
+"""A Java consumer starts its poll timer anew before it commits: seen 43 ms apart, more under load."""
+
+
+def committers(before: Before, attempt: Attempt) -> frozenset[str]:
+    """Committers of before, and clients that committed more than once from when they were last given partitions to the
+    attempt's record."""
+    since, record = before.delivered_offset, attempt.record
+    if since is None or record is None or not before.members:
+        return before.committers
+    found = []
+    for member_id, member in before.members.items():
+        if member.client_id not in before.committers:
+            span_ms = before.course.commits.span_ms(before.held[member_id], since, record.offset)
+            if span_ms is not None and span_ms > AGAIN_MS:
+                found.append(member.client_id)
+    return before.committers.union(found) if found else before.committers
+
+
+def inferred(before: Before, member_id: str) -> Cause:
+    """How a member went, from its commits before the record in which it is missing."""
+    member = (before.members or {}).get(member_id)
+    attempt, since = before.attempt, before.delivered_offset
+    if member is None or attempt.record is None or since is None or attempt.value is None:
+        return Cause.UNKNOWN
+    last = before.course.commits.last_between(_held(before, member_id), since, attempt.record.offset)
+    commits_often = member.client_id in before.committers
+    if last is None and not commits_often:
+        return Cause.UNKNOWN
+    alive_at_ms = last[0] if last is not None else _given_at_ms(before)
+    joined_at_ms = attempt.value.current_state_timestamp
+    departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, not attempt.value.members)
+    silence_ms = (joined_at_ms or 0) - (alive_at_ms or 0)
+    if departure == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
+        # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
+        return Cause.UNKNOWN if _is_there_again(before, member) else departure
+    if departure == Cause.MEMBER_LEFT or departure == Cause.UNKNOWN:
+        return departure
+    if departure == Cause.MEMBER_POLL_TIMEOUT:
+        if not client_families.must_poll_out(before.families(member)) or may_be_dropped(before, member):
+            return Cause.UNKNOWN
+    return departure if _speaks(before, member_id, alive_at_ms or 0, joined_at_ms or 0) else Cause.UNKNOWN
+
+
+def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:
+    """Whether it had not committed for its max.poll.interval.ms when it left; None where its silence says nothing."""
+    member = (before.members or {}).get(member_id)
+    since, record = before.delivered_offset, before.attempt.record
+    if member is None or since is None or record is None:
+        return None
+    held, commits = _held(before, member_id), before.course.commits
+    last = commits.last_between(held, since, record.offset)
+    if member.client_id not in before.committers and (last is None or not before.committers):
+        return None
+    interval_ms = commits.interval_between(held, since, record.offset)
+    if interval_ms is not None and interval_ms * REGULARLY > member.rebalance_timeout > 0:
+        return None
+    given_at_ms = _given_at_ms(before)
+    alive_at_ms = last[0] if last is not None else given_at_ms if given_at_ms is not None else left_at_ms
+    if member.rebalance_timeout <= 0 or left_at_ms - alive_at_ms < member.rebalance_timeout - POLL_TIMER_MS:
+        return False
+    return True if _speaks(before, member_id, alive_at_ms, left_at_ms) else None
+
+
+def _speaks(before: Before, member_id: str, from_ms: int, to_ms: int) -> bool:
+    """Whether a member that did not commit in this time was not idle alone.
+
+    Some clients commit at every interval, read or not. Of the others, and of those that may be either, nothing is known
+    on a topic that falls silent: another member of the same kind must have committed until the end.
+    """
+    members = before.members or {}
+    families = before.families(members[member_id])
+    if client_families.commits_when_idle(families):
+        return True
+    since, record = before.delivered_offset, before.attempt.record
+    if since is None or record is None:
+        return False
+    latest_ms = max(from_ms + AGAIN_MS, to_ms - RECENT_COMMIT_MS)
+    for other_id, other in members.items():
+        if other_id == member_id:
+            continue
+        others = before.families(other)
+        if others == families or client_families.never_commits_when_idle(others):
+            last = before.course.commits.last_between(_held(before, other_id), since, record.offset)
+            if last is not None and last[0] >= latest_ms:
+                return True
+    return False
+
+
+def was_idle(before: Before, member_id: str) -> bool:
+    """Whether one that is gone may have had nothing to commit for a while."""
+    if before.members is None or member_id not in before.members:
+        return False
+    joined_at_ms = before.attempt.value.current_state_timestamp if before.attempt.value is not None else None
+    alive_at_ms = last_commit_ms(before, member_id) or _given_at_ms(before)
+    if joined_at_ms is None or alive_at_ms is None or joined_at_ms - alive_at_ms < RECENT_COMMIT_MS:
+        return False
+    return not _speaks(before, member_id, alive_at_ms, joined_at_ms)
+
+
+def last_commit_ms(before: Before, member_id: str) -> int | None:
+    since, record = before.delivered_offset, before.attempt.record
+    if since is None or record is None:
+        return None
+    last = before.course.commits.last_between(_held(before, member_id), since, record.offset)
+    return None if last is None else last[0]
+
+
+def _held(before: Before, member_id: str) -> frozenset[Resource]:
+    return before.held.get(member_id, frozenset())
+
+
+def _given_at_ms(before: Before) -> int | None:
+    delivered = before.delivered
+    return None if delivered is None or delivered.record is None else delivered.record.at_ms
+
+
+def _is_there_again(before: Before, member: MemberMetadata) -> bool:
+    """Whether the same client is a new member in one of the next records."""
+    coming = before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]
+    values = (a.value for a in coming)
+    return any(m.client_id == member.client_id for v in values if v is not None for m in v.members)
+
+
+def may_be_dropped(before: Before, member: MemberMetadata) -> bool:
+    """Whether one that was silent may have been waited for: somebody else had begun a rebalance, or one before came
+    to nothing."""
+    attempt = before.attempt
+    there = attempt.value.members if attempt.value is not None else ()
+    new = (m for m in there if m.member_id not in (before.members or {}))
+    has_arrivals = any(m.client_id != member.client_id for m in new)
+    return has_arrivals or (before.index > 0 and before.course.attempts[before.index - 1].record is None)

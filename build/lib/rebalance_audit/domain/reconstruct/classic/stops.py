@@ -1,0 +1,128 @@
+"""When the old owner of a partition let go of it, by every piece of evidence."""
+
+from __future__ import annotations
+
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
+from rebalance_audit.domain.model import NO_END, Mark
+from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
+from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
+from rebalance_audit.domain.reconstruct.evidence.marks import (
+    COMMIT_SLACK_MS,
+    LINE_SLACK_MS,
+    RECENT_COMMIT_MS,
+    REVOKED_CALLBACK_MS,
+    inferred,
+    joined,
+    logged,
+    own_stop_marks,
+    recorded,
+)
+
+from .departed import departed_marks
+from .stretch import Stretch
+
+
+def stop_line(stretch: Stretch, resource: Resource, clients: ClientLines) -> list[Mark]:
+    """The old owner's own word on when it let go of the partition."""
+    given_at_ms = stretch.between.given.known_at_ms or 0
+    until_ms = max((a.known_at_ms or 0) for a in stretch.between.attempts) + HEARTBEAT_MS
+    line = clients.stop(stretch.owner.client_id, resource, given_at_ms, until_ms)
+    return [] if line is None else own_stop_marks(line)
+
+
+def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
+    """When the old owner let go, by what the coordinator wrote down. The same for all it gave up together."""
+    between = stretch.between
+    given, last = between.given, between.attempts[-1]
+    since = given.record.offset if given.record else -1
+    until = last.record.offset if last.record else NO_END
+    marks = [] if between.given_mark is None else [between.given_mark]
+    commit = commits.last_between(stretch.held, since, until)
+    if commit is not None:
+        marks.append(recorded(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
+    if last.rewrite_seq:
+        return marks + _returned_static(stretch, commit)
+    if stretch.is_gone:
+        interval_ms = commits.interval_between(stretch.held, since, until)
+        return marks + departed_marks(stretch, commit, interval_ms)
+    if stretch.revoked is not None:
+        return marks + _taken_away(stretch, commits, until)
+    return marks + _survived(stretch, commit)
+
+
+def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
+    """The owner stayed and gave all up to re-join: after it heard of the rebalance, before the join phase ended."""
+    between, preparing = stretch.between, stretch.between.first.preparing
+    heard_at_ms, joined_at_ms = between.heard_at_ms, between.joined_at_ms
+    started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
+    marks = [] if between.joined_mark is None else [between.joined_mark]
+    if heard_at_ms is not None and preparing is not None and started_it:
+        detail = "its own re-join began the rebalance"
+        marks.append(logged(UPPER, heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
+    elif between.heard_mark is not None:
+        marks.append(between.heard_mark)
+    if commit is not None and joined_at_ms is not None:
+        is_recent = commit[0] >= joined_at_ms - RECENT_COMMIT_MS
+        if heard_at_ms is not None and not started_it:
+            is_recent = commit[0] >= heard_at_ms - COMMIT_SLACK_MS
+        elif any(a.missing_to is not None for a in between.attempts):
+            # It may have given up for a generation that never came to be, and had nothing to commit since.
+            is_recent = True
+        if is_recent:
+            detail, basis = "its last commit, made when it gave up", Basis.COMMIT_AS_IT_LET_GO
+            marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
+    if between.midway_mark is not None:
+        marks.append(between.midway_mark)
+    return marks
+
+
+def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
+    """A static member came back under a new member id: it had stopped some time before its record was rewritten.
+
+    Or another process took its group.instance.id while it worked: then it goes on until its next heartbeat.
+    """
+    rewrite = stretch.between.attempts[-1]
+    assert rewrite.record is not None
+    if stretch.fenced is not None and stretch.fenced.at_ms is not None:
+        at_ms, ref = stretch.fenced.at_ms, stretch.fenced.ref
+        detail = "another process had taken its group.instance.id; it learned it then"
+        return [
+            logged(LOWER, at_ms - LINE_SLACK_MS, detail, ref),
+            logged(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.REJOIN),
+        ]
+    if rewrite.replaced is not None:
+        until_ms, detail = rewrite.record.at_ms, "it had stopped before it came back"
+    else:
+        until_ms = rewrite.record.at_ms + HEARTBEAT_MS
+        detail = "it came back, or another process took its place: no log says whether it was fenced"
+    marks = [recorded(UPPER, until_ms + LINE_SLACK_MS, detail, rewrite.record.ref)]
+    if commit is not None:
+        detail = "its last commit before it came back"
+        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=Basis.LAST_COMMIT))
+    else:
+        at_ms, ref = rewrite.record.at_ms, rewrite.record.ref
+        marks.append(inferred(ESTIMATE, at_ms, detail, ref, rank=5, basis=Basis.GONE))
+    return marks
+
+
+def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
+    """Cooperative: the assignment of the round before took it away; the owner let go at once, then re-joined."""
+    assert stretch.revoked is not None
+    marks: list[Mark] = []
+    revoked_at_ms = stretch.revoked.known_at_ms
+    since = stretch.revoked.record.offset if stretch.revoked.record else -1
+    ref = stretch.revoked.record.ref if stretch.revoked.record else None
+    if revoked_at_ms is not None:
+        marks.append(recorded(LOWER, revoked_at_ms - LINE_SLACK_MS, "the assignment that took it away", ref))
+        detail, at_ms = "soon after the assignment that took it away", revoked_at_ms + REVOKED_CALLBACK_MS
+        marks.append(recorded(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.TAKEN_AWAY))
+    commit = commits.last_between([stretch.resource], since, until)
+    if commit is not None:
+        detail, basis = "its last commit of the partition, made when it gave it up", Basis.COMMIT_AS_IT_LET_GO
+        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
+    after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]
+    joined_at_ms, joined_ref = joined(after)
+    if joined_at_ms is not None:
+        marks.append(recorded(UPPER, joined_at_ms + LINE_SLACK_MS, "it had re-joined after giving it up", joined_ref))
+    return marks

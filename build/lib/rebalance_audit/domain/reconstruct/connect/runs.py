@@ -1,0 +1,267 @@
+"""Runs: a worker, a connector or task, and the generations from which to which it ran there.
+
+A run is one worker process and one resource: it begins with the generation that gives the resource to the worker and
+ends with the one that takes it, or in which the worker is missing. Pauses lie between two runs of a resource.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rebalance_audit.domain.connect_topics import ConnectStatus
+from rebalance_audit.domain.kinds import Mode, TaskState
+from rebalance_audit.domain.model import ConnectRecord, LogKind
+
+from .lines import WorkerLines
+from .rounds import Resource, Round, Rounds, Worker, order
+
+LATE_STATUS_MS = 60_000
+"""A status this long after its run ended may still be its own: workers send them one by one."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class OwnershipRun:
+    resource: Resource
+    worker: Worker
+    """The worker as it was in the first known generation of the run."""
+    begun: Round | None
+    """None: it ran before the evidence begins."""
+    seen: Round
+    """The first generation in evidence in which the worker has it."""
+    last: Round
+    """The last generation in evidence in which the worker has it."""
+    ended: Round | None = None
+    how: str | None = None
+    """revoked, gone (the worker), stopped_to_join (eager), given_up (the worker let go by itself)."""
+    statuses: list[ConnectRecord] = field(default_factory=list)
+    """Its own, in the order they were written."""
+    resumes: OwnershipRun | None = None
+    """A zombie: the run of the same process which seemed to have ended when the group put its worker out."""
+    revived: OwnershipRun | None = None
+    """The zombie's run that went on from this one."""
+
+
+class Ownership:
+    """The runs of every resource, in the order they began."""
+
+    def __init__(self, rounds: Rounds, lines: WorkerLines) -> None:
+        self.runs: dict[Resource, list[OwnershipRun]] = {}
+        self._lines = lines
+        self._open: dict[str, dict[Resource, OwnershipRun]] = {}
+        """By member id."""
+        self._workers: dict[str, Worker] = {}
+        self._modes: dict[str, str] = {}
+        """By member id: of the last generation it joined."""
+        self._doubles: dict[str, list[OwnershipRun]] = {}
+        """By member id: what it runs although the group has given it to others."""
+        self.orphans: dict[int, list[Resource]] = {}
+        """By index of the generation: resources known to have had an owner and without one after it."""
+        for round_ in rounds.all:
+            self._step(round_)
+            held = {r for runs in self._open.values() for r in runs}
+            self.orphans[round_.index] = [r for r in sorted(self.runs, key=order) if r not in held]
+        self._before: dict[OwnershipRun, OwnershipRun] = {}
+        self._after: dict[OwnershipRun, OwnershipRun] = {}
+        self._begun: dict[int, list[OwnershipRun]] = {}
+        self._ended: dict[int, list[OwnershipRun]] = {}
+        self._index()
+
+    def before(self, run: OwnershipRun) -> OwnershipRun | None:
+        """The run of the same resource that began before this one; it may not have ended when this one began."""
+        return self._before.get(run)
+
+    def after(self, run: OwnershipRun) -> OwnershipRun | None:
+        """The next run of the same resource."""
+        return self._after.get(run)
+
+    def all(self) -> list[OwnershipRun]:
+        return [run for resource in sorted(self.runs, key=order) for run in self.runs[resource]]
+
+    def begun_in(self, round_: Round) -> list[OwnershipRun]:
+        return self._begun.get(round_.index, [])
+
+    def ended_in(self, round_: Round) -> list[OwnershipRun]:
+        return self._ended.get(round_.index, [])
+
+    def _index(self) -> None:
+        for run in self.all():
+            if run.begun is not None:
+                self._begun.setdefault(run.begun.index, []).append(run)
+            if run.ended is not None:
+                self._ended.setdefault(run.ended.index, []).append(run)
+        for runs in self.runs.values():
+            for earlier, later in pairwise(runs):
+                self._before[later], self._after[earlier] = earlier, later
+
+    def _step(self, round_: Round) -> None:
+        present = {w.member_id for w in round_.workers}
+        for member_id in [m for m in self._open if m not in present]:
+            if not round_.is_partial or self._is_gone(member_id, round_):
+                for run in (*self._open.pop(member_id).values(), *self._doubles.pop(member_id, ())):
+                    _end(run, round_, "gone")
+        for worker in round_.workers:
+            self._workers[worker.member_id] = worker
+            self._settle(worker, round_)
+            self._modes[worker.member_id] = round_.mode
+        for worker in round_.workers:
+            mine = self._open.setdefault(worker.member_id, {})
+            if worker.running is None:
+                continue
+            for resource in [r for r in mine if r not in worker.running]:
+                _end(mine.pop(resource), round_, "revoked")
+        for worker in round_.workers:
+            mine = self._open[worker.member_id]
+            for resource in sorted(worker.running or (), key=order):
+                if resource in mine:
+                    mine[resource].last = round_
+                else:
+                    mine[resource] = self._begin(resource, worker, round_, round_)
+
+    def _settle(self, worker: Worker, round_: Round) -> None:
+        """Compares what the worker says it ran when it joined with what it was last given."""
+        mine = self._open.setdefault(worker.member_id, {})
+        joined_as = self._modes.get(worker.member_id, round_.mode)
+        if joined_as == Mode.EAGER:
+            # By the protocol of the generation before it stops all it was given before it joins.
+            for resource in list(mine):
+                _end(mine.pop(resource), round_, "stopped_to_join")
+            return
+        if round_.mode == Mode.EAGER:
+            self._become_eager(worker)
+            return
+        # A worker's own line alone: what it was asked to give up it held, whoever else has it by now.
+        held = worker.held if worker.held is not None else frozenset(mine) | worker.taken
+        for resource in [r for r in mine if r not in held]:
+            _end(mine.pop(resource), round_, "given_up")
+        for resource in sorted(held - mine.keys(), key=order):
+            last = self.runs[resource][-1] if resource in self.runs else None
+            if last is not None and last.ended is not None and last.worker.key == worker.key:
+                # Only the memory of the very process can hold it: it never heard of the generation that took it away,
+                # or it lost its membership and went on.
+                last.ended, last.how = None, None
+                mine[resource] = last
+            else:
+                mine[resource] = self._begin(resource, worker, None, round_)
+                self._link_zombie(mine[resource])
+
+    def _become_eager(self, worker: Worker) -> None:
+        """Seen on 4.3.0: a worker joins the first eager generation as it did the incremental ones, and stops nothing.
+        What it is given again runs on; what others are given runs twice, as long as its process lives."""
+        mine = self._open[worker.member_id]
+        for resource in [r for r in mine if worker.running is not None and r not in worker.running]:
+            self._doubles.setdefault(worker.member_id, []).append(mine.pop(resource))
+
+    def _link_zombie(self, run: OwnershipRun) -> None:
+        """Held without having been given: the same process as in a run that ended when the group missed its worker."""
+        for earlier in reversed(self.runs[run.resource][:-1]):
+            if earlier.worker.key == run.worker.key:
+                if earlier.how == "gone":
+                    earlier.revived, run.resumes = run, earlier
+                return
+
+    def _begin(self, resource: Resource, worker: Worker, begun: Round | None, seen: Round) -> OwnershipRun:
+        run = OwnershipRun(resource=resource, worker=worker, begun=begun, seen=seen, last=seen)
+        self.runs.setdefault(resource, []).append(run)
+        return run
+
+    def _is_gone(self, member_id: str, round_: Round) -> bool:
+        """A generation known from some workers' logs: one that is not there left, or its log was not collected."""
+        worker = self._workers[member_id]
+        for line in round_.attempt.during:
+            ids = (*line.fields.get("member_ids", ()), line.fields.get("member_id"))
+            if member_id in ids and line.kind in (
+                LogKind.MEMBER_LEFT,
+                LogKind.MEMBER_FAILED,
+                LogKind.MEMBERS_NOT_REJOINED,
+            ):
+                return True
+        if any(w.key == worker.key for w in round_.workers):
+            return True
+        if worker.node is None:
+            return False
+        last_ms = max((run.last.at_ms for run in self._open.get(member_id, {}).values()), default=round_.at_ms)
+        lines = self._lines.between(worker.node, last_ms, round_.at_ms)
+        if any(line.kind is LogKind.WORKER_STOPPING for line in lines):
+            return True
+        # Back as another member: it had been put out, or is a new process.
+        later = self._lines.next_member_of(worker.node, round_.at_ms)
+        return later not in (None, member_id) or self._lines.is_silent_after(worker.node, round_.at_ms)
+
+
+def _end(run: OwnershipRun, round_: Round, how: str) -> None:
+    run.ended, run.how = round_, how
+
+
+def attach_statuses(ownership: Ownership, statuses: Iterable[ConnectRecord]) -> dict[Resource, list[ConnectRecord]]:
+    """Give each status to the run it speaks of; returns the tombstones of each resource.
+
+    A status carries the generation in which its worker started or stopped the item, so it belongs to the run of that
+    worker which that generation lies in, wherever its record stands. Statuses of workers that no generation
+    knows (another cluster's, or from before the evidence) belong to none.
+    """
+    tombstones: dict[Resource, list[ConnectRecord]] = {}
+    of_worker: dict[tuple[Resource, str | None], list[OwnershipRun]] = {}
+    for run in ownership.all():
+        of_worker.setdefault((run.resource, run.worker.worker_id), []).append(run)
+    for record in sorted(statuses, key=lambda r: (r.topic, r.partition, r.offset)):
+        status = record.record
+        if not isinstance(status, ConnectStatus) or status.kind == "topic":
+            continue
+        resource = (status.connector, status.task)
+        if status.state is None:
+            tombstones.setdefault(resource, []).append(record)
+            continue
+        if status.worker_id is not None:
+            own = _run_of(of_worker.get((resource, status.worker_id), []), status, record.at_ms)
+            if own is not None:
+                own.statuses.append(record)
+    return tombstones
+
+
+def _run_of(runs: Sequence[OwnershipRun], status: ConnectStatus, at_ms: int) -> OwnershipRun | None:
+    found: list[OwnershipRun] = []
+    if status.generation is not None and runs:
+        # Numbers rise with time, except where the group was made anew: then there is more than one such place.
+        incarnations = {runs[0].seen.attempt.incarnation, runs[-1].seen.attempt.incarnation}
+        near = runs
+        if len(incarnations) == 1:
+            place = bisect_right(runs, status.generation, key=_seen_number)
+            near = runs[max(place - 1, 0) : place + 1]
+        found = [_alive(run, at_ms) for run in near if _covers(run, status.generation)]
+    if not found and status.state in (TaskState.UNASSIGNED, TaskState.FAILED):
+        found = [run for run in runs if _distance(run, at_ms) <= LATE_STATUS_MS]
+    return min(found, key=lambda run: (_distance(run, at_ms), -run.seen.index), default=None)
+
+
+def _seen_number(run: OwnershipRun) -> int:
+    return run.seen.number
+
+
+def _first_number(run: OwnershipRun) -> int:
+    return run.begun.number if run.begun is not None else -1
+
+
+def _alive(run: OwnershipRun, at_ms: int) -> OwnershipRun:
+    """A process that was put out goes on writing the generation it knows."""
+    if run.revived is not None and run.ended is not None and at_ms > run.ended.at_ms:
+        return run.revived
+    return run
+
+
+def _covers(run: OwnershipRun, generation: int) -> bool:
+    first = _first_number(run)
+    if run.resumes is not None:
+        return False
+    if run.ended is not None and run.ended.attempt.incarnation == run.seen.attempt.incarnation:
+        return first <= generation < run.ended.number
+    return first <= generation
+
+
+def _distance(run: OwnershipRun, at_ms: int) -> int:
+    """0 inside the run."""
+    first = run.begun.at_ms if run.begun is not None else 0
+    last = run.ended.at_ms if run.ended is not None else at_ms
+    return max(first - at_ms, at_ms - last, 0)

@@ -1,0 +1,96 @@
+"""Where a group's offset commits stand between its group records.
+
+Group records and commits of one group share one partition of __consumer_offsets, so offset order shows which
+generation a commit belongs to; clock order does not (docs/definitions.md#order).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable
+
+from rebalance_audit.domain.model import CommitMark
+
+Resource = tuple[str, int]
+
+
+class _Track:
+    """Marks of one partition; they lie one behind the other."""
+
+    __slots__ = ("firsts", "lasts", "marks")
+
+    def __init__(self, marks: list[CommitMark]) -> None:
+        self.marks = marks
+        self.firsts = [m.first_offset for m in marks]
+        self.lasts = [m.last_offset for m in marks]
+
+
+class Commits:
+    """Commit marks of one group, by committed partition. Those of a partition come in offset order."""
+
+    def __init__(self, marks: Iterable[CommitMark]) -> None:
+        by_resource: dict[Resource, list[CommitMark]] = {}
+        for mark in marks:
+            by_resource.setdefault((mark.topic, mark.partition), []).append(mark)
+        self._tracks = {resource: _Track(found) for resource, found in by_resource.items()}
+
+    def last_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
+        """(at_ms, ref) of the last commit of any of the partitions with after < offset < before."""
+        last = self._last(resources, after, before)
+        return None if last is None else (last.last_at_ms, last.last_ref)
+
+    def first_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
+        """(at_ms, ref) of the first commit of any of the partitions with after < offset < before."""
+        first = self._first(resources, after, before)
+        return None if first is None else (first.first_at_ms, first.first_ref)
+
+    def span_ms(self, resources: Collection[Resource], after: int, before: int) -> int | None:
+        """From the first to the last commit of any of the partitions with after < offset < before."""
+        first, last = self._first(resources, after, before), self._last(resources, after, before)
+        return None if first is None or last is None else last.last_at_ms - first.first_at_ms
+
+    def _last(self, resources: Iterable[Resource], after: int, before: int) -> CommitMark | None:
+        best: CommitMark | None = None
+        best_offset = after
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            at = bisect_left(track.lasts, before) - 1
+            if at >= 0 and track.lasts[at] > best_offset:
+                best, best_offset = track.marks[at], track.lasts[at]
+        return best
+
+    def _first(self, resources: Iterable[Resource], after: int, before: int) -> CommitMark | None:
+        best: CommitMark | None = None
+        best_offset = before
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            at = bisect_right(track.firsts, after)
+            if at < len(track.firsts) and track.firsts[at] < best_offset:
+                best, best_offset = track.marks[at], track.firsts[at]
+        return best
+
+    def first_of(self, resource: Resource, after: int, before: int) -> int | None:
+        """at_ms of the first commit of the partition with after < offset < before."""
+        track = self._tracks.get(resource)
+        if track is None:
+            return None
+        at = bisect_right(track.firsts, after)
+        return track.marks[at].first_at_ms if at < len(track.firsts) and track.firsts[at] < before else None
+
+    def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
+        """Milliseconds from one commit to the next, on average, of the partition that was committed most between these
+        offsets; None below two commits."""
+        best: tuple[int, float] | None = None
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            count = sum(m.commit_count for m in marks)
+            if count > 1 and (best is None or count > best[0]):
+                best = count, (marks[-1].last_at_ms - marks[0].first_at_ms) / (count - 1)
+        return None if best is None else best[1]

@@ -1,0 +1,107 @@
+"""Marks of classic groups: when a resource stopped and resumed, and how well that is known.
+
+`measure` turns marks into numbers.
+
+Measured against clients on the same clock: docs/measured.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, Bound, EvidenceTier
+from rebalance_audit.domain.model import LogEvent, Mark
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+
+COMMIT_SLACK_MS = 50
+"""librdkafka commits up to 11 ms after its revoked callback, Java some ms before it, a loaded machine adds
+(docs/measured.md#commit-and-revoked-callback)."""
+LINE_SLACK_MS = 10
+"""Between an event and the time of its line (docs/measured.md#lines-and-records)."""
+OWN_CALLBACK_MS = 100
+"""Between a client's line and its callback on a loaded machine."""
+LAST_SIGN_MS = 500
+"""A session that expires so close to its timeout after a commit had that commit as its last sign of life."""
+EXPIRY_SLACK_MS = 1_500
+"""How late a broker under load may notice an expired session (docs/measured.md#departures-and-returns)."""
+ASSIGNED_CALLBACK_MS = 8
+"""The assigned callback follows the group record by 7 ms in the median, 90 % within 40 ms
+(docs/measured.md#group-record-and-assigned-callback)."""
+REVOKED_CALLBACK_MS = 10
+"""A cooperative member revokes this soon after the assignment that takes a partition away: 6 ms in the median
+(docs/measured.md#how-it-was-measured)."""
+AUTO_COMMIT_MS = 5_000
+"""auto.commit.interval.ms by default (docs/measured.md#defaults-of-kafka)."""
+RECENT_COMMIT_MS = 5_500
+"""auto.commit.interval.ms is 5 s by default (docs/measured.md#defaults-of-kafka): an older commit is no sign of a
+member that commits when it lets go."""
+
+_RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, EvidenceTier.INFERRED
+"""Looked up once: in Python 3.11 a member of an enum takes longer to find than a mark's field to fill."""
+_make_mark = maker(Mark)
+
+
+def recorded(
+    bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0, basis: Basis | None = None
+) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_RECORDED, rank=rank, detail=detail, ref=ref, basis=basis)
+
+
+def logged(
+    bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0, basis: Basis | None = None
+) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_LOGGED, rank=rank, detail=detail, ref=ref, basis=basis)
+
+
+def inferred(
+    bound: Bound, at_ms: int, detail: str, ref: str | None, *, rank: int = 0, basis: Basis | None = None
+) -> Mark:
+    return _make_mark(bound=bound, at_ms=at_ms, tier=_INFERRED, rank=rank, detail=detail, ref=ref, basis=basis)
+
+
+def died_between(
+    window: tuple[int, int], at_ms: int, detail: str, ref: str | None, *, rank: int, tier: EvidenceTier
+) -> Mark:
+    """The estimate of an owner's death between its last sign of life and the next, which did not come."""
+    return _make_mark(
+        bound=ESTIMATE, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref, basis=Basis.SIGNS_OF_LIFE,
+        window_from_ms=window[0], window_to_ms=window[1],
+    )  # fmt: skip
+
+
+def own_stop_marks(line: LogEvent) -> list[Mark]:
+    """A client writes its line on entry of the callback (KIP-848: when it begins to revoke, before the callback)."""
+    assert line.at_ms is not None
+    detail = "the client's own log"
+    marks = [logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1, basis=Basis.OWN_LINE)]
+    marks.append(logged(LOWER, line.at_ms - LINE_SLACK_MS, detail, line.ref))
+    if line.fields.get("stage") != "begin":
+        marks.append(logged(UPPER, line.at_ms + OWN_CALLBACK_MS, detail, line.ref))
+    return marks
+
+
+def own_start_marks(line: LogEvent) -> list[Mark]:
+    """A client writes its line on entry of the callback; how long that takes is the user's affair."""
+    assert line.at_ms is not None
+    detail = "the client's own log"
+    return [
+        logged(ESTIMATE, line.at_ms, detail, line.ref, rank=1, basis=Basis.OWN_LINE),
+        logged(LOWER, line.at_ms - LINE_SLACK_MS, detail, line.ref),
+    ]
+
+
+def joined(attempts: Sequence[Attempt]) -> tuple[int | None, str | None]:
+    """End of the first join phase that is known, and where it stands."""
+    for attempt in attempts:
+        value = attempt.value
+        if (
+            value is not None
+            and not attempt.rewrite_seq
+            and value.current_state_timestamp is not None
+            and attempt.record is not None
+        ):
+            return value.current_state_timestamp, attempt.record.ref
+        if attempt.stabilized is not None and attempt.stabilized.at_ms is not None:
+            return attempt.stabilized.at_ms, attempt.stabilized.ref
+    return None, None

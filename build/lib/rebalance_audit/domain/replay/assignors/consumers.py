@@ -1,0 +1,64 @@
+"""The classic consumer's range and round-robin assignors, which remember nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .java_order import text_key
+
+Partition = tuple[str, int]
+Assigned = dict[str, list[Partition]]
+"""By member id; every member is there, with an empty list if it gets nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """One member as the leader sees it when it assigns."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    owned: tuple[Partition, ...] = ()
+    """The partitions it says it has: in its user data (sticky) or in its subscription (cooperative-sticky)."""
+    generation: int = -1
+    """The generation of what it has, as its user data says."""
+    joined_generation: int = -1
+    """The generation in its subscription; -1 before version 2 of the subscription, and once it lost its place."""
+
+
+def in_member_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
+    """Static members first, by instance id; then the others by member id."""
+    return sorted(subscribers, key=lambda s: (s.instance_id is None, text_key(s.instance_id or s.member_id)))
+
+
+def assign_ranges(topics: Mapping[str, int], subscribers: Iterable[Subscriber]) -> Assigned:
+    """Each topic by itself in consecutive pieces; the first members get one more. Source: RangeAssignor."""
+    ordered = in_member_order(subscribers)
+    assigned: Assigned = {s.member_id: [] for s in ordered}
+    for topic, count in topics.items():
+        takers = [s.member_id for s in ordered if topic in s.topics]
+        if not takers:
+            continue
+        share, larger = divmod(count, len(takers))
+        start = 0
+        for place, member_id in enumerate(takers):
+            end = start + share + (place < larger)
+            assigned[member_id] += [(topic, number) for number in range(start, end)]
+            start = end
+    return assigned
+
+
+def assign_round_robin(topics: Mapping[str, int], subscribers: Iterable[Subscriber]) -> Assigned:
+    """All partitions in order, one to each member in turn that wants its topic. Source: RoundRobinAssignor."""
+    ordered = in_member_order(subscribers)
+    assigned: Assigned = {s.member_id: [] for s in ordered}
+    wanted = {topic for s in ordered for topic in s.topics if topic in topics}
+    turn = 0
+    for topic in sorted(wanted, key=text_key):
+        for number in range(topics[topic]):
+            while topic not in ordered[turn].topics:
+                turn = (turn + 1) % len(ordered)
+            assigned[ordered[turn].member_id].append((topic, number))
+            turn = (turn + 1) % len(ordered)
+    return assigned

@@ -1,0 +1,359 @@
+"""The classic group protocol, eager and cooperative, with static members (KIP-62, KIP-345, KIP-429).
+
+Source: GroupCoordinator and ConsumerCoordinator of Kafka 3.9 and 4.3.0, in their effects: who waits for whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+
+from rebalance_audit.domain.causes import Cause
+
+from .assignors import (
+    Assigned,
+    Partition,
+    Subscriber,
+    assign_cooperatively,
+    assign_ranges,
+    assign_round_robin,
+    assign_stickily,
+)
+from .outcome import Replayed
+from .played import PlayedGroup
+from .process import PlayedProcess
+from .timing import draw
+
+ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
+    "range": assign_ranges,
+    "roundrobin": assign_round_robin,
+    "sticky": assign_stickily,
+    "cooperative-sticky": assign_cooperatively,
+}
+
+
+LATE_SYNC_SHARE = 0.2
+"""A follow-up can begin before a newcomer's first SyncGroup came: it hears of it at once then, not at its heartbeat. So
+it was in 22 of the 132 follow-ups of lab runs with a newcomer (Java and librdkafka on 3.9.1 and 4.3.0)."""
+
+
+class State(Enum):
+    EMPTY = auto()
+    PREPARING = auto()
+    COMPLETING = auto()
+    STABLE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """A member as the coordinator has it."""
+
+    process: PlayedProcess
+    session_timeout_ms: int
+    has_joined: bool = False
+    assigned: tuple[Partition, ...] = ()
+    claim: Subscriber | None = None
+    """The subscription of its last request to join."""
+    hears_at_ms: float | None = None
+    first_generation: int | None = None
+    """The first that it had a place in."""
+
+
+@dataclass(slots=True)
+class ClassicGroup(PlayedGroup):
+    """One run of one script under one set of settings."""
+
+    state: State = State.EMPTY
+    generation: int = 0
+    seats: dict[str, Seat] = field(default_factory=dict)
+    round: int = 0
+    """Counts preparations, so that an old deadline does not end a new one."""
+    has_initial_delay: bool = False
+    has_news: bool = False
+    leader: str | None = None
+    follow_up: Cause = Cause.COOPERATIVE_FOLLOW_UP
+    """Why a member joins again that had to give something up."""
+
+    # ---- the script
+
+    def seats_initially(self, processes: list[PlayedProcess]) -> None:
+        self.state = State.STABLE
+        for process in processes:
+            self.seats[self.key(process)] = Seat(
+                process, process.session_timeout_ms, assigned=process.life.owned_at_first, claim=self.claim(process)
+            )
+
+    def closes_without_leaving(self, process: PlayedProcess) -> None:
+        self.watch_session(process)
+
+    def catches_up(self, process: PlayedProcess) -> None:
+        if self.state is State.PREPARING:
+            self.reacts(process)
+
+    def is_requested(self, trigger: str) -> None:
+        """A member that can poll re-joins by itself; the leader, if it lives."""
+        seats = [self.seats[self.leader]] if self.leader in self.seats else []
+        for seat in [*seats, *self.seats.values()]:
+            if seat.process.is_alive and self.state is State.STABLE:
+                self.prepare(trigger)
+                self.reacts(seat.process)
+                return
+
+    # ---- the coordinator
+
+    def key(self, process: PlayedProcess) -> str:
+        return f"static {process.instance_id}" if process.instance_id is not None else process.member_id
+
+    def has_seat(self, process: PlayedProcess) -> bool:
+        seat = self.seats.get(self.key(process))
+        return seat is not None and seat.process is process
+
+    def claim(self, process: PlayedProcess) -> Subscriber:
+        is_sticky = self.settings.assignor == "sticky"
+        return Subscriber(
+            member_id=process.member_id,
+            instance_id=process.instance_id,
+            topics=process.life.topics or tuple(self.topics),
+            owned=process.remembered if is_sticky else tuple(sorted(process.owned)),
+            generation=process.remembered_generation if is_sticky else process.generation,
+            joined_generation=process.generation,
+        )
+
+    def asks_to_join(self, process: PlayedProcess) -> None:
+        process.renamed(self.rng)
+        before = self.seats.get(self.key(process))
+        process.is_in = True
+        if before is not None:
+            self.takes_over(before, process)
+            return
+        seat = Seat(process, process.session_timeout_ms, has_joined=True, claim=self.claim(process))
+        self.seats[self.key(process)] = seat
+        if self.state is State.PREPARING:
+            self.has_news = True
+            self.try_complete()
+        elif self.state is State.EMPTY:
+            self.prepare(Cause.MEMBER_JOINED, seat)
+        else:
+            self.prepare(Cause.MEMBER_JOINED, seat)
+            self.try_complete()
+
+    def takes_over(self, seat: Seat, process: PlayedProcess) -> None:
+        """A static member came back: it gets what the one before it had, at once if the group is stable."""
+        seat.process = process
+        process.remembered = ()
+        seat.claim = self.claim(process)
+        if self.state is State.STABLE:
+            self.rewrite_count += 1
+            delay_ms = draw(self.rng, self.timing.sync_ms) + draw(self.rng, self.timing.deliver_ms)
+            generation = self.generation
+            process.beats_begin(self.loop.now_ms, self.beat_ms)
+            self.loop.after(delay_ms, lambda: self.is_given(seat, process, generation))
+        elif self.state is State.PREPARING:
+            seat.has_joined = True
+            self.try_complete()
+        else:
+            seat.has_joined = True
+            self.prepare(Cause.STATIC_MEMBER_REPLACED, seat)
+            self.try_complete()
+
+    def prepare(self, trigger: str, joined: Seat | None = None) -> None:
+        was_empty, was_completing = self.state is State.EMPTY, self.state is State.COMPLETING
+        self.rebalances.append(Replayed(self.loop.now_ms, trigger))
+        self.state = State.PREPARING
+        self.round += 1
+        self.has_initial_delay = was_empty and self.settings.initial_delay_ms > 0
+        for seat in self.seats.values():
+            seat.has_joined = seat is joined
+            seat.hears_at_ms = None
+        timeout_ms = max((s.process.poll_interval_ms for s in self.seats.values()), default=0)
+        number = self.round
+        if self.has_initial_delay:
+            delay_ms = min(self.settings.initial_delay_ms, timeout_ms)
+            self.has_news = False
+            self.loop.after(delay_ms, lambda: self.ends_delay(number, timeout_ms - delay_ms))
+            return
+        self.loop.after(timeout_ms, lambda: self.is_overdue(number))
+        for seat in self.seats.values():
+            if seat is not joined and seat.process.is_alive and self.has_seat(seat.process):
+                # Who waits for its assignment hears at once, the others at their next heartbeat.
+                now_ms = self.loop.now_ms
+                is_waiting = was_completing or (
+                    trigger == Cause.COOPERATIVE_FOLLOW_UP
+                    and seat.first_generation == self.generation
+                    and self.rng.random() < LATE_SYNC_SHARE
+                )
+                hears_ms = now_ms if is_waiting else seat.process.next_beat_ms(now_ms)
+                seat.hears_at_ms = hears_ms
+                process = seat.process
+                self.loop.at(hears_ms + draw(self.rng, self.timing.react_ms), partial(self.hears, process, number))
+        if was_empty:
+            self.try_complete()
+
+    def ends_delay(self, number: int, left_ms: float) -> None:
+        if number != self.round or self.state is not State.PREPARING:
+            return
+        if self.has_news and left_ms > 0:
+            self.has_news = False
+            delay_ms = min(self.settings.initial_delay_ms, left_ms)
+            self.loop.after(delay_ms, lambda: self.ends_delay(number, left_ms - delay_ms))
+            return
+        self.has_initial_delay = False
+        self.try_complete()
+
+    def hears(self, process: PlayedProcess, number: int) -> None:
+        if number == self.round and self.state is State.PREPARING:
+            self.reacts(process)
+
+    def reacts(self, process: PlayedProcess) -> None:
+        """The polling thread joins: at once, or when what it is busy with is done."""
+        if not process.is_alive or not self.has_seat(process) or process.is_joining:
+            return
+        if process.busy_until_ms > self.loop.now_ms:
+            if process.busy_until_ms != float("inf"):
+                self.loop.at(process.busy_until_ms, lambda: self.reacts(process))
+            return
+        if self.seats[self.key(process)].has_joined:
+            return
+        if self.settings.is_cooperative:
+            self.joins(process)
+            return
+        process.is_joining = True
+        for partition in process.owned:
+            self.ledger.stops(partition, process, self.loop.now_ms)
+        process.owned.clear()
+        self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
+
+    def joins(self, process: PlayedProcess) -> None:
+        process.is_joining = False
+        if not process.is_alive or not self.has_seat(process):
+            return
+        seat = self.seats[self.key(process)]
+        seat.claim = self.claim(process)
+        if self.state is State.PREPARING:
+            seat.has_joined = True
+            self.try_complete()
+        elif self.settings.is_cooperative:
+            self.prepare(self.follow_up, seat)
+            self.try_complete()
+        else:
+            # The round ended without it (a static member keeps its place): it gets what it has.
+            self.is_given(seat, process, self.generation)
+
+    def try_complete(self) -> None:
+        if self.state is not State.PREPARING or self.has_initial_delay:
+            return
+        if self.seats and all(seat.has_joined for seat in self.seats.values()):
+            self.complete()
+
+    def is_overdue(self, number: int) -> None:
+        """A member that did not join within the rebalance timeout is put out; static members keep their place."""
+        if number != self.round or self.state is not State.PREPARING:
+            return
+        for key, seat in list(self.seats.items()):
+            if not seat.has_joined and seat.process.instance_id is None:
+                self.lose_seat(key)
+        if any(seat.has_joined for seat in self.seats.values()):
+            self.complete()
+        elif not self.seats:
+            self.is_emptied()
+
+    def complete(self) -> None:
+        self.generation += 1
+        self.state = State.COMPLETING
+        number = self.round
+        for seat in self.seats.values():
+            process = seat.process
+            if seat.first_generation is None:
+                seat.first_generation = self.generation
+            if seat.has_joined and process.is_alive and not (process.has_beaten and self.keeps_beats(process)):
+                process.beats_begin(self.loop.now_ms, self.beat_ms)
+        self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
+
+    def assigns(self, number: int) -> None:
+        if number != self.round or self.state is not State.COMPLETING:
+            return
+        self.state = State.STABLE
+        if self.leader not in self.seats:
+            self.leader = next(iter(self.seats), None)
+        claims = [seat.claim for seat in self.seats.values() if seat.claim is not None]
+        assigned = self.shares_out(claims)
+        generation = self.generation
+        for seat in self.seats.values():
+            given = assigned.get(seat.claim.member_id, []) if seat.claim is not None else []
+            for partition in set(seat.assigned).difference(given):
+                self.ledger.is_given_up(partition, self.loop.now_ms)
+            seat.assigned = tuple(given)
+            if seat.has_joined and seat.process.is_alive:
+                delay_ms = draw(self.rng, self.timing.deliver_ms)
+                self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
+
+    def shares_out(self, claims: list[Subscriber]) -> Assigned:
+        """The assignment that the leader computes."""
+        topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims)}
+        return ASSIGN[self.settings.assignor](topics, claims)
+
+    def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
+        """The member learns what it has; a cooperative one that must give up does so and joins again."""
+        if generation != self.generation or seat.process is not process or not process.is_alive:
+            return
+        now_ms = self.loop.now_ms
+        given = set(seat.assigned)
+        revoked = process.owned - given
+        for partition in revoked:
+            self.ledger.stops(partition, process, now_ms)
+        for partition in given:
+            self.ledger.works(partition, process, now_ms)
+        process.owned = given
+        process.generation = process.remembered_generation = generation
+        process.remembered = seat.assigned
+        if revoked and self.settings.is_cooperative:
+            self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
+
+    def leaves(self, process: PlayedProcess, trigger: str) -> None:
+        if not self.has_seat(process):
+            return
+        self.lose_seat(self.key(process))
+        self.after_loss(trigger)
+
+    def lose_seat(self, key: str) -> None:
+        seat = self.seats.pop(key)
+        seat.process.is_in = False
+        for partition in seat.assigned:
+            self.ledger.is_given_up(partition, self.loop.now_ms)
+
+    def after_loss(self, trigger: str) -> None:
+        if not self.seats:
+            if self.state is not State.PREPARING:
+                self.rebalances.append(Replayed(self.loop.now_ms, trigger))
+            self.is_emptied()
+        elif self.state is State.PREPARING:
+            self.try_complete()
+        else:
+            self.prepare(trigger)
+            self.try_complete()
+
+    def is_emptied(self) -> None:
+        self.state = State.EMPTY
+        self.generation += 1
+        self.round += 1
+        self.leader = None
+        self.ledger.has_no_owner()
+
+    def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
+        seat = self.seats.get(self.key(process))
+        if seat is None or seat.process is not process:
+            return
+        waits_for_join = self.state is State.PREPARING and seat.has_joined
+        heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
+        self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))
+
+    def expires(self, process: PlayedProcess, is_silent: bool) -> None:
+        if not self.has_seat(process) or (process.is_alive and not is_silent):
+            return
+        if is_silent and process.busy_until_ms <= self.loop.now_ms:
+            return
+        self.leaves(
+            process, Cause.STATIC_MEMBER_EXPIRED if process.instance_id is not None else Cause.MEMBER_SESSION_EXPIRED
+        )

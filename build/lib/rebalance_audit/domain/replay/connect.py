@@ -1,0 +1,103 @@
+"""Connect's workers, eager and incremental cooperative with the scheduled delay (KIP-415), as a classic group.
+
+A resource is (connector, task), with task -1 for the connector itself. Source: WorkerCoordinator, DistributedHerder and
+the two assignors of Kafka 4.3.0, in their effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from rebalance_audit.domain.causes import Cause
+
+from .assignors import Assigned, IncrementalAssignor, Subscriber, Work, assign_connect_eagerly
+from .assignors.consumers import Partition
+from .classic import ClassicGroup, Seat, State
+from .process import PlayedProcess
+from .timing import draw
+
+CONNECTOR_ITSELF = -1
+OF_WORKERS: Mapping[str, str] = {
+    Cause.MEMBER_JOINED: Cause.CONNECT_WORKER_JOINED,
+    Cause.MEMBER_LEFT: Cause.CONNECT_WORKER_LEFT,
+}
+
+
+def work_of(resources: tuple[Partition, ...]) -> Work:
+    names = [name for name, task in resources if task == CONNECTOR_ITSELF]
+    return Work.of(names, [resource for resource in resources if resource[1] != CONNECTOR_ITSELF])
+
+
+def resources_of(work: Work) -> list[Partition]:
+    return [(name, CONNECTOR_ITSELF) for name in work.connectors] + list(work.tasks)
+
+
+@dataclass(slots=True)
+class ConnectGroup(ClassicGroup):
+    follow_up: Cause = Cause.CONNECT_REVOCATION_FOLLOW_UP
+    memory: IncrementalAssignor | None = None
+    memory_of: PlayedProcess | None = None
+    """The worker whose memory that is: a new leader begins without."""
+    synced: dict[PlayedProcess, int] = field(default_factory=dict)
+    """The last generation of which each worker heard the assignment."""
+
+    def prepare(self, trigger: str, joined: Seat | None = None) -> None:
+        ClassicGroup.prepare(self, OF_WORKERS.get(trigger, trigger), joined)
+
+    def after_loss(self, trigger: str) -> None:
+        ClassicGroup.after_loss(self, OF_WORKERS.get(trigger, trigger))
+
+    def grows(self, partitions: Mapping[str, int]) -> None:
+        """Connectors were made, changed or deleted: every worker reads that for itself, and joins again."""
+        for name, count in partitions.items():
+            for task in range(CONNECTOR_ITSELF, count):
+                self.ledger.appears((name, task))
+        self.topics = dict(partitions)
+        self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
+
+    def is_requested(self, trigger: str) -> None:
+        self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
+
+    def all_join_again(self, trigger: Cause) -> None:
+        if self.state is State.STABLE:
+            self.prepare(trigger)
+        for seat in list(self.seats.values()):
+            if seat.process.is_alive:
+                process = seat.process
+                self.loop.after(draw(self.rng, self.timing.react_ms), partial(self.reacts, process))
+
+    def shares_out(self, claims: list[Subscriber]) -> Assigned:
+        if not self.settings.is_cooperative:
+            given = assign_connect_eagerly(self.topics, [c.member_id for c in claims])
+            return {w: [(name, CONNECTOR_ITSELF) for name in names] + tasks for w, (names, tasks) in given.items()}
+        leader = self.seats[self.leader].process if self.leader is not None else None
+        if self.memory is None or self.memory_of is not leader:
+            self.memory, self.memory_of = IncrementalAssignor(self.settings.connect_delay_ms), leader
+        running = {c.member_id: work_of(c.owned) for c in claims}
+        completed = self.synced.get(leader, -1) if leader is not None else -1
+        round_ = self.memory.assign(
+            self.topics, running, generation=self.generation, last_completed_generation=completed,
+            now_ms=round(self.loop.now_ms),
+        )  # fmt: skip
+        for seat in self.seats.values():
+            self.synced[seat.process] = self.generation
+        if round_.delay_ms > 0:
+            number = self.round
+            self.loop.after(round_.delay_ms, lambda: self.delay_ends(number))
+        found: Assigned = {}
+        for member_id, work in running.items():
+            kept = round_.added[member_id].copy()
+            kept.add(work.without(round_.revoked[member_id]))
+            found[member_id] = resources_of(kept)
+        return found
+
+    def delay_ends(self, number: int) -> None:
+        """Every worker got the same delay, and joins again when it is over."""
+        if number == self.round:
+            self.all_join_again(Cause.CONNECT_DELAY_EXPIRED)
+
+    def is_emptied(self) -> None:
+        ClassicGroup.is_emptied(self)
+        self.memory = None

@@ -1,0 +1,109 @@
+"""The changes of settings that would save a group the most: rows of gold.whatif, for a fleet's list.
+
+A fleet's groups are replayed less often than one that is asked for by name: in fewer runs, and their latest
+rebalances only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from rebalance_audit.domain.model import Rebalance
+
+from .requests import RequestError
+from .situation import TooLittle, situation_of
+from .whatif import Option, fit_of, ranked
+
+RUNS = 5
+LATEST_REBALANCES = 200
+"""So many of a group are replayed at most; a choice: about 2 s of CPU time with all options."""
+OPTIONS_KEPT = 5
+"""The best of each group; the others are asked for by name."""
+SECONDS_PER_REBALANCE = 0.006
+"""Of CPU time, to weigh one rebalance of a group under all options: 4 to 5 ms were measured (docs/whatif.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsAdvice:
+    """One set of settings for one group: columns of gold.whatif. Numbers are None where nothing is predicted."""
+
+    cluster_id: str
+    group_id: str
+    place: int
+    """1 is the largest saving of the group."""
+    settings: tuple[str, ...]
+    """`name=value`; none where nothing is predicted."""
+    saved_seconds: float | None = None
+    saved_lower_seconds: float | None = None
+    saved_upper_seconds: float | None = None
+    cost_seconds: float | None = None
+    cost_lower_seconds: float | None = None
+    cost_upper_seconds: float | None = None
+    measured_seconds: float | None = None
+    """The group's standing still in these rebalances, as measured."""
+    rebalances: int | None = None
+    """Of the replay under these settings."""
+    rebalances_replayed: int
+    from_ms: int | None = None
+    until_ms: int | None = None
+    fit_rebalances: float | None = None
+    fit_causes: float | None = None
+    why: str
+    """The answer in words, or why there is none."""
+
+
+def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
+    """`rows` of one group, measured, in the order they happened; one at least. One answer at least: it says why nothing
+    is predicted."""
+    earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
+    nothing = SettingsAdvice(
+        cluster_id=latest[0].cluster_id,
+        group_id=latest[0].group_id,
+        place=1,
+        settings=(),
+        rebalances_replayed=len(latest),
+        from_ms=_first_ms(latest),
+        until_ms=until_ms,
+        why="",
+    )
+    try:
+        situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)
+        fit = fit_of(situation)
+        options = [] if fit.refused is not None else [o for o in ranked(situation) if o.refused is None]
+    except (TooLittle, RequestError) as error:
+        return [replace(nothing, why=str(error))]
+    nothing = replace(
+        nothing,
+        measured_seconds=fit.measured_seconds,
+        fit_rebalances=fit.rebalances,
+        fit_causes=fit.causes,
+        why=f"Nothing is predicted: {fit.refused or 'no setting could help'}.",
+    )
+    found = [_with(nothing, option, place) for place, option in enumerate(options[:OPTIONS_KEPT], start=1)]
+    return found or [nothing]
+
+
+def _with(nothing: SettingsAdvice, option: Option, place: int) -> SettingsAdvice:
+    return replace(
+        nothing,
+        place=place,
+        settings=tuple(f"{name}={value}" for name, value in option.settings.items()),
+        saved_seconds=option.saved_seconds,
+        saved_lower_seconds=option.saved_lower_seconds,
+        saved_upper_seconds=option.saved_upper_seconds,
+        cost_seconds=option.cost_seconds,
+        cost_lower_seconds=option.cost_lower_seconds,
+        cost_upper_seconds=option.cost_upper_seconds,
+        rebalances=option.rebalances,
+        why=option.why,
+    )
+
+
+def _first_ms(rows: Sequence[Rebalance]) -> int | None:
+    return next((r.started_at_ms or r.joined_at_ms or r.assigned_at_ms for r in rows), None)
+
+
+def advice_row(advice: SettingsAdvice) -> dict[str, object]:
+    """Columns of gold.whatif."""
+    return asdict(advice)

@@ -1,0 +1,30 @@
+"""Time that passes from happening to happening."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+Action = Callable[[], None]
+
+
+class Loop:
+    """Actions in the order of their times; those of one time in the order in which they were asked for."""
+
+    def __init__(self, from_ms: float) -> None:
+        self.now_ms = from_ms
+        self._waiting: list[tuple[float, int, Action]] = []
+        self._numbers = count()
+
+    def at(self, at_ms: float, action: Action) -> None:
+        heapq.heappush(self._waiting, (max(at_ms, self.now_ms), next(self._numbers), action))
+
+    def after(self, delay_ms: float, action: Action) -> None:
+        self.at(self.now_ms + delay_ms, action)
+
+    def run(self, until_ms: float) -> None:
+        while self._waiting and self._waiting[0][0] <= until_ms:
+            self.now_ms, _, action = heapq.heappop(self._waiting)
+            action()
+        self.now_ms = until_ms

@@ -1,0 +1,218 @@
+"""The real cost of a group's history, from its measured pauses, in the columns of a replay; and its own timings."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.model import Movement, Rebalance
+
+from .standstill import Standstill, Stood, Why
+from .timing import Timing
+
+DELIVERED_MS = 7
+"""The assigned callback follows the group record by so much in the median."""
+HEARTBEATS_MS = (3_000, 1_000, 2_000, 4_000, 5_000, 6_000, 10_000)
+"""The default first: the others are believed only where it does not fit."""
+SERVER_HEARTBEATS_MS = (5_000, 3_000, 2_000, 1_000)
+SESSION_STEP_MS = 5_000
+"""Sessions are taken for multiples of this; a choice."""
+SILENCE_SLACK_MS = 200
+"""A closing member stops so much before it says so, at most; a choice."""
+LEAST_DRIFT_MS = 1.0
+"""Some: without any, a session of two intervals would end at the very moment of everybody's second heartbeat."""
+FEWEST_MEASURED = 3
+"""From so many values on, a group's own timing replaces the lab's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    cost: Standstill
+    lower_seconds: float
+    upper_seconds: float | None
+    """None: a pause has no upper bound."""
+    unbounded_count: int = 0
+    stood: tuple[Stood, ...] = ()
+    """What the cost is the sum of, as far as its times are known."""
+
+
+def measured_cost(rows: Sequence[Rebalance]) -> Measured:
+    cost, lower, upper, unbounded = Standstill(), 0.0, 0.0, 0
+    stood: list[Stood] = []
+    cold_since: int | None = None
+    is_empty = True
+    for row in rows:
+        if is_empty and row.outcome != "emptied":
+            cold_since = row.started_at_ms or row.joined_at_ms or row.assigned_at_ms
+        is_empty = row.outcome == "emptied"
+        put_out = _put_out(row)
+        for movement in row.movements:
+            if movement.kind == "assigned":
+                # A connector's first wait begins with its configuration, which a replay does not count either.
+                if movement.resource_type == "partition" and cold_since is not None and row.assigned_at_ms is not None:
+                    wait_ms = row.assigned_at_ms + DELIVERED_MS - cold_since
+                    cost.add(Why.FIRST_WAIT, wait_ms)
+                    stood.append(Stood(movement.resource, cold_since, cold_since + wait_ms, Why.FIRST_WAIT))
+                    lower, upper = lower + wait_ms / 1000, upper + wait_ms / 1000
+                continue
+            bounds = _bounds(movement, put_out, row)
+            if bounds is None:
+                continue
+            least, likely, most = bounds
+            idle_ms = _idle_ms(movement, row, likely)
+            cost.add(Why.OWNER_IDLE, idle_ms)
+            cost.add(Why.BETWEEN_OWNERS, likely - idle_ms)
+            stood += _stretches(movement, row, likely, idle_ms)
+            lower += least / 1000
+            if most is None:
+                unbounded += 1
+            else:
+                upper += most / 1000
+        if any(m.kind == "assigned" for m in row.movements):
+            cold_since = None
+    return Measured(cost, lower, None if unbounded else upper, unbounded, tuple(stood))
+
+
+def _stretches(movement: Movement, row: Rebalance, likely_ms: float, idle_ms: float) -> Iterable[Stood]:
+    """First with an owner that was gone, then between two; up to when it is known to go on."""
+    ends = (movement.resumed_at_lower_ms, movement.resumed_at_upper_ms, row.assigned_at_ms)
+    until_ms = next((end for end in ends if end is not None), None)
+    if until_ms is None:
+        return
+    given_up_ms = until_ms - likely_ms + idle_ms
+    if idle_ms > 0:
+        yield Stood(movement.resource, until_ms - likely_ms, given_up_ms, Why.OWNER_IDLE)
+    if given_up_ms < until_ms:
+        yield Stood(movement.resource, given_up_ms, until_ms, Why.BETWEEN_OWNERS)
+
+
+def _put_out(row: Rebalance) -> frozenset[str]:
+    return frozenset(m for t in row.triggers if t.trigger == Cause.MEMBER_POLL_TIMEOUT for m in t.members)
+
+
+def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tuple[float, float, float | None] | None:
+    """(lower, estimate, upper) ms; for a member busy beyond its interval from the moment the group put it out."""
+    if movement.from_member_id in put_out and row.started_at_ms is not None and row.assigned_at_ms is not None:
+        wait_ms = row.assigned_at_ms + DELIVERED_MS - row.started_at_ms
+        return wait_ms, wait_ms, wait_ms
+    if movement.pause_estimate_ms is None:
+        return None
+    most = None if movement.pause_upper_ms is None else max(0, movement.pause_upper_ms)
+    return max(0, movement.pause_lower_ms or 0), max(0, movement.pause_estimate_ms), most
+
+
+def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
+    """The part in which the partition belonged to a process that was gone."""
+    if row.kind == "static_rewrite":
+        return likely_ms
+    silent = {
+        m
+        for t in row.triggers
+        if t.trigger
+        in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT)
+        for m in t.members
+    }
+    if movement.from_member_id not in silent or row.started_at_ms is None or row.assigned_at_ms is None:
+        return 0.0
+    return min(likely_ms, max(0.0, likely_ms - (row.assigned_at_ms + DELIVERED_MS - row.started_at_ms)))
+
+
+def timing_of(rows: Sequence[Rebalance]) -> Timing:
+    """This group's own timings where it shows at least three, the lab's elsewhere."""
+    timing, measured = Timing(), []
+    sync = [r.assigned_at_ms - r.joined_at_ms for r in rows if r.assigned_at_ms and r.joined_at_ms]
+    sync = [ms for ms in sync if ms >= 0]
+    if len(sync) >= FEWEST_MEASURED:
+        timing, measured = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
+    heartbeat_ms, windows = _heartbeat(rows)
+    if heartbeat_ms is not None:
+        timing, measured = replace(timing, heartbeat_ms=heartbeat_ms), [*measured, "heartbeat_ms"]
+        if len(windows) >= FEWEST_MEASURED:
+            drift_ms = _drift(windows)
+            # What is left comes before and after the revoked callback.
+            late = sorted(ms - beats * drift_ms for beats, ms in windows)
+            timing = replace(
+                timing,
+                drift_ms=(drift_ms,),
+                react_ms=tuple(ms * 0.3 for ms in late),
+                revoke_ms=tuple(ms * 0.7 for ms in late),
+            )
+            measured += ["drift_ms", "react_ms", "revoke_ms"]
+    delay_ms = _initial_delay(rows)
+    return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(measured))
+
+
+def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
+    """KIP-848: the brokers' heartbeat interval and session timeout as this group shows them, or their defaults.
+
+    A newcomer gets what others had to give up at one of its own heartbeats; a static member that closed is put out one
+    session after it said so, a killed one a session after its last heartbeat.
+    """
+    waits = [
+        r.assigned_at_ms - r.started_at_ms
+        for r in rows
+        if r.trigger == Cause.MEMBER_JOINED and r.started_at_ms and r.assigned_at_ms
+        and any(m.kind == "moved" for m in r.movements)
+    ]  # fmt: skip
+    heartbeat_ms = next((ms for ms in SERVER_HEARTBEATS_MS if waits and _falls_on(waits, ms)), 5_000)
+    silences = [
+        row.started_at_ms - movement.stopped_at_lower_ms
+        for row in rows
+        if row.trigger in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED) and row.started_at_ms is not None
+        for movement in row.movements
+        if movement.stopped_at_lower_ms is not None and movement.kind == "moved"
+    ]
+    session_ms = 45_000
+    if silences:
+        # A killed member wrote its last commit before its last heartbeat: the session is shorter than that silence.
+        shortest_ms = min(silences) + SILENCE_SLACK_MS
+        step_ms = SESSION_STEP_MS if shortest_ms >= SESSION_STEP_MS else 1_000
+        session_ms = shortest_ms // step_ms * step_ms
+    measured = (["heartbeat_ms"] if waits else []) + (["session_ms"] if silences else [])
+    return Timing(heartbeat_ms=heartbeat_ms, session_ms=max(session_ms, 1_000), is_measured=tuple(measured))
+
+
+def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:
+    return statistics.median(ms % interval_ms for ms in waits) < interval_ms * 0.1
+
+
+def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:
+    """(since the join phase before, since the start) of join phases that surviving members ended by a heartbeat."""
+    joined_ms: int | None = None
+    for row in rows:
+        stayed = any(m.change == "stayed" for m in row.members)
+        if joined_ms is not None and row.started_at_ms and row.joined_at_ms and stayed:
+            if row.started_at_ms - joined_ms < 20 * max(HEARTBEATS_MS):
+                yield row.joined_at_ms - joined_ms, row.joined_at_ms - row.started_at_ms
+        joined_ms = row.joined_at_ms if row.kind == "rebalance" else joined_ms
+
+
+def _heartbeat(rows: Sequence[Rebalance]) -> tuple[int | None, list[tuple[int, float]]]:
+    """The interval that join phases fall on, counted from the join phase before; (heartbeats since then, how late)."""
+    windows = [(since, window) for since, window in _windows(rows) if window > 100]
+    if len(windows) < 2:
+        return None, []
+    for heartbeat_ms in HEARTBEATS_MS:
+        late = [(since // heartbeat_ms, float(since % heartbeat_ms)) for since, _ in windows]
+        fits = max(window for _, window in windows) <= heartbeat_ms + 500
+        if fits and statistics.median(ms for _, ms in late) < heartbeat_ms * 0.1:
+            return heartbeat_ms, [(beats, ms) for beats, ms in late if ms < 500]
+    return None, []
+
+
+def _drift(windows: Sequence[tuple[int, float]]) -> float:
+    """By how much each heartbeat comes later than its interval says, at most: then nobody reacted before it heard."""
+    return max(LEAST_DRIFT_MS, min((ms / beats for beats, ms in windows if beats > 0), default=LEAST_DRIFT_MS))
+
+
+def _initial_delay(rows: Sequence[Rebalance]) -> int:
+    """From the first member of an empty group to its first generation; below 100 ms there is no delay."""
+    waits, is_empty = [], True
+    for row in rows:
+        if is_empty and row.started_at_ms is not None and row.joined_at_ms is not None and row.outcome == "completed":
+            waits.append(row.joined_at_ms - row.started_at_ms)
+        is_empty = row.outcome == "emptied"
+    shortest = min(waits, default=0)
+    return 0 if shortest < 100 else round(shortest / 100) * 100

@@ -1,0 +1,26 @@
+"""The outcome of one run of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from .standstill import Standstill, Why
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One rebalance of the replay; `trigger` as in gold.rebalance."""
+
+    at_ms: float
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRun:
+    rebalances: tuple[Replayed, ...]
+    cost: Standstill
+    rewrite_count: int = 0
+    """Static members that came back without a rebalance."""
+    stood: tuple[tuple[Hashable, float, float, Why], ...] = ()
+    """Resource, from, until (ms), why: what the cost is the sum of."""

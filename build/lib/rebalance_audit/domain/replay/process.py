@@ -1,0 +1,61 @@
+"""A consumer process in a replay: what it runs on, when it heartbeats, when it polls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from random import Random
+
+from .assignors import Partition
+from .life import Life
+
+FIRST_SESSION_MS = 45_000
+"""session.timeout.ms of the Java consumer since 3.0 (KIP-735), where the history does not show it."""
+FIRST_POLL_INTERVAL_MS = 300_000
+"""max.poll.interval.ms of the Java consumer, where the history does not show it."""
+
+
+@dataclass(slots=True, eq=False)
+class PlayedProcess:
+    life: Life
+    instance_id: str | None
+    member_id: str
+    session_timeout_ms: int
+    poll_interval_ms: int
+    is_alive: bool = False
+    busy_until_ms: float = -math.inf
+    owned: set[Partition] = field(default_factory=set)
+    generation: int = -1
+    """The generation of what it owns; -1 once it lost its place."""
+    remembered: tuple[Partition, ...] = ()
+    """Partitions it had, by the sticky assignor's user data; they survive a revocation, not a restart."""
+    remembered_generation: int = -1
+    beats_from_ms: float = 0.0
+    has_beaten: bool = False
+    beat_ms: float = 3_000.0
+    is_in: bool = False
+    """It believes that it is a member."""
+    is_joining: bool = False
+    """It has let go, and its request to join is on its way."""
+    lives_on: int = 0
+    """Memberships it has had."""
+
+    def next_beat_ms(self, now_ms: float) -> float:
+        """Heartbeats are counted from the last join, which restarts them."""
+        beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms) + 1
+        return self.beats_from_ms + max(beats, 1) * self.beat_ms
+
+    def last_beat_ms(self, now_ms: float) -> float:
+        beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms)
+        return self.beats_from_ms + max(beats, 0) * self.beat_ms
+
+    def beats_begin(self, at_ms: float, beat_ms: float) -> None:
+        self.beats_from_ms, self.has_beaten = at_ms, True
+        self.beat_ms = beat_ms
+
+    def renamed(self, rng: Random) -> None:
+        """A member that comes back without its place gets a new id."""
+        self.lives_on += 1
+        if self.lives_on > 1:
+            prefix = self.instance_id or self.life.client_id or "consumer"
+            self.member_id = f"{prefix}-{rng.getrandbits(128):032x}"

@@ -1,0 +1,23 @@
+"""A script played once, by the protocol that the settings choose."""
+
+from __future__ import annotations
+
+from random import Random
+
+from .classic import ClassicGroup
+from .connect import ConnectGroup
+from .life import Script
+from .outcome import ReplayRun
+from .server import ServerGroup
+from .settings import GroupSettings
+from .timing import Timing
+
+
+def replay(
+    script: Script, settings: GroupSettings, timing: Timing, rng: Random, *, counts_outages: bool = False
+) -> ReplayRun:
+    """`counts_outages`: a group that was away altogether for a short while stood still, too."""
+    if script.protocol_type == "connect":
+        return ConnectGroup(script, settings, timing, rng, counts_outages).run()
+    group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
+    return group(script, settings, timing, rng, counts_outages).run()

@@ -1,0 +1,180 @@
+"""One group's history, ready to be replayed, and its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import dropwhile
+from random import Random
+
+from rebalance_audit.domain.model import Rebalance
+
+from .connect_history import connect_delay_of, connect_script_of
+from .deploys import redeployed
+from .history import REACTIONS, script_of
+from .life import Life, Moment, Script
+from .measured import Measured, measured_cost, server_timing_of, timing_of
+from .members import resized
+from .outcome import ReplayRun
+from .replay import replay
+from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
+from .timing import Timing
+
+RUNS = 21
+"""Replays of each set of settings, each with its own draws; the same seeds for all sets."""
+FEWEST_REBALANCES = 3
+LAST_STEP_MS = 1_000
+"""A history often ends with a member's last word; its replay may say it some milliseconds later. A choice."""
+OTHERWISE_MS = 200
+"""Done once more, each start, close or death would come so much earlier or later; a choice: that of scripted lab runs.
+Whether somebody's heartbeat just passed then decides over seconds."""
+SETTLED_MS = 150_000
+"""Replays that are compared go on so long after the history ends, at least; a choice."""
+SETTLED_AFTER_SESSION_MS = 30_000
+"""… and so long after the longest session, in which members hear of an expiry; a choice."""
+
+
+class TooLittle(Exception):
+    """The history cannot be replayed: one sentence why."""
+
+
+@dataclass(slots=True)
+class Situation:
+    """One group's history, ready to be replayed."""
+
+    script: Script
+    timing: Timing
+    measured: Measured
+    causes: tuple[str, ...]
+    in_force: GroupSettings
+    run_count: int = RUNS
+    base: dict[int, list[ReplayRun]] = field(default_factory=dict)
+    """Runs under the settings in force, by how long they go on after the history ends."""
+
+    @property
+    def slots(self) -> list[str]:
+        return list(dict.fromkeys(life.slot for life in self.script.lives))
+
+
+def situation_of(
+    rows: Sequence[Rebalance], until_ms: int, before: Rebalance | None = None, *, run_count: int = RUNS
+) -> Situation:
+    """`rows` of one group, measured, in the order they happened; `before` is the one before them, if there is one.
+
+    TooLittle where they cannot be replayed.
+    """
+    rows = list(dropwhile(lambda row: row.trigger in REACTIONS, rows))
+    situation = _situation_of(rows, until_ms)
+    situation.run_count = run_count
+    if before is not None and before.joined_at_ms is not None:
+        situation.script = replace(situation.script, settled_ms=before.joined_at_ms)
+    return situation
+
+
+def _situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
+    group = rows[0].group_id if rows else ""
+    counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
+    if len(counted) < FEWEST_REBALANCES:
+        raise TooLittle(
+            f"The history of group {group!r} is too short to learn from: {len(counted)} rebalances, and at least "
+            f"{FEWEST_REBALANCES} are needed; give a longer time or more evidence."
+        )
+    latest = counted[-1]
+    kind = latest.group_type if latest.group_type != "classic" else latest.protocol_type or "consumer"
+    if kind == "connect":
+        return _connect_situation(rows, counted, until_ms)
+    if kind != "consumer":
+        raise TooLittle(f"Group {group!r} is a {kind} group; consumers and Connect workers are replayed, no others.")
+    is_server = latest.group_type == "consumer"
+    timing = server_timing_of(rows) if is_server else timing_of(rows)
+    session_ms = timing.session_ms if is_server else None
+    script = script_of(rows, until_ms, session_ms=session_ms, heartbeat_ms=timing.heartbeat_ms)
+    if script.assignor not in (SERVER_ASSIGNORS if is_server else ASSIGNORS):
+        raise TooLittle(
+            f"Group {group!r} uses the assignor {script.assignor!r}, which is not one of Kafka's own; what it would "
+            f"do is not known."
+        )
+    in_force = GroupSettings(
+        group_protocol="consumer" if is_server else "classic",
+        assignor=script.assignor,
+        heartbeat_ms=3_000 if is_server else timing.heartbeat_ms,
+        initial_delay_ms=timing.initial_delay_ms,
+    )
+    if is_server:
+        in_force = replace(
+            in_force, consumer_heartbeat_ms=timing.heartbeat_ms, consumer_session_timeout_ms=timing.session_ms
+        )
+    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
+
+
+def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], until_ms: int) -> Situation:
+    script = connect_script_of(rows, until_ms)
+    protocol = "eager" if script.assignor == "default" else script.assignor
+    if protocol not in CONNECT_PROTOCOLS:
+        raise TooLittle(f"Group {script.group_id!r} uses Connect's protocol {protocol!r}, which is not known.")
+    timing = timing_of(rows)
+    in_force = GroupSettings(
+        assignor=protocol,
+        heartbeat_ms=timing.heartbeat_ms,
+        initial_delay_ms=timing.initial_delay_ms,
+        connect_delay_ms=connect_delay_of(rows),
+    )
+    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
+
+
+def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> list[ReplayRun]:
+    """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
+    script = redeployed(resized(situation.script, settings.member_count), settings)
+    script = replace(script, until_ms=situation.script.until_ms + after_ms)
+    are_compared = after_ms > LAST_STEP_MS
+    return [
+        replay(
+            _once_more(script, situation.script, Random(f"script {seed}")) if are_compared else script,
+            settings,
+            situation.timing,
+            Random(seed),
+            counts_outages=are_compared,
+        )
+        for seed in range(situation.run_count)
+    ]
+
+
+def _once_more(script: Script, original: Script, rng: Random) -> Script:
+    """The same happenings, as they would be if they were done again. Draws the same for every set of settings."""
+    drawn = {place: _drawn(rng) for place, _ in _placed(original)}
+
+    def moved(moment: Moment | None, by_ms: int) -> Moment | None:
+        return None if moment is None else moment.moved(by_ms)
+
+    lives = []
+    for place, life in _placed(script):
+        start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng)
+        lives.append(replace(life, started=moved(life.started, start_ms), ended=moved(life.ended, end_ms)))
+    return replace(script, lives=tuple(lives))
+
+
+def _drawn(rng: Random) -> tuple[int, int]:
+    return rng.randint(-OTHERWISE_MS, OTHERWISE_MS), rng.randint(-OTHERWISE_MS, OTHERWISE_MS)
+
+
+def _placed(script: Script) -> Iterator[tuple[tuple[str, int], Life]]:
+    """Each life with its slot and its number in it."""
+    count: Counter[str] = Counter()
+    for life in script.lives:
+        yield (life.slot, count[life.slot]), life
+        count[life.slot] += 1
+
+
+def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:
+    if after_ms not in situation.base:
+        situation.base[after_ms] = runs_of(situation, situation.in_force, after_ms)
+    return situation.base[after_ms]
+
+
+def settled_after_ms(situation: Situation, settings: GroupSettings) -> int:
+    lives = [life.session_timeout_ms or 0 for life in situation.script.lives]
+    waits = [settings.session_timeout_ms or 0, settings.consumer_session_timeout_ms, *lives]
+    if situation.script.protocol_type == "connect":
+        waits.append(2 * settings.connect_delay_ms)
+    return max(SETTLED_MS, max(waits) + SETTLED_AFTER_SESSION_MS)

@@ -1,0 +1,131 @@
+"""How long each partition or task stood still, and who is to blame.
+
+A partition stands still while the group has at least one running process and no process works on it. A group that
+somebody stopped altogether costs nothing; unless it is back soon, and settings are compared: then it was an outage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+LONGEST_OUTAGE_MS = 600_000
+"""A group that is away longer was stopped on purpose; a choice."""
+
+
+class Why(StrEnum):
+    BETWEEN_OWNERS = "between_owners"
+    """Its owner gave it up or was put out; the next one has not begun."""
+    OWNER_IDLE = "owner_idle"
+    """It belongs to a process that is dead, frozen, or busy beyond its poll interval."""
+    FIRST_WAIT = "first_wait"
+    """The group has just come up, and nobody was given it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """One resource, named as in gold.movement, from when to when nobody worked on it; epoch ms."""
+
+    resource: str
+    from_ms: float
+    until_ms: float
+    why: Why
+
+
+@dataclass(slots=True)
+class Standstill:
+    """Seconds, summed over partitions. `standstill_seconds` is the sum that settings are compared by."""
+
+    between_owners_seconds: float = 0.0
+    owner_idle_seconds: float = 0.0
+    first_wait_seconds: float = 0.0
+
+    @property
+    def standstill_seconds(self) -> float:
+        return self.between_owners_seconds + self.owner_idle_seconds + self.first_wait_seconds
+
+    def add(self, why: Why, duration_ms: float) -> None:
+        name = f"{why}_seconds"
+        setattr(self, name, getattr(self, name) + duration_ms / 1000)
+
+
+class Ledger:
+    """Each resource's workers, and since when it has none. It may have two for a while: no standstill."""
+
+    def __init__(self, resources: Iterable[Hashable], *, counts_outages: bool = False) -> None:
+        self.counts_outages = counts_outages
+        self._dark_since: float | None = None
+        """Since when no process runs at all."""
+        self.cost = Standstill()
+        self.stood: list[tuple[Hashable, float, float, Why]] = []
+        """What the cost is the sum of."""
+        self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
+        self._since: dict[Hashable, tuple[float, Why]] = {}
+        self._had_owner: set[Hashable] = set()
+        self._running: set[Hashable] = set()
+
+    def appears(self, resource: Hashable) -> None:
+        """A new partition: when its topic grew is not in the group's evidence, so its first wait is not counted."""
+        self._workers.setdefault(resource, set())
+
+    def process_starts(self, process: Hashable, at_ms: float) -> None:
+        if not self._running:
+            dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
+            if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
+                self.cost.add(Why.OWNER_IDLE, dark_ms * len(self._workers))
+                self.stood += [(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE) for resource in self._workers]
+            for resource, workers in self._workers.items():
+                if not workers:
+                    why = Why.OWNER_IDLE if resource in self._had_owner else Why.FIRST_WAIT
+                    self._since[resource] = (at_ms, why)
+        self._running.add(process)
+
+    def process_ends(self, process: Hashable, at_ms: float) -> None:
+        """It works on nothing any more."""
+        for resource in [r for r, workers in self._workers.items() if process in workers]:
+            self.stops(resource, process, at_ms, Why.OWNER_IDLE)
+        self._running.discard(process)
+        if not self._running:
+            self._dark_since = at_ms
+            for resource in list(self._since):
+                self._close(resource, at_ms)
+
+    def works(self, resource: Hashable, process: Hashable, at_ms: float) -> None:
+        if resource not in self._workers:
+            return
+        self._close(resource, at_ms)
+        self._workers[resource].add(process)
+        self._had_owner.add(resource)
+
+    def stops(self, resource: Hashable, process: Hashable, at_ms: float, why: Why = Why.BETWEEN_OWNERS) -> None:
+        workers = self._workers.get(resource)
+        if workers is None or process not in workers:
+            return
+        workers.discard(process)
+        if not workers and self._running:
+            self._since[resource] = (at_ms, why)
+
+    def is_given_up(self, resource: Hashable, at_ms: float) -> None:
+        """The group took it from an owner that does not work: from here on it waits for the next one."""
+        if resource in self._since:
+            if self._since[resource][1] is Why.OWNER_IDLE:
+                self._close(resource, at_ms)
+                self._since[resource] = (at_ms, Why.BETWEEN_OWNERS)
+        elif not self._running:
+            self._had_owner.discard(resource)
+
+    def has_no_owner(self) -> None:
+        """The group is empty: whoever comes next starts it cold."""
+        self._had_owner = {r for r, workers in self._workers.items() if workers}
+
+    def finish(self, at_ms: float) -> Standstill:
+        for resource in list(self._since):
+            self._close(resource, at_ms)
+        return self.cost
+
+    def _close(self, resource: Hashable, at_ms: float) -> None:
+        since = self._since.pop(resource, None)
+        if since is not None:
+            self.cost.add(since[1], at_ms - since[0])
+            self.stood.append((resource, since[0], at_ms, since[1]))

@@ -1,0 +1,195 @@
+"""Seconds that other settings would have saved a group, and the price they would have had instead.
+
+The history is replayed under the settings that were in force first. Only where it comes out again is anything said.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+
+from .candidates import candidates
+from .deploys import deploys_of
+from .libraries import properties, refusing
+from .outcome import ReplayRun
+from .requests import OF_DEPLOYS, RequestError, requested
+from .settings import GroupSettings
+from .situation import LAST_STEP_MS, Situation, base_of, runs_of, settled_after_ms
+from .standstill import Standstill
+
+LEAST_FIT = 0.9
+COST_SLACK = 1.5
+"""A replay that costs so many times more than measured, or less, is no replay of this history."""
+MODEL_ERROR = 0.05
+"""A replay is off by so much of its cost in the median, where clients' own clocks say what it was (docs/whatif.md):
+ranges reach so much further than the runs do."""
+SMALL_SECONDS = 2.0
+"""Costs that differ by less are not held against a replay: short pauses, measured to some tens of milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How well the replay under the settings in force gives the history again."""
+
+    rebalances: float
+    """Share of the rebalances found again, and none beside them; 1 is all. Median of the runs."""
+    causes: float
+    """Share of those with the same cause in the same order."""
+    cost_seconds: float
+    """The replay's cost, median of the runs."""
+    measured_seconds: float
+    measured_lower_seconds: float
+    measured_upper_seconds: float | None
+    refused: str | None
+    """Why nothing is predicted; None if something is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """The outcome under one set of settings. Numbers are None where it is refused."""
+
+    settings: Mapping[str, str]
+    saved_seconds: float | None = None
+    saved_lower_seconds: float | None = None
+    saved_upper_seconds: float | None = None
+    cost_seconds: float | None = None
+    cost_lower_seconds: float | None = None
+    cost_upper_seconds: float | None = None
+    rebalances: int | None = None
+    cost: Standstill | None = None
+    why: str = ""
+    refused: str | None = None
+    properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def fit_of(situation: Situation) -> Fit:
+    found, alike = [], []
+    base = base_of(situation, LAST_STEP_MS)
+    for run in base:
+        replayed = [r.trigger for r in run.rebalances]
+        most = max(len(replayed), len(situation.causes), 1)
+        found.append(min(len(replayed), len(situation.causes)) / most)
+        blocks = SequenceMatcher(None, situation.causes, replayed, autojunk=False).get_matching_blocks()
+        alike.append(sum(block.size for block in blocks) / most)
+    measured = situation.measured
+    cost = statistics.median(run.cost.standstill_seconds for run in base)
+    rebalances, causes = statistics.median(found), statistics.median(alike)
+    fit = Fit(
+        rebalances=round(rebalances, 3),
+        causes=round(causes, 3),
+        cost_seconds=round(cost, 3),
+        measured_seconds=round(measured.cost.standstill_seconds, 3),
+        measured_lower_seconds=round(measured.lower_seconds, 3),
+        measured_upper_seconds=None if measured.upper_seconds is None else round(measured.upper_seconds, 3),
+        refused=None,
+    )
+    return replace(fit, refused=_too_bad(situation, fit))
+
+
+def _too_bad(situation: Situation, fit: Fit) -> str | None:
+    share = min(fit.rebalances, fit.causes)
+    if share < LEAST_FIT:
+        cause = "; ".join(situation.script.unexplained[:3]) or "some of its causes are outside the model"
+        return f"replayed under its own settings the history comes out to {share:.0%} only ({cause})"
+    measured = fit.measured_seconds
+    if abs(fit.cost_seconds - measured) > SMALL_SECONDS and not (
+        measured / COST_SLACK <= fit.cost_seconds <= measured * COST_SLACK
+    ):
+        return (
+            f"replayed under its own settings the history costs {fit.cost_seconds:.1f} s where {measured:.1f} s were "
+            f"measured"
+        )
+    return None
+
+
+def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, str], GroupSettings]:
+    """RequestError where the settings cannot be."""
+    sessions = [life.session_timeout_ms for life in situation.script.lives if life.session_timeout_ms]
+    asked, settings = requested(pairs, situation.in_force, situation.slots, min(sessions, default=None))
+    if settings.changes_deploys and not deploys_of(situation.script):
+        name = next(name for name in asked if name in OF_DEPLOYS)
+        raise RequestError(
+            f"--set {name}: the history has no deploy, that is two members that are closed and started again one after "
+            f"another; leave it out."
+        )
+    return asked, settings
+
+
+def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
+    """RequestError where the settings cannot be."""
+    return option_and_run(situation, pairs)[0]
+
+
+def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, ReplayRun | None]:
+    """With the run whose cost is the median; none where it is refused. RequestError as `option_of`."""
+    asked, settings = request_of(situation, pairs)
+    refused = refusing(situation.script.lives, asked)
+    if refused is not None:
+        return Option(settings=asked, refused=refused), None
+    after_ms = settled_after_ms(situation, settings)
+    base, runs = base_of(situation, after_ms), runs_of(situation, settings, after_ms)
+    pairs_of_cost = [
+        (before.cost.standstill_seconds, after.cost.standstill_seconds)
+        for before, after in zip(base, runs, strict=True)
+    ]
+    saved = sorted(before - after for before, after in pairs_of_cost)
+    costs = sorted(after for _, after in pairs_of_cost)
+    error = MODEL_ERROR * statistics.median(costs)
+    middle = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
+    option = Option(
+        settings=asked,
+        saved_seconds=round(statistics.median(saved), 3),
+        saved_lower_seconds=round(_quantile(saved, 0.05) - error, 3),
+        saved_upper_seconds=round(_quantile(saved, 0.95) + error, 3),
+        cost_seconds=round(statistics.median(costs), 3),
+        cost_lower_seconds=round(max(0.0, _quantile(costs, 0.05) - error), 3),
+        cost_upper_seconds=round(_quantile(costs, 0.95) + error, 3),
+        rebalances=round(statistics.median(len(run.rebalances) for run in runs)),
+        cost=middle.cost,
+        properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
+    )
+    return replace(option, why=_why(base, option) + _price(situation.in_force, settings)), middle
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[round(share * (len(ordered) - 1))]
+
+
+def _why(runs: Sequence[ReplayRun], option: Option) -> str:
+    base = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
+    before, after = base.cost, option.cost or Standstill()
+    saved = option.saved_seconds or 0.0
+    lower, upper = option.saved_lower_seconds or 0.0, option.saved_upper_seconds or 0.0
+    total = before.standstill_seconds
+    count = f"{len(base.rebalances)} → {option.rebalances} rebalances"
+    if lower <= 0 <= upper or abs(saved) < 0.05 * total:
+        verdict = f"no saving that stands out of the spread ({lower:.1f} … {upper:.1f} s of {total:.1f} s)"
+    elif saved > 0:
+        verdict = f"saves {saved:.1f} s of {total:.1f} s ({lower:.1f} … {upper:.1f})"
+    else:
+        verdict = f"costs {-saved:.1f} s more than {total:.1f} s ({-upper:.1f} … {-lower:.1f})"
+    parts = []
+    for name, words in (
+        ("owner_idle_seconds", "with an owner that is away"),
+        ("between_owners_seconds", "between two owners"),
+        ("first_wait_seconds", "before the first assignment"),
+    ):
+        old, new = getattr(before, name), getattr(after, name)
+        if abs(new - old) >= max(0.2, 0.02 * total):
+            parts.append(f"{words} {old:.1f} → {new:.1f} s")
+    return f"{verdict}; {count}" + (f"; {', '.join(parts)}" if parts else "")
+
+
+def _price(before: GroupSettings, after: GroupSettings) -> str:
+    """Remarks that no column shows."""
+    was_ms, is_ms = before.heartbeat_interval_ms, after.heartbeat_interval_ms
+    is_same = before.group_protocol == after.group_protocol
+    return f"; brokers get {was_ms / is_ms:.1f} times the heartbeats" if is_same and is_ms < was_ms else ""
+
+
+def ranked(situation: Situation) -> list[Option]:
+    """Order: the largest median saving first, dearer ones last."""
+    options = [option_of(situation, pairs) for pairs in candidates(situation)]
+    return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

@@ -1,0 +1,276 @@
+"""A thread that hears of what was landed, folds the groups it touches, and sends what is new. The tables come later.
+
+An alert never comes before its evidence is durable: what the judge hears of is landed already.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.live.memory import COMMIT_VERSIONS, ClusterMemory, is_commit_key
+from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, present
+
+RECENT_S = 20.0
+"""Commits of groups that nothing happened to are kept for so long: consumers commit every 5 s, and the last commit
+before a group's first record says how long its owner worked."""
+RECENT_BYTES = 32 << 20
+OPEN_EVERY_S = 1.0
+"""A group that rebalances is looked at this often although nothing new is said about it: time alone may be news."""
+FOLD_SHARE = 0.2
+"""Of a core that one group may have: a storm of one delays nobody else."""
+FORGET_S = 3_600.0
+"""A group that was quiet for so long leaves the memory."""
+
+
+class AnyLanded(Protocol):
+    """`ingest.collector.Landed`."""
+
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def runs(self) -> Sequence[Any]: ...
+    @property
+    def lines(self) -> Sequence[Any]: ...
+    @property
+    def until_ms(self) -> int | None: ...
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A group that is to be folded."""
+
+    since: float
+    due: float
+
+
+class Judge(threading.Thread):
+    """Takes in what was landed, in the order of landing."""
+
+    def __init__(
+        self,
+        memory: Callable[[], ClusterMemory],
+        send: Callable[[Sequence[Incident]], bool],
+        *,
+        show: Callable[[Present], None] = lambda present: None,
+        on_news: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`memory` is called once, when the tables hold all that was there before. `send`: False if a target did not
+        take what is new. `show`: what goes on now, whenever that changes. `on_news`: called after each look at groups,
+        when their alerts are sent."""
+        super().__init__(name="judge", daemon=True)
+        self._make_memory, self._send, self._show, self._on_news, self._clock = memory, send, show, on_news, clock
+        self._epoch_ms = epoch_ms
+        self._changed = threading.Condition()
+        self._waiting: deque[AnyLanded] = deque()
+        self._is_ready = self._is_stopped = False
+        self._memory: ClusterMemory | None = None
+        self._recent: deque[tuple[float, str, int, pa.Table]] = deque()
+        self._pending: dict[str, _Pending] = {}
+        self._next_fold: dict[str, float] = {}
+        self._touched_at: dict[str, float] = {}
+        self._said: dict[str, tuple[Any, ...]] = {}
+        """By incident: what a target may have to hear of again if it changes."""
+        self._said_at: dict[str, float] = {}
+        self._just_in: dict[str, JustIn] = {}
+        self._is_showing = False
+        self.failure: Exception | None = None
+        self.folds = 0
+
+    # ---- from other threads
+
+    def hear(self, landed: AnyLanded) -> None:
+        with self._changed:
+            self._waiting.append(landed)
+            self._changed.notify()
+
+    def begin(self) -> None:
+        """The tables hold all that was there before the first `hear`."""
+        with self._changed:
+            self._is_ready = True
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+
+    def said_since(self, moment: float) -> set[str]:
+        """Incidents about which something was said after this moment of the clock."""
+        return {incident_id for incident_id, at in list(self._said_at.items()) if at >= moment}
+
+    # ---- in this thread
+
+    def run(self) -> None:
+        try:
+            while self._step():
+                pass
+        except Exception as error:  # the main thread says it
+            self.failure = error
+
+    def _step(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_stopped or (self._is_ready and self._waiting), self._patience())
+            if self._is_stopped:
+                return False
+            news = list(self._waiting) if self._is_ready else []
+            if news:
+                self._waiting.clear()
+        if not self._is_ready:
+            return True
+        memory = self._memory or self._begin()
+        self.take(memory, news)
+        self.judge(memory)
+        return True
+
+    def _patience(self) -> float | None:
+        """How long to sleep if nothing arrives."""
+        if not (self._is_ready and self._pending):
+            return None
+        return max(0.0, min(p.due for p in self._pending.values()) - self._clock())
+
+    def _begin(self) -> ClusterMemory:
+        self._memory = self._make_memory()
+        return self._memory
+
+    def take(self, memory: ClusterMemory, news: Sequence[AnyLanded]) -> None:
+        """Note what these say, and which groups are to be folded."""
+        for landed in news:
+            before = set(memory.groups)
+            records = [r for run in landed.runs for r in self._wanted(memory, landed.cluster_id, run)]
+            touched = memory.take(records, _lines(landed))
+            if landed.until_ms is not None:
+                memory.see(landed.until_ms)
+            for group_id in memory.groups.keys() - before:
+                memory.take(self._commits_of(memory.cluster_id, group_id), ())
+            now = self._clock()
+            for group_id in touched:
+                self._touched_at[group_id] = now
+                self._want(group_id, now)
+            for group_id, group in memory.groups.items():
+                if group.has_open and group_id not in self._pending:
+                    self._want(group_id, max(now, self._next_fold.get(group_id, 0), now + OPEN_EVERY_S))
+        self._drop_quiet(memory)
+
+    def judge(self, memory: ClusterMemory) -> None:
+        """Fold the groups whose turn it is, and send what is new about them."""
+        now = self._clock()
+        groups_due = {group_id for group_id, pending in self._pending.items() if pending.due <= now}
+        if not groups_due:
+            return
+        for group_id in groups_due:
+            del self._pending[group_id]
+            if group_id not in memory.groups:
+                continue
+            began = self._clock()
+            memory.fold(group_id)
+            self.folds += 1
+            took = self._clock() - began
+            self._next_fold[group_id] = began + took / FOLD_SHARE
+        concerned = [i for i in memory.incidents() if groups_due.intersection(i.group_ids)]
+        self._show_present(memory, concerned)
+        self._say(concerned)
+        self._on_news()
+
+    def _show_present(self, memory: ClusterMemory, concerned: Sequence[Incident]) -> None:
+        now_ms = memory.seen_until_ms
+        changed = [i for i in concerned if not i.expected and self._said.get(i.incident_id) != _state(i)]
+        self._just_in |= {i.incident_id: just_in(i, now_ms) for i in changed}
+        self._just_in = {id_: said for id_, said in self._just_in.items() if said.at_ms >= now_ms - JUST_IN_MS}
+        running = memory.going_on()
+        if running or self._just_in or self._is_showing:
+            self._is_showing = bool(running or self._just_in)
+            self._show(present(memory.cluster_id, running, list(self._just_in.values()), self._epoch_ms()))
+
+    def _say(self, concerned: Sequence[Incident]) -> None:
+        new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
+        at = self._clock()
+        for incident in concerned:
+            self._said_at[incident.incident_id] = at
+        if new and self._send(new):
+            self._said |= {i.incident_id: _state(i) for i in new}
+
+    def _want(self, group_id: str, at: float) -> None:
+        due = max(at, self._next_fold.get(group_id, 0.0))
+        known = self._pending.get(group_id)
+        if known is None or due < known.due:
+            self._pending[group_id] = _Pending(at, due)
+
+    def _drop_quiet(self, memory: ClusterMemory) -> None:
+        """Memory follows the groups that are busy; when nothing happens at all, it begins anew with what the tables
+        hold."""
+        until = self._clock() - FORGET_S
+        if not self._touched_at or min(self._touched_at.values()) >= until:
+            return
+        quiet = [g for g, at in self._touched_at.items() if at < until and g not in self._pending]
+        if len(quiet) == len(self._touched_at):
+            memory.forget()
+            self._said.clear()
+            self._said_at.clear()
+        for group_id in quiet:
+            if group_id in memory.groups:
+                memory.drop(group_id)
+            del self._touched_at[group_id]
+            self._next_fold.pop(group_id, None)
+
+    # ---- commits
+
+    def _wanted(self, memory: ClusterMemory, cluster_id: str, run: Any) -> Iterator[SourceRecord]:
+        """All records of a run but commits of groups that are not in memory."""
+        columns = pa.table(dict(run.columns))
+        keys: list[bytes | None] = columns["key"].to_pylist()
+        if run.topic == OFFSETS_TOPIC:
+            self._keep(run.topic, run.partition, columns)
+            chosen = [n for n, k in enumerate(keys) if not is_commit_key(k) or memory.is_wanted_commit(k or b"")]
+            columns = columns.take(pa.array(chosen, pa.int64())) if len(chosen) < len(keys) else columns
+        yield from _records(cluster_id, run.topic, run.partition, columns)
+
+    def _keep(self, topic: str, partition: int, columns: pa.Table) -> None:
+        now = self._clock()
+        self._recent.append((now, topic, partition, columns))
+        while self._recent and (
+            self._recent[0][0] < now - RECENT_S or sum(c.nbytes for *_, c in self._recent) > RECENT_BYTES
+        ):
+            self._recent.popleft()
+
+    def _commits_of(self, cluster_id: str, group_id: str) -> Iterator[SourceRecord]:
+        name = group_id.encode("utf-8", "surrogatepass")
+        begins = [version + struct.pack(">h", len(name)) + name for version in COMMIT_VERSIONS if len(name) < 1 << 15]
+        for _, topic, partition, columns in self._recent:
+            for begin in begins:
+                found = columns.filter(pc.starts_with(columns["key"], begin))
+                yield from _records(cluster_id, topic, partition, found)
+
+
+def _state(incident: Incident) -> tuple[Any, ...]:
+    return incident.status, incident.severity, len(incident.culprits), len(incident.group_ids)
+
+
+def _records(cluster_id: str, topic: str, partition: int, columns: pa.Table) -> Iterator[SourceRecord]:
+    for row in columns.select(["offset", "timestamp_ms", "key", "value"]).to_pylist():
+        yield SourceRecord(cluster_id=cluster_id, topic=topic, partition=partition, **row)
+
+
+def _lines(landed: AnyLanded) -> list[SourceLine]:
+    """In the order of their files and bytes."""
+    lines = [
+        SourceLine(
+            cluster_id=landed.cluster_id, node=line.node, file_name=line.file_name, file_id=line.file_id,
+            byte=line.byte, text=line.text,
+        )
+        for line in landed.lines
+    ]  # fmt: skip
+    return sorted(lines, key=lambda line: (line.node, line.file_id, line.byte))

@@ -1,0 +1,418 @@
+"""Evidence of the groups that something happened to lately, and what it shows: gather, reconstruct, measure, detect.
+
+A group comes into memory with its past from the tables when something of it arrives first, and leaves again when it
+has been quiet and the tables hold it. Its evidence is a set: a piece that both the tables and the collector brought
+is there once.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Protocol
+
+from rebalance_audit.domain.decode import Commit, decode_source
+from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group
+from rebalance_audit.domain.explain.present import Running, going_on
+from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
+from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
+from rebalance_audit.domain.gather.commit_marks import joined, mark_of
+from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
+from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
+from rebalance_audit.domain.log_lines import parse_lines
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.metadata import is_metadata_topic
+from rebalance_audit.domain.model import (
+    CommitMark,
+    ConnectRecord,
+    ConnectTask,
+    Finding,
+    GroupRecord,
+    LogEvent,
+    Rebalance,
+    SourceLine,
+    SourceRecord,
+    changed,
+)
+from rebalance_audit.domain.numbers import happened_at_ms
+from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
+from rebalance_audit.domain.wire import DecodeError
+
+MOST_EVENTS = 20_000
+"""Of one group, as many as one window of the stages: some 2,500 generations."""
+KEPT_EVENTS = 5_000
+"""Of a group that has more."""
+TORN_CONTEXT_BYTES = 131_072
+"""So far back in a file the parser looks for a line that a client's text tore: log_lines.parse_lines."""
+COMMIT_VERSIONS = (b"\x00\x00", b"\x00\x01")
+"""How the key of an offset commit begins."""
+
+Event = GroupRecord | ConnectRecord | LogEvent
+_Stretch = tuple[str, int, str, int, int]
+"""Partition of the offsets topic, partition committed, and number of the group's records before."""
+
+
+def is_commit_key(key: bytes | None) -> bool:
+    return key is not None and key[:2] in COMMIT_VERSIONS
+
+
+def group_of_commit_key(key: bytes) -> bytes:
+    """The group's name in the key of a commit, as it stands there."""
+    (length,) = struct.unpack_from(">h", key, 2) if len(key) >= 4 else (0,)
+    return key[4 : 4 + max(length, 0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPast:
+    """What the tables hold of one group."""
+
+    events: Sequence[Event] = ()
+    marks: Sequence[CommitMark] = ()
+    is_whole: bool = True
+    """Nothing older was left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPast:
+    """What the tables hold of a whole cluster, as far as the present depends on it."""
+
+    seen_until_ms: int = 0
+    routes: Mapping[Route, Collection[str]] = field(default_factory=dict)
+    clocks: Mapping[str, NodeClock] = field(default_factory=dict)
+    zones: Mapping[str, str | None] = field(default_factory=dict)
+    """Configured zones by node."""
+    topic_names: Sequence[tuple[str, str]] = ()
+    rows: ClusterRows | None = None
+    """What happened to groups from `since_ms` on."""
+    since_ms: int | None = None
+    """An instant before which nothing was going on that reaches into the present; None: from the beginning."""
+
+
+class Past(Protocol):
+    """Reads the tables."""
+
+    def of_cluster(self) -> ClusterPast: ...
+
+    def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
+        """`routes`: by which events without a group's name come to this one."""
+
+
+class NoPast:
+    """There are no tables yet."""
+
+    def of_cluster(self) -> ClusterPast:
+        return ClusterPast()
+
+    def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
+        return GroupPast()
+
+
+@dataclass(slots=True)
+class GroupMemory:
+    """One group's evidence, and what was made of it last."""
+
+    events: dict[str, Event] = field(default_factory=dict)
+    """By ref."""
+    marks: dict[_Stretch, CommitMark] = field(default_factory=dict)
+    stored_marks: Sequence[CommitMark] = ()
+    """As the tables had them."""
+    boundaries: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Offsets of its records."""
+    is_whole: bool = True
+    rebalances: Sequence[Rebalance] = ()
+    tasks: Sequence[ConnectTask] = ()
+    findings: Sequence[Finding] = ()
+    touched_at_ms: int = 0
+
+    @property
+    def has_open(self) -> bool:
+        return bool(self.rebalances) and self.rebalances[-1].outcome == "open"
+
+    def add(self, event: Event) -> bool:
+        """False for one that is there."""
+        if event.ref in self.events:
+            return False
+        self.events[event.ref] = event
+        if isinstance(event, GroupRecord):
+            insort(self.boundaries[event.topic, event.partition], event.offset)
+        return True
+
+    def add_mark(self, mark: CommitMark) -> None:
+        """Of a commit that arrived, after all records before it."""
+        _join(self.marks, mark, self._stretch(mark))
+
+    def all_marks(self) -> list[CommitMark]:
+        """With those of the tables, which may have known records that come into memory later."""
+        joined = dict(self.marks)
+        for mark in self.stored_marks:
+            _join(joined, mark, self._stretch(mark))
+        return list(joined.values())
+
+    def last_commits(self) -> dict[str, int]:
+        """Of each partition (`topic-partition`), the time of its last commit."""
+        last: dict[str, int] = {}
+        for mark in (*self.stored_marks, *self.marks.values()):
+            name = f"{mark.topic}-{mark.partition}"
+            last[name] = max(last.get(name, mark.last_at_ms), mark.last_at_ms)
+        return last
+
+    def _stretch(self, mark: CommitMark) -> int:
+        """How many records of the group are before it."""
+        return bisect_left(self.boundaries[mark.offsets_topic, mark.offsets_partition], mark.first_offset)
+
+    def trim(self) -> None:
+        """Keep the newest, and of the others the latest record of each key, as a compacted topic would."""
+        if len(self.events) <= MOST_EVENTS or is_connect_group_of(self.events.values()):
+            return
+        ordered = sorted(self.events.values(), key=instant_of)
+        latest = {(e.record.name, e.record.key): e for e in ordered[:-KEPT_EVENTS] if isinstance(e, GroupRecord)}
+        kept = [*latest.values(), *ordered[-KEPT_EVENTS:]]
+        self.events = {event.ref: event for event in kept}
+        since_ms = instant_of(ordered[-KEPT_EVENTS])
+        self.marks = {key: mark for key, mark in self.marks.items() if mark.last_at_ms >= since_ms}
+        self.stored_marks = [mark for mark in self.stored_marks if mark.last_at_ms >= since_ms]
+        self.is_whole = False
+
+
+def _join(marks: dict[_Stretch, CommitMark], mark: CommitMark, stretch: int) -> None:
+    key = mark.offsets_topic, mark.offsets_partition, mark.topic, mark.partition, stretch
+    known = marks.get(key)
+    if known is not None:
+        first, last = sorted((known, mark), key=attrgetter("first_offset"))
+        if first.last_offset < last.first_offset:
+            mark = joined(first, last)
+        else:  # the same commits came twice: the mark with more of them knows the gaps
+            last = max(known, mark, key=attrgetter("last_offset"))
+            mark = replace(
+                max(known, mark, key=attrgetter("commit_count")),
+                first_offset=first.first_offset,
+                first_at_ms=first.first_at_ms,
+                first_position=first.first_position,
+                last_offset=last.last_offset,
+                last_at_ms=last.last_at_ms,
+                last_position=last.last_position,
+                topic_id=known.topic_id if known.topic_id is not None else mark.topic_id,
+            )
+    marks[key] = mark
+
+
+def instant_of(event: Event) -> int:
+    """Of a line its local time, where its layout has no zone: good enough to order what is hours apart."""
+    if isinstance(event, LogEvent):
+        return event.local_at_ms if event.at_ms is None else event.at_ms
+    return event.at_ms
+
+
+def is_connect_group_of(events: Iterable[Event]) -> bool:
+    return any(
+        isinstance(e, ConnectRecord) or (isinstance(e, LogEvent) and e.kind.startswith("worker_")) for e in events
+    )
+
+
+class ClusterMemory:
+    """One cluster's groups of which something arrived lately."""
+
+    def __init__(
+        self, cluster_id: str, past: Past, limits: Callable[[str, str], Limits] = lambda cluster_id, group_id: DEFAULT
+    ) -> None:
+        self.cluster_id, self._past, self._limits = cluster_id, past, limits
+        self.groups: dict[str, GroupMemory] = {}
+        self._keys: set[bytes] = set()
+        """The names of the groups in memory, as commits have them."""
+        self._files: dict[tuple[str, str], list[SourceLine]] = {}
+        """The last lines of each file."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Read everything anew from the tables, which hold all that came until now."""
+        self.groups.clear()
+        self._keys.clear()
+        known = self._past.of_cluster()
+        self.seen_until_ms = known.seen_until_ms
+        self._rows = known.rows or ClusterRows(cluster_id=self.cluster_id, now_ms=known.seen_until_ms)
+        self._since_ms = known.since_ms
+        self._routes: dict[Route, set[str]] = {route: set(groups) for route, groups in known.routes.items()}
+        self._facts = ClusterFacts()
+        self._has_new_facts = False
+        self._clocks, self._zones = dict(known.clocks), dict(known.zones)
+        self._topic_names = set(known.topic_names)
+
+    def drop(self, group_id: str) -> None:
+        """The group was quiet for long, and the tables hold all of it: what it went through stays, its evidence goes
+        and comes again with the group."""
+        group = self.groups.pop(group_id)
+        self._keys.discard(group_id.encode("utf-8", "surrogatepass"))
+        rows = self._rows
+        self._rows = replace(
+            rows,
+            groups={**rows.groups, group_id: _since(group.rebalances, self._since_ms)},
+            tasks=[t for t in rows.tasks if t.group_id != group_id] + [t for t in group.tasks if t.to_ms is None],
+            findings=[f for f in rows.findings if f[0] != group_id] + [(group_id, f) for f in group.findings],
+        )
+
+    def is_wanted_commit(self, key: bytes) -> bool:
+        """Whether this commit is of a group in memory."""
+        return group_of_commit_key(key) in self._keys
+
+    def see(self, at_ms: int) -> None:
+        """Evidence reaches to this instant."""
+        self.seen_until_ms = max(self.seen_until_ms, at_ms)
+
+    def take(self, records: Iterable[SourceRecord], lines: Iterable[SourceLine]) -> set[str]:
+        """The groups about which these say something new. Records of a partition come in offset order, lines of a file
+        in byte order; commits are taken only of groups in memory."""
+        touched: set[str] = set()
+        homeless: list[Event] = []
+        for source in records:
+            self.see(source.timestamp_ms)
+            if is_metadata_topic(source.topic) or source.is_control:
+                continue
+            try:
+                decoded = decode_source(source)
+            except DecodeError:
+                continue  # the stages keep and count it
+            if isinstance(decoded, Commit):
+                self._commit(decoded)
+            elif isinstance(decoded, GroupRecord):
+                self._facts.add(decoded)
+                self._has_new_facts = True
+                if self._group(decoded.record.key.group_id).add(decoded):
+                    touched.add(decoded.record.key.group_id)
+            elif isinstance(decoded, ConnectRecord):
+                self._facts.add(decoded)
+                self._has_new_facts = True
+                homeless.append(decoded)
+        for line in self._parsed(lines):
+            self._facts.add(line)
+            self._has_new_facts = True
+            if line.group_id is None:
+                homeless.append(line)
+            elif self._group(line.group_id).add(line):
+                touched.add(line.group_id)
+        for event in homeless:
+            touched.update(group for group in self._homes(event) if self._group(group).add(event))
+        for group_id in touched:
+            self.groups[group_id].touched_at_ms = self.seen_until_ms
+        return touched
+
+    def _parsed(self, lines: Iterable[SourceLine]) -> Iterable[LogEvent]:
+        for file, of_file in groupby(lines, key=lambda line: (line.node, line.file_id)):
+            new = list(of_file)
+            before = [line for line in self._files.get(file, ()) if new[0].byte - line.byte <= TORN_CONTEXT_BYTES]
+            begins_at = new[0].ref
+            is_new = False
+            for event in parse_lines([*before, *new]):
+                is_new = is_new or event.ref == begins_at or _byte_of(event.ref) >= new[0].byte
+                if is_new:
+                    yield event
+            self._files[file] = [line for line in (*before, *new) if new[-1].byte - line.byte <= TORN_CONTEXT_BYTES]
+
+    def _commit(self, commit: Commit) -> None:
+        group = self.groups.get(commit.group_id)
+        if commit.topic_id is not None:
+            self._topic_names.add((commit.topic_id, commit.topic))
+        if group is None or commit.is_tombstone:
+            return
+        group.add_mark(mark_of(commit))
+
+    def _group(self, group_id: str) -> GroupMemory:
+        known = self.groups.get(group_id)
+        if known is None:
+            known = self.groups[group_id] = GroupMemory()
+            self._keys.add(group_id.encode("utf-8", "surrogatepass"))
+            routes = [route for route, groups in self._routes.items() if group_id in groups]
+            past = self._past.of_group(group_id, routes)
+            known.is_whole = past.is_whole
+            for event in past.events:
+                known.add(event)
+            known.stored_marks = past.marks
+        return known
+
+    def _homes(self, event: Event) -> set[str]:
+        if self._has_new_facts:
+            for route, groups in groups_by_route(self._facts).items():
+                self._routes.setdefault(route, set()).update(groups)
+            self._has_new_facts = False
+        if isinstance(event, LogEvent):
+            routes = routes_of("log", event.kind, None, event.node, event.fields)
+        else:
+            routes = routes_of("status", "", event.topic, None, {})
+        return {group for route in routes for group in self._routes.get(route, ())}
+
+    def _clocks_now(self, group: GroupMemory) -> Mapping[str, NodeClock]:
+        """The clocks that the tables know; of nodes that they do not, as far as this group's lines show them."""
+        nodes = {e.node for e in group.events.values() if isinstance(e, LogEvent) and e.at_ms is None}
+        unknown = {n for n in nodes if n not in self._clocks or self._clocks[n].source is ZoneSource.ASSUMED}
+        if unknown:
+            lines = [e for e in group.events.values() if isinstance(e, LogEvent) and e.kind in PAIRED_KINDS]
+            records = [e for e in group.events.values() if isinstance(e, GroupRecord)]
+            pairs = pairs_by_node([line for line in lines if line.node in unknown], records)
+            zones = {node: zone for node, zone in self._zones.items() if node in unknown}
+            self._clocks |= clocks_of(pairs, unknown, zones)
+        return self._clocks
+
+    def fold(self, group_id: str) -> None:
+        """Work out one group's rebalances and findings from all evidence of it."""
+        group = self.groups[group_id]
+        group.trim()
+        evidence = group_evidence(
+            self.cluster_id, group_id, group.events.values(), group.all_marks(), self._clocks_now(group),
+            sorted(self._topic_names),
+        )  # fmt: skip
+        if not group.is_whole and not is_connect_group(evidence):
+            evidence = changed(evidence, is_continued=True)
+        found = reconstruct(evidence)
+        group.rebalances = [measure(r) for r in found.rebalances]
+        group.tasks = found.connect_tasks
+        group.findings = detect_group(
+            group.rebalances, group.tasks, self._limits(self.cluster_id, group_id),
+            seen_until_ms=self.seen_until_ms or None,
+        )  # fmt: skip
+
+    def going_on(self) -> list[Running]:
+        """Of the groups in memory, those that wait for something, by name; as they were folded last."""
+        found = []
+        for _, group in sorted(self.groups.items()):
+            commits = group.last_commits() if group.has_open else {}
+            running = going_on(group.rebalances, commits, self.seen_until_ms)
+            if running is not None:
+                found.append(running)
+        return found
+
+    def incidents(self) -> list[Incident]:
+        """Of the whole cluster: groups in memory as they were folded last, others as the tables have them."""
+        rows = self._rows
+        mine = self.groups.keys()
+        groups = {g: r for g, r in rows.groups.items() if g not in mine}
+        for group_id, group in self.groups.items():
+            groups[group_id] = _since(group.rebalances, self._since_ms)
+        found, _ = incidents_of(
+            replace(
+                rows,
+                now_ms=self.seen_until_ms,
+                groups=groups,
+                tasks=[t for t in rows.tasks if t.group_id not in mine]
+                + [t for group in self.groups.values() for t in group.tasks],
+                findings=[f for f in rows.findings if f[0] not in mine]
+                + [(group_id, f) for group_id, group in self.groups.items() for f in group.findings],
+                limits=lambda group_id: self._limits(self.cluster_id, group_id),
+            )
+        )
+        return found
+
+
+def _since(rebalances: Sequence[Rebalance], since_ms: int | None) -> Sequence[Rebalance]:
+    """From the first one then or later: a range begins where the stages' range does."""
+    if since_ms is None:
+        return rebalances
+    first = next((n for n, r in enumerate(rebalances) if (happened_at_ms(r) or 0) >= since_ms), len(rebalances))
+    return rebalances[first:]
+
+
+def _byte_of(ref: str) -> int:
+    return int(ref.rpartition("@")[2])

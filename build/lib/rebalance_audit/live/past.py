@@ -1,0 +1,90 @@
+"""The past of groups that come into memory, from the tables: their own evidence, and what happened around them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from rebalance_audit.domain.detect import Limits
+from rebalance_audit.domain.gather.belonging import Route
+from rebalance_audit.domain.gather.groups import event_of_row
+from rebalance_audit.domain.model import CommitMark
+from rebalance_audit.live.memory import MOST_EVENTS, ClusterPast, GroupPast
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.group_evidence import belonging, node_clocks, node_pairs, seen_until_ms
+from spark_jobs.incidents import MARGIN_MS, cluster_rows, reaching_back
+
+_MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)
+_SILVER = (
+    "silver.measured_rebalance", "silver.connect_task", "silver.finding", "silver.reassignment",
+)  # fmt: skip
+
+
+class WarehousePast:
+    """The past of one cluster in a warehouse."""
+
+    def __init__(
+        self, warehouse: Warehouse, cluster_id: str, limits: Callable[[str, str], Limits] | None = None
+    ) -> None:
+        self._warehouse, self._cluster_id, self._limits = warehouse, cluster_id, limits
+        self._refs: dict[str, list[str]] = {}
+        """Of each group, the lines that only their fields can place."""
+
+    def of_cluster(self) -> ClusterPast:
+        opened, cluster_id = self._warehouse, self._cluster_id
+        if not opened.exists("silver.measured_rebalance"):
+            return ClusterPast()
+        seen = seen_until_ms(opened).get(cluster_id, 0)
+        homes = belonging(opened, None)
+        self._refs = defaultdict(list)
+        for ref, groups in homes.lines.get(cluster_id, {}).items():
+            for group in groups:
+                self._refs[group].append(ref)
+        versions = {name: version for name in _SILVER if (version := opened.version(name)) is not None}
+        since_ms = reaching_back(opened, cluster_id, seen - MARGIN_MS)
+        return ClusterPast(
+            seen_until_ms=seen,
+            routes=homes.routes.get(cluster_id, {}),
+            clocks=node_clocks(opened, None, None).get(cluster_id, {}),
+            zones={p.node: p.zone for p in node_pairs(opened, None, None) if p.cluster_id == cluster_id and p.zone},
+            topic_names=self._topic_names(),
+            rows=cluster_rows(opened, versions, cluster_id, since_ms, now_ms=seen, limits=self._limits),
+            since_ms=since_ms,
+        )
+
+    def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
+        where, asked = ["cluster_id = ? AND group_id = ?"], [self._cluster_id, group_id]
+        topics = [r.removeprefix("topic:") for r in routes if r.startswith("topic:")]
+        nodes = [r.removeprefix("node:") for r in routes if r.startswith("node:")]
+        for condition, listed in (
+            ("source_kind IN ('status', 'config') AND list_contains(?, topic)", topics),
+            ("source_kind = 'log' AND starts_with(kind, 'worker_') AND list_contains(?, node)", nodes),
+            ("source_kind = 'log' AND list_contains(?, ref)", self._refs.get(group_id, [])),
+        ):
+            if listed:
+                where.append(f"cluster_id = ? AND group_id IS NULL AND {condition}")
+                asked += [self._cluster_id, listed]  # type: ignore[list-item]
+        # One more than is kept shows that there was more.
+        newest = f"({') OR ('.join(where)}) QUALIFY row_number() OVER (ORDER BY at_ms DESC, ref) <= {MOST_EVENTS + 1}"
+        rows = self._rows("silver.group_event", None, newest, asked)
+        marks = self._rows(
+            "silver.commit_mark", list(_MARK_COLUMNS), "cluster_id = ? AND group_id = ?", [self._cluster_id, group_id]
+        )
+        return GroupPast(
+            events=[event_of_row(row) for row in rows],
+            marks=[CommitMark(**row) for row in marks],
+            is_whole=len(rows) <= MOST_EVENTS,
+        )
+
+    def _topic_names(self) -> Sequence[tuple[str, str]]:
+        where = "cluster_id = ? AND topic_id IS NOT NULL"
+        marks = self._warehouse.read("silver.commit_mark", ["topic_id", "topic"], where, [self._cluster_id])
+        rows = marks.group_by(["topic_id", "topic"]).aggregate([]).to_pylist()
+        return sorted((row["topic_id"], row["topic"]) for row in rows)
+
+    def _rows(
+        self, table: str, columns: Sequence[str] | None, where: str, asked: Sequence[Any]
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._warehouse.read(table, columns, where, asked).to_pylist()
+        return found

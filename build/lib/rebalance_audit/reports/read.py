@@ -1,0 +1,474 @@
+"""A period's numbers out of the gold tables: what a report lays out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from rebalance_audit.domain import numbers
+from rebalance_audit.domain.detect.wording import likely_seconds, seconds_bounds
+from rebalance_audit.domain.incidents.responses import response_of, standing, standing_words
+from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
+from rebalance_audit.domain.numbers import HAPPENED_AT
+from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.domain.ranges import Range, of_groups
+from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
+
+GROUPS_SHOWN = 50
+REBALANCES_SHOWN = 25
+"""Per group: the dearest and the latest are among the newest often enough; `explain` has all."""
+PAST_FINDINGS_SHOWN = 100
+REASSIGNMENTS_SHOWN = 50
+GAPS_SHOWN = 50
+INCIDENTS_SHOWN = 50
+CHANGES_SHOWN = 10
+_BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
+_BUCKETS = 96
+_COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
+_LIKELY = f"{numbers.COST_LIKELY_LOWER} AS likely_lower, {numbers.COST_LIKELY_UPPER} AS likely_upper"
+"""Of one group: sums over several are made by `of_groups`."""
+
+
+class Queries(Protocol):
+    """The part of a Warehouse a report needs."""
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Resource-seconds. A null upper bound: nothing bounds at least one pause; a null estimate: nothing is known."""
+
+    lower: float | None
+    estimate: float | None
+    upper: float | None
+    likely_lower: float | None = None
+    """Nine of ten truths lie between this and the next."""
+    likely_upper: float | None = None
+
+    def __str__(self) -> str:
+        return likely_seconds(self.estimate, self.likely_lower, self.likely_upper)
+
+    def text(self, *, bounds: bool) -> str:
+        """With hard bounds where they are asked for."""
+        return f"{self} {seconds_bounds(self.lower, self.upper)}" if bounds and self.estimate is not None else str(self)
+
+    @property
+    def total(self) -> str:
+        return likely_seconds(self.estimate, None, None)
+
+    @property
+    def likely(self) -> str:
+        """`88.0 to 95.2`; empty where it is not known."""
+        return str(self).partition(" (likely ")[2].rstrip(")")
+
+    @property
+    def bounds(self) -> str:
+        """`20.1 … 27.0`, the hard ones; empty where nothing is known."""
+        return "" if self.estimate is None else seconds_bounds(self.lower, self.upper).strip("[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    cluster_id: str
+    group_id: str
+    group_type: str
+    protocol_type: str | None
+    mode: str
+    assignor: str | None
+    state: str
+    member_count: int | None
+    rebalance_count: int
+    expected_count: int
+    static_return_count: int
+    worst_pause_ms: int | None
+    longest_window_ms: int | None
+    cost: Cost
+    top_trigger: str | None
+    open_finding_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceRow:
+    cluster_id: str
+    group_id: str
+    rebalance_id: str
+    at_ms: int | None
+    number: str
+    outcome: str
+    trigger: str
+    trigger_tier: str
+    trigger_detail: str | None
+    expected: bool
+    moved_count: int | None
+    pause_lower_ms: int | None
+    pause_estimate_ms: int | None
+    pause_upper_ms: int | None
+    pause_likely_lower_ms: int | None
+    pause_likely_upper_ms: int | None
+    broker_window_ms: int | None
+    cost: Cost
+    is_complete_evidence: bool
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRow:
+    trigger: str
+    rebalance_count: int
+    expected_count: int
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    from_ms: int
+    rebalance_count: int
+    expected_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    from_ms: int | None
+    to_ms: int | None
+    cluster_ids: tuple[str, ...]
+    group_count: int
+    rebalance_count: int
+    expected_count: int
+    cost: Cost
+    incidents: tuple[dict[str, Any], ...]
+    """Order: trouble before normal work, open before past, then the gravest and dearest. `answers`: who acknowledged it
+    or silenced its alerts, in words."""
+    incident_count: int
+    open_findings: tuple[dict[str, Any], ...]
+    past_findings: tuple[dict[str, Any], ...]
+    past_finding_count: int
+    groups: tuple[GroupRow, ...]
+    """The dearest first."""
+    rebalances: tuple[RebalanceRow, ...]
+    """The newest of each shown group."""
+    causes: tuple[CauseRow, ...]
+    bucket_ms: int
+    buckets: tuple[Bucket, ...]
+    reassignments: tuple[Reassignment, ...]
+    """Order: those that stand still, the other open ones, then the longest. Their steps are left out."""
+    reassignment_counts: dict[str, int]
+    """By outcome; of open ones those that stand still are `stalled`."""
+    changes: tuple[dict[str, Any], ...]
+    """Changes of settings that would have saved the most, rows of gold.whatif; not of this period alone."""
+    gaps: tuple[dict[str, Any], ...]
+    gap_count: int
+    undecoded: tuple[dict[str, Any], ...]
+    failed_checks: tuple[dict[str, Any], ...]
+    unknown_cause_count: int
+    incomplete_count: int
+
+
+def read_report(
+    warehouse: Queries,
+    *,
+    group_id: str | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    now_ms: int = 0,
+) -> Report:
+    """The report of what happened from `from_ms` (included) to `to_ms` (excluded), of one group or all. `now_ms`: the
+    clock that silences end by."""
+    asked = _Asked(warehouse, group_id, from_ms, to_ms)
+    total = asked.rows(
+        f"SELECT min({HAPPENED_AT}) AS from_ms, max({HAPPENED_AT}) AS to_ms, "
+        "count(DISTINCT (cluster_id, group_id)) AS group_count, "
+        f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
+        "count(*) FILTER (trigger = 'unknown' AND outcome NOT IN ('missing', 'emptied')) AS unknown_cause_count, "
+        f"count(*) FILTER (NOT is_complete_evidence) AS incomplete_count, {_COST} FROM gold.rebalance WHERE "
+        f"{{rebalances}}"
+    )[0]
+    moved = asked.rows(
+        "SELECT min(started_at_ms) AS from_ms, max(coalesce(ended_at_ms, started_at_ms)) AS to_ms "
+        "FROM gold.reassignment WHERE {reassignments}"
+    )[0]
+    open_findings, past_findings, past_count = _findings(asked)
+    bucket_ms, buckets = _buckets(asked, total["from_ms"], total["to_ms"])
+    incidents, incident_count = _incidents(asked, now_ms)
+    groups = _groups(asked)
+    reassignments, reassignment_counts = _reassignments(asked)
+    gaps = asked.rows(
+        "SELECT cluster_id, source, problem_code, problem, from_position, to_position, from_at_ms, to_at_ms "
+        "FROM gold.coverage WHERE is_gap AND problem_code <> 'none' ORDER BY cluster_id, source, from_position"
+    )
+    return Report(
+        from_ms=from_ms if from_ms is not None else _known(min, total["from_ms"], moved["from_ms"]),
+        to_ms=to_ms if to_ms is not None else _known(max, total["to_ms"], moved["to_ms"]),
+        cluster_ids=tuple(
+            row["cluster_id"]
+            for row in asked.rows(
+                "SELECT cluster_id FROM gold.rebalance WHERE {rebalances} "
+                "UNION SELECT cluster_id FROM gold.reassignment WHERE {reassignments} ORDER BY 1"
+            )
+        ),
+        group_count=total["group_count"],
+        rebalance_count=total["rebalance_count"],
+        expected_count=total["expected_count"],
+        cost=_with_likely(_cost(total), _by_group(asked)),
+        incidents=incidents,
+        incident_count=incident_count,
+        open_findings=open_findings,
+        past_findings=past_findings,
+        past_finding_count=past_count,
+        groups=groups,
+        rebalances=_rebalances(asked, groups),
+        causes=_causes(asked),
+        bucket_ms=bucket_ms,
+        buckets=buckets,
+        reassignments=reassignments,
+        reassignment_counts=reassignment_counts,
+        changes=tuple(worth_most(warehouse, group_id)),
+        gaps=tuple(gaps[:GAPS_SHOWN]),
+        gap_count=len(gaps),
+        undecoded=tuple(
+            asked.rows(
+                "SELECT cluster_id, reason, count(*) AS count, min(ref) AS example FROM silver.undecoded "
+                "GROUP BY ALL ORDER BY count DESC, reason, cluster_id"
+            )
+        ),
+        failed_checks=tuple(
+            dict(row) for row in last_verdicts(asked.rows("SELECT * FROM gold.check")) if not row["success"]
+        ),
+        unknown_cause_count=total["unknown_cause_count"],
+        incomplete_count=total["incomplete_count"],
+    )
+
+
+def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHANGES_SHOWN) -> list[dict[str, Any]]:
+    """Rows of gold.whatif: of each group its best change, those that save the most first. Only savings that stand out
+    of their own range."""
+    rows: list[dict[str, Any]] = warehouse.query(
+        "SELECT * FROM gold.whatif WHERE place = 1 AND saved_lower_seconds > 0 "
+        "AND (?::VARCHAR IS NULL OR group_id = ?) ORDER BY saved_seconds DESC, cluster_id, group_id LIMIT ?",
+        [group_id, group_id, most],
+    ).to_pylist()
+    return rows
+
+
+class _Asked:
+    """The warehouse, and what of it was asked for."""
+
+    def __init__(self, warehouse: Queries, group_id: str | None, from_ms: int | None, to_ms: int | None) -> None:
+        self._warehouse = warehouse
+        self._params = {"group": group_id, "from": from_ms, "to": to_ms}
+
+    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """`{rebalances}`, `{incidents}`, `{findings}` and `{reassignments}` in the SQL stand for the conditions that
+        pick what was asked for. A reassignment is of no group."""
+        conditions = {
+            "{rebalances}": (("group_id = ?", "group"), (f"{HAPPENED_AT} >= ?", "from"), (f"{HAPPENED_AT} < ?", "to")),
+            "{incidents}": (
+                ("list_contains(group_ids, ?)", "group"), ("(status = 'open' OR last_at_ms >= ?)", "from"),
+                ("first_at_ms < ?", "to"),
+            ),
+            "{findings}": (("subject = ?", "group"), ("last_seen_at_ms >= ?", "from"), ("first_seen_at_ms < ?", "to")),
+            "{reassignments}": (
+                ("? IS NULL", "group"), ("coalesce(ended_at_ms >= ?, true)", "from"), ("started_at_ms < ?", "to"),
+            ),
+        }  # fmt: skip
+        asked: list[Any] = []
+        for mark, parts in conditions.items():
+            if mark in sql:
+                used = [(text, self._params[name]) for text, name in parts if self._params[name] is not None]
+                sql = sql.replace(mark, " AND ".join(text for text, _ in used) or "true")
+                asked += [value for _, value in used]
+        rows: list[dict[str, Any]] = self._warehouse.query(sql, (*asked, *params)).to_pylist()
+        return rows
+
+
+def _incidents(asked: _Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
+    rows = asked.rows(
+        "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
+        "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
+        "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, "
+        "len(rebalance_ids) AS rebalance_count FROM gold.incident WHERE {incidents} "
+        "ORDER BY expected, status <> 'open', CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "
+        "cost_seconds DESC NULLS LAST, "
+        "first_at_ms, incident_id"
+    )
+    answers = [response_of(row) for row in asked.rows("SELECT * FROM gold.response")]
+    found = rows[:INCIDENTS_SHOWN]
+    for row in found:
+        row["answers"] = list(standing_words(standing(SimpleNamespace(**row), answers, now_ms)))
+    return tuple(found), len(rows)
+
+
+def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], int]:
+    columns = (
+        "cluster_id, finding_id, rule_id, severity, subject_type, subject, status, first_seen_at_ms, last_seen_at_ms, "
+        "title, detail, numbers, advice, evidence"
+    )
+    rank = "CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
+    rows = asked.rows(
+        f"SELECT {columns} FROM gold.finding WHERE {{findings}} ORDER BY {rank}, last_seen_at_ms DESC, finding_id"
+    )
+    opened = [row for row in rows if row["status"] == FindingStatus.OPEN]
+    past = [row for row in rows if row["status"] != FindingStatus.OPEN]
+    return tuple(opened), tuple(past[:PAST_FINDINGS_SHOWN]), len(past)
+
+
+def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
+    rows = asked.rows(
+        "WITH r AS (SELECT * FROM gold.rebalance WHERE {rebalances}), "
+        "counted AS (SELECT cluster_id, group_id, max(group_type) AS group_type, max(protocol_type) AS protocol_type, "
+        f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
+        "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
+        "max(broker_window_ms) AS longest_window_ms, "
+        f"mode(trigger) FILTER (WHERE {numbers.IS_COUNTED}) AS top_trigger, "
+        f"{_COST}, {_LIKELY} FROM r GROUP BY cluster_id, group_id), "
+        "opened AS (SELECT cluster_id, subject, count(*) AS open_finding_count FROM gold.finding "
+        "WHERE status = 'open' AND subject_type = 'group' GROUP BY ALL) "
+        "SELECT c.*, coalesce(o.open_finding_count, 0) AS open_finding_count, g.mode, g.assignor, g.state, "
+        "g.member_count "
+        "FROM counted c LEFT JOIN gold.group g USING (cluster_id, group_id) "
+        "LEFT JOIN opened o ON o.cluster_id = c.cluster_id AND o.subject = c.group_id "
+        "ORDER BY c.estimate DESC NULLS LAST, c.rebalance_count DESC, c.cluster_id, c.group_id "
+        f"LIMIT {GROUPS_SHOWN}"
+    )
+    return tuple(
+        GroupRow(
+            cost=_cost(row),
+            mode=row["mode"] or Mode.UNKNOWN,
+            state=row["state"] or "not known",
+            **{
+                name: row[name]
+                for name in (
+                    "cluster_id", "group_id", "group_type", "protocol_type", "assignor", "member_count",
+                    "rebalance_count",
+                    "expected_count", "static_return_count", "worst_pause_ms", "longest_window_ms", "top_trigger",
+                    "open_finding_count",
+                )
+            },
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow, ...]:
+    """The newest of each group that is shown."""
+    rows = asked.rows(
+        f"SELECT *, {HAPPENED_AT} AS at_ms, resource_seconds_lower AS lower, "
+        "resource_seconds_estimate AS estimate, "
+        "resource_seconds_upper AS upper, resource_seconds_likely_lower AS likely_lower, "
+        "resource_seconds_likely_upper AS likely_upper FROM gold.rebalance WHERE {rebalances} AND outcome <> 'missing' "
+        f"QUALIFY row_number() OVER (PARTITION BY cluster_id, group_id ORDER BY at_ms DESC NULLS LAST, "
+        f"coalesce(generation_id, group_epoch) DESC, rewrite_seq DESC) <= {REBALANCES_SHOWN} "
+        "ORDER BY cluster_id, group_id, at_ms DESC NULLS LAST, coalesce(generation_id, group_epoch) DESC, rewrite_seq "
+        "DESC"
+    )
+    wanted = {(g.cluster_id, g.group_id) for g in groups}
+    return tuple(
+        RebalanceRow(
+            number=_number(row),
+            cost=_cost(row),
+            evidence=tuple(row["evidence"] or ())[:3],
+            **{
+                name: row[name]
+                for name in (
+                    "cluster_id", "group_id", "rebalance_id", "at_ms", "outcome", "trigger", "trigger_tier",
+                    "trigger_detail", "expected", "moved_count", "pause_lower_ms", "pause_estimate_ms",
+                    "pause_upper_ms", "pause_likely_lower_ms", "pause_likely_upper_ms",
+                    "broker_window_ms", "is_complete_evidence",
+                )
+            },
+        )
+        for row in rows
+        if (row["cluster_id"], row["group_id"]) in wanted
+    )  # fmt: skip
+
+
+def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
+    rows = asked.rows(
+        # A static member's return is no rebalance and has a cost all the same: the causes add up to the headline.
+        f"SELECT trigger, {numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, {_COST} "
+        "FROM gold.rebalance "
+        "WHERE {rebalances} AND outcome <> 'missing' GROUP BY trigger ORDER BY rebalance_count DESC, trigger"
+    )
+    by_group = _by_group(asked)
+    return tuple(
+        CauseRow(
+            trigger=row["trigger"],
+            rebalance_count=row["rebalance_count"],
+            expected_count=row["expected_count"],
+            cost=_with_likely(_cost(row), [g for g in by_group if g["trigger"] == row["trigger"]]),
+        )
+        for row in rows
+    )
+
+
+def _by_group(asked: _Asked) -> list[dict[str, Any]]:
+    """What each group lost to each cause."""
+    return asked.rows(
+        f"SELECT cluster_id, group_id, trigger, {_COST}, {_LIKELY} FROM gold.rebalance WHERE {{rebalances}} "
+        "AND resource_seconds_estimate IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def _with_likely(cost: Cost, by_group: Sequence[Mapping[str, Any]]) -> Cost:
+    """Of several groups together."""
+    costs: dict[str, list[Range]] = {}
+    for row in by_group:
+        if row["likely_lower"] is None or row["likely_upper"] is None:
+            return cost
+        found = Range(row["estimate"], row["lower"], row["upper"], row["likely_lower"], row["likely_upper"])
+        costs.setdefault(f"{row['cluster_id']}\0{row['group_id']}", []).append(found)
+    total = of_groups(costs)
+    if total is None:
+        return cost
+    return replace(cost, likely_lower=total.likely_lower, likely_upper=total.likely_upper)
+
+
+def _reassignments(asked: _Asked) -> tuple[tuple[Reassignment, ...], dict[str, int]]:
+    outcome = "CASE WHEN stalled_since_ms IS NOT NULL THEN 'stalled' ELSE outcome END"
+    counted = asked.rows(
+        f"SELECT {outcome} AS outcome, count(*) AS count FROM gold.reassignment WHERE {{reassignments}} GROUP BY 1 "
+        "ORDER BY count DESC, outcome"
+    )
+    rows = asked.rows(
+        "SELECT * FROM gold.reassignment WHERE {reassignments} "
+        "ORDER BY stalled_since_ms NULLS LAST, outcome <> 'open', "
+        "ended_at_ms - started_at_ms DESC NULLS LAST, started_at_ms, cluster_id, topic, partition "
+        f"LIMIT {REASSIGNMENTS_SHOWN}"
+    )
+    return tuple(map(reassignment_of, rows)), {row["outcome"]: row["count"] for row in counted}
+
+
+def _buckets(asked: _Asked, from_ms: int | None, to_ms: int | None) -> tuple[int, tuple[Bucket, ...]]:
+    if from_ms is None or to_ms is None:
+        return _BUCKET_SIZES_MS[0], ()
+    size = next((s for s in _BUCKET_SIZES_MS if (to_ms - from_ms) // s < _BUCKETS), _BUCKET_SIZES_MS[-1])
+    rows = asked.rows(
+        f"SELECT ({HAPPENED_AT} // {size}) * {size} AS from_ms, count(*) AS rebalance_count, "
+        f"count(*) FILTER (expected) AS expected_count FROM gold.rebalance WHERE {{rebalances}} "
+        f"AND {numbers.IS_COUNTED} AND {HAPPENED_AT} IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    return size, tuple(Bucket(**row) for row in rows)
+
+
+def _known(pick: Callable[[list[int]], int], *instants: int | None) -> int | None:
+    known = [instant for instant in instants if instant is not None]
+    return pick(known) if known else None
+
+
+def _cost(row: Mapping[str, Any]) -> Cost:
+    return Cost(
+        lower=row["lower"],
+        estimate=row["estimate"],
+        upper=row["upper"],
+        likely_lower=row.get("likely_lower"),
+        likely_upper=row.get("likely_upper"),
+    )
+
+
+def _number(row: Mapping[str, Any]) -> str:
+    if row["generation_id"] is not None:
+        again = f" again ({row['rewrite_seq']})" if row["kind"] == RebalanceKind.STATIC_REWRITE else ""
+        return f"generation {row['generation_id']}{again}"
+    return "number not known" if row["group_epoch"] is None else f"epoch {row['group_epoch']}"

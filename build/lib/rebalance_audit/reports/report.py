@@ -1,0 +1,140 @@
+"""The cost of one period, over all groups: incidents first, then the worst groups, causes, and what was not seen.
+
+`read_report` asks the gold tables, the others only lay out what it found: as text, JSON, or one HTML file that needs
+nothing else. Times are those of the evidence; the same warehouse gives the same report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rebalance_audit.domain.detect.finding import numbers_of
+from rebalance_audit.domain.detect.wording import clock, shown
+from rebalance_audit.domain.explain.layout import cells, hanging
+from rebalance_audit.domain.explain.reassignment import summary
+from rebalance_audit.reports.html import report_html
+from rebalance_audit.reports.read import Cost, Report, read_report
+from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, where
+
+REASSIGNMENTS_IN_TEXT = 10
+INCIDENTS_IN_TEXT = 15
+_LEAST_NAME = 12
+_SPARE = (2, 1, 4)
+"""Of the worst groups: members, mode, worst pause."""
+
+
+def report_dict(report: Report) -> dict[str, Any]:
+    """For `--output json`; text from clients as it is, JSON escapes it."""
+    found = asdict(report)
+    for finding in (*found["open_findings"], *found["past_findings"]):
+        finding["numbers"] = numbers_of(finding["numbers"])
+    return found
+
+
+def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> str:
+    """For a terminal of `width` columns. `bounds`: hard bounds, too, beside the likely ranges."""
+    lines = [*hanging(headline(report, bounds=bounds), width, 0), *hanging(period(report), width, 0), ""]
+    lines += _incident_lines(report, width, bounds=bounds)
+    if not report.open_findings and not report.past_findings:
+        lines.append("No findings.")
+    for heading, findings in (("Open", report.open_findings), ("Past", report.past_findings)):
+        if findings:
+            lines.append(f"{heading} findings")
+        for f in findings:
+            head = f"  {f['rule_id']} {f['severity']:<8}  "
+            lines += hanging(f"{head}{shown(f['title'], 400)}", width, len(head))
+            if heading == "Open":
+                since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}{where(report, f['cluster_id'])}"
+                lines += hanging(f"{since}. {shown(f['advice'] or '', 400)}", width, len(head))
+    if report.past_finding_count > len(report.past_findings):
+        lines.append(f"  and {report.past_finding_count - len(report.past_findings)} more that are over")
+    if report.groups:
+        lines += ["", "Worst groups"]
+        is_one = len(report.cluster_ids) == 1
+        names = [g.group_id if is_one else f"{g.group_id} @ {g.cluster_id}" for g in report.groups]
+        rows = [("group", "mode", "members", "rebalances", "worst pause", "seconds lost", "commonest cause")]
+        rows += [
+            (
+                shown(name, 44), g.mode, _or_not_known(g.member_count),
+                counts(g.rebalance_count, g.expected_count),
+                milliseconds(g.worst_pause_ms), g.cost.text(bounds=bounds), cause(g.top_trigger),
+            )
+            for name, g in zip(names, report.groups, strict=True)
+        ]  # fmt: skip
+        lines += _columns(rows, width, _SPARE)
+    if report.causes:
+        lines += ["", "Causes"]
+        causes = [("cause", "rebalances", "seconds lost")]
+        causes += [
+            (cause(c.trigger), counts(c.rebalance_count, c.expected_count), c.cost.text(bounds=bounds))
+            for c in report.causes
+        ]
+        lines += _columns(causes, width)
+    if report.reassignments:
+        lines += ["", "Reassignments"]
+        for r in report.reassignments[:REASSIGNMENTS_IN_TEXT]:
+            lines += hanging(f"  {summary(r).rstrip('.')}{where(report, r.cluster_id)}.", width, 4)
+        rest = sum(report.reassignment_counts.values()) - REASSIGNMENTS_IN_TEXT
+        if rest > 0:
+            lines.append(f"  and {rest:,} more; `export gold.reassignment` has all")
+    if report.changes:
+        lines += ["", "Settings that would have saved the most"]
+        for c in report.changes:
+            what = f"  {shown(c['group_id'], 44)}  {shown('  '.join(c['settings']), 200)}: {shown(c['why'], 300)}"
+            lines += hanging(f"{what}{where(report, c['cluster_id'])}", width, 4)
+    lines += ["", "Not seen"]
+    lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
+    return "\n".join(lines) + "\n"
+
+
+def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
+    if not report.incidents:
+        return []
+    lines = ["Incidents"]
+    for i in report.incidents[:INCIDENTS_IN_TEXT]:
+        mark = "normal work" if i["expected"] else f"{i['severity']}, {i['status']}"
+        head = f"  {mark:<15}  "
+        cost = Cost(
+            lower=i["cost_lower_seconds"],
+            estimate=i["cost_seconds"],
+            upper=i["cost_upper_seconds"],
+            likely_lower=i["cost_likely_lower_seconds"],
+            likely_upper=i["cost_likely_upper_seconds"],
+        )
+        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}; seconds lost: {cost.text(bounds=bounds)}"
+        lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}", width, len(head))
+        lines += [line for said in i["answers"] for line in hanging(" " * len(head) + said, width, len(head))]
+    rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)
+    if rest > 0:
+        lines.append(f"  and {rest:,} more; `export incident` has all")
+    return [*lines, ""]
+
+
+def _or_not_known(value: object) -> str:
+    return "not known" if value is None else str(value)
+
+
+def _columns(rows: Sequence[Sequence[str]], width: int, spare: Sequence[int] = ()) -> list[str]:
+    """Rows in columns that fit. `spare`: columns to leave out where they do not, the least needed first; then the first
+    column, a name, is cut in its middle. Numbers and the last column never are."""
+    kept = list(range(len(rows[0])))
+    widths = [max(cells(row[i]) for row in rows) for i in kept]
+    for i in spare:
+        if _line_width(widths, kept) > width:
+            kept.remove(i)
+    room = widths[0] - max(0, _line_width(widths, kept) - width)
+    widths[0] = max(room, _LEAST_NAME)
+    lines = []
+    for row in rows:
+        texts = [shown(row[0], widths[0]) if cells(row[0]) > widths[0] else row[0], *row[1:]]
+        lines.append("  " + "  ".join(texts[i] + " " * (widths[i] - cells(texts[i])) for i in kept).rstrip())
+    return lines
+
+
+def _line_width(widths: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(widths[i] + 2 for i in kept)
+
+
+__all__ = ["Report", "headline", "not_seen", "read_report", "report_dict", "report_html", "report_text"]

@@ -1,0 +1,125 @@
+"""What the settings mean: defaults of the command line's options, and for the stages the limits and team of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from rebalance_audit.domain.detect.limits import DEFAULT, Limits, limits_for
+from rebalance_audit.settings.model import Cluster, Settings
+from rebalance_audit.settings.reading import SettingsError, revealed
+
+_SOURCES = ("collect", "watch")
+"""Verbs that read a cluster; its part of the file gives the defaults of their options."""
+_RECEIVERS = ("alert", "watch")
+"""Verbs that send alerts: their `--to`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsOf:
+    """(cluster id, group id) → the limits of that group."""
+
+    overrides: tuple[Mapping[str, Any], ...]
+
+    def __call__(self, cluster_id: str, group_id: str) -> Limits:
+        return limits_for(self.overrides, cluster_id, group_id) if self.overrides else DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class TeamOf:
+    """(cluster id, group id) → the name of the first team whose patterns match, or None.
+
+    Clusters match by their id or by the name that the settings give them.
+    """
+
+    teams: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
+    """(team, patterns of clusters, patterns of groups), in the order of the file."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Name of a cluster by its id."""
+
+    def __call__(self, cluster_id: str, group_id: str) -> str | None:
+        called = [cluster_id, *([self.names[cluster_id]] if cluster_id in self.names else [])]
+        for team, clusters, groups in self.teams:
+            if any(fnmatchcase(name, pattern) for name in called for pattern in clusters) and any(
+                fnmatchcase(group_id, pattern) for pattern in groups
+            ):
+                return team
+        return None
+
+
+def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[str, Any]:
+    """Value by the name of an option's parameter, as the command line would give it.
+
+    `cluster` names one of several clusters; with one there is no choice. Raises SettingsError, and IngestError for
+    client properties that librdkafka has no equal of.
+    """
+    found: dict[str, Any] = {}
+    if settings.warehouse is not None:
+        found["warehouse"] = settings.warehouse
+    if verb == "maintain":
+        kept = settings.retention
+        found |= {"keep_bronze": kept.bronze, "keep_silver": kept.silver, "keep_gold": kept.gold}
+    if verb in _RECEIVERS and settings.alerts:
+        found["to"] = [revealed(target.url) for target in settings.alerts]
+    if verb in _SOURCES and (settings.clusters or cluster is not None):
+        found |= _source(_chosen(settings, cluster))
+    return found
+
+
+def _chosen(settings: Settings, name: str | None) -> Cluster:
+    if name is None:
+        if len(settings.clusters) > 1:
+            there = ", ".join(c.name for c in settings.clusters)
+            raise SettingsError(f"The settings have several clusters; give --cluster NAME, one of {there}.")
+        return settings.clusters[0]
+    return named_cluster(settings, name)
+
+
+def named_cluster(settings: Settings, name: str) -> Cluster:
+    for cluster in settings.clusters:
+        if cluster.name == name:
+            return cluster
+    there = ", ".join(c.name for c in settings.clusters)
+    raise SettingsError(f"The settings have no cluster {name!r}; there are {there or 'none'}.")
+
+
+def client_properties(cluster: Cluster) -> dict[str, str]:
+    """What the file says under `client`, as librdkafka wants it, secrets in it.
+
+    Raises SettingsError for a secret that is not there, IngestError for properties that librdkafka has no equal of."""
+    from ingest.client_config import from_java
+
+    return from_java({k: revealed(v) for k, v in cluster.client.items()}, place=f"clusters {cluster.name!r}, client")
+
+
+def _source(cluster: Cluster) -> dict[str, Any]:
+    given = {
+        "bootstrap": cluster.bootstrap_servers,
+        "command_config": cluster.command_config,
+        "overrides": [f"{name}={value}" for name, value in client_properties(cluster).items()],
+        "logs": cluster.logs,
+        "metadata": cluster.metadata,
+        "topics": [f"{topic}={kind}" for topic, kind in cluster.connect_topics.items()],
+        "cluster_id": cluster.cluster_id if cluster.bootstrap_servers is None else None,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def for_pipeline(settings: Settings) -> dict[str, Any]:
+    """The `settings` of `spark_jobs.pipeline.run`."""
+    chosen: dict[str, Any] = {}
+    ids = {c.name: c.cluster_id for c in settings.clusters if c.cluster_id is not None}
+    if settings.limits:
+        chosen["limits"] = LimitsOf(tuple(_by_id(entry, ids) for entry in settings.limits))
+    if settings.teams:
+        teams = tuple((t.name, tuple(t.clusters), tuple(t.groups)) for t in settings.teams)
+        chosen["team"] = TeamOf(teams, {cluster_id: name for name, cluster_id in ids.items()})
+    return chosen
+
+
+def _by_id(entry: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+    """A cluster that is named as the settings name it becomes its id, which evidence has."""
+    cluster = entry.get("cluster")
+    return {**entry, "cluster": ids[cluster]} if isinstance(cluster, str) and cluster in ids else dict(entry)

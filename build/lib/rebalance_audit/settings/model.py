@@ -1,0 +1,176 @@
+"""What may stand in the settings file. Units are in the names; a key that is not here is a fault.
+
+Patterns are shell patterns (`orders-*`), matched with case. A secret is never written in the file: it is
+`{env: NAME}` or `{file: PATH}`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from ingest.client_config import SECRET_NAME
+
+Pattern = Annotated[str, Field(min_length=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Secret(_Part):
+    """Where a secret is: exactly one of an environment variable and a file that holds it."""
+
+    env: str | None = None
+    file: str | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("give exactly one of env and file")
+        return self
+
+
+class Cluster(_Part):
+    """One Kafka cluster and where its evidence is."""
+
+    name: Annotated[str, Field(min_length=1)]
+    cluster_id: str | None = None
+    """As Kafka prints it. Needed where only log files are read; brokers say it themselves."""
+    bootstrap_servers: str | None = None
+    """HOST:PORT, comma between them."""
+    command_config: str | None = None
+    """A Java-style properties file, as for Kafka's own tools."""
+    client: dict[str, str | Secret] = {}
+    """Client properties by Kafka's names; they win over `command_config`."""
+    logs: list[str] = []
+    """Folders with the logs of a node, or NODE=FOLDER."""
+    metadata: list[str] = []
+    """metadata.log.dir of nodes, or NODE=FOLDER."""
+    connect_topics: dict[str, Literal["status", "config"]] = {}
+
+    @field_validator("client")
+    @classmethod
+    def _holds_no_secret(cls, value: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        plain = sorted(name for name, given in value.items() if isinstance(given, str) and SECRET_NAME.search(name))
+        if plain:
+            raise ValueError(f"{', '.join(plain)} is a secret; give it as {{env: NAME}} or {{file: PATH}}")
+        return value
+
+
+class AlertTarget(_Part):
+    """One receiver of alerts."""
+
+    name: Annotated[str, Field(min_length=1)]
+    url: str | Secret
+    """https://… (Alertmanager) or a target of apprise."""
+
+    @field_validator("url")
+    @classmethod
+    def _holds_no_secret(cls, value: str | Secret) -> str | Secret:
+        if isinstance(value, str):
+            parts = urlsplit(value)
+            if parts.scheme not in ("http", "https") or parts.username or parts.password or parts.query:
+                raise ValueError(
+                    "only an http(s) address without user, password and query may stand here; "
+                    "give any other as {env: NAME} or {file: PATH}"
+                )
+        return value
+
+
+class Team(_Part):
+    """Whose groups match. Where two teams match, the first one in the file has the group."""
+
+    name: Annotated[str, Field(min_length=1)]
+    clusters: list[Pattern] = ["*"]
+    groups: Annotated[list[Pattern], Field(min_length=1)]
+
+
+class EvidenceLog(_Part):
+    """The log of evidence, and who signs its heads."""
+
+    key_file: str | None = None
+    """The private key, PEM; `rebalance-audit audit key` makes one."""
+    heads: str | None = None
+    """The second place of the signed heads: a folder or an object-store URL."""
+
+
+Age = Annotated[str, Field(pattern=r"^[1-9][0-9]*[hd]$")]
+"""Hours or days: 12h, 30d."""
+
+
+class Retention(_Part):
+    """How long `maintain` keeps each layer, counted back from the end of a cluster's evidence."""
+
+    bronze: Age = "7d"
+    silver: Age = "30d"
+    gold: Age = "400d"
+
+
+class Settings(_Part):
+    """The whole file. Everything is optional."""
+
+    warehouse: str | None = None
+    """A folder or an object-store URL."""
+    clusters: list[Cluster] = []
+    teams: list[Team] = []
+    alerts: list[AlertTarget] = []
+    evidence_log: EvidenceLog = EvidenceLog()
+    retention: Retention = Retention()
+    limits: list[dict[str, Any]] = []
+    """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster` and `group`; later
+    entries win."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Settings:
+        if faults := list(self._contradictions()):
+            raise ValueError("; ".join(faults))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        named = {
+            "clusters named": [c.name for c in self.clusters],
+            "clusters with the id": [c.cluster_id for c in self.clusters if c.cluster_id is not None],
+            "teams named": [t.name for t in self.teams],
+            "alert targets named": [a.name for a in self.alerts],
+        }
+        for what, names in named.items():
+            for name, count in Counter(names).items():
+                if count > 1:
+                    yield f"there are {count} {what} {name!r}; each must be there once"
+        yield from self._overlaps()
+
+    def _overlaps(self) -> Iterator[str]:
+        """Patterns of two teams of which one is a name that the other matches, or that are the same."""
+        for at, first in enumerate(self.teams):
+            for second in self.teams[at + 1 :]:
+                if not _meet(first.clusters, second.clusters):
+                    continue
+                for one in first.groups:
+                    for other in second.groups:
+                        if _matches(one, other):
+                            yield (
+                                f"teams {first.name!r} and {second.name!r} both have groups {one!r} and {other!r}; "
+                                "make their patterns distinct"
+                            )
+
+
+def _matches(one: str, other: str) -> bool:
+    return (
+        one == other
+        or (not _is_pattern(one) and fnmatchcase(one, other))
+        or (not _is_pattern(other) and fnmatchcase(other, one))
+    )
+
+
+def _meet(one: list[str], other: list[str]) -> bool:
+    return any(a == "*" or b == "*" or _matches(a, b) for a in one for b in other)
+
+
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")

@@ -1,0 +1,71 @@
+"""Tables of `domain.tables` as Arrow has them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+
+_SCALARS: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+}
+
+
+def arrow_type(ddl: str) -> pa.DataType:
+    """A Spark DDL type, as far as `domain.tables` uses them, as an Arrow type."""
+    text = ddl.strip()
+    if text in _SCALARS:
+        return _SCALARS[text]
+    if text.startswith("array<") and text.endswith(">"):
+        return pa.list_(arrow_type(text[6:-1]))
+    if text.startswith("struct<") and text.endswith(">"):
+        fields = (part.split(":", 1) for part in _split_top(text[7:-1]))
+        return pa.struct([pa.field(name.strip(), arrow_type(type_)) for name, type_ in fields])
+    raise ValueError(f"no Arrow type for {ddl!r}")
+
+
+def _split_top(text: str) -> Iterator[str]:
+    depth = start = 0
+    for at, char in enumerate(text):
+        depth += (char == "<") - (char == ">")
+        if char == "," and depth == 0:
+            yield text[start:at]
+            start = at + 1
+    yield text[start:]
+
+
+@functools.cache
+def arrow_schema(table: str | tables.Table) -> pa.Schema:
+    """The Arrow schema of a table; every column nullable, since `required` is a check and not a storage property."""
+    known = tables.BY_NAME[table] if isinstance(table, str) else table
+    return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in known.columns])
+
+
+def rows_to_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table of this name; keys a row lacks are null, keys the table lacks are left out."""
+    schema = arrow_schema(name)
+    return pa.table({f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in schema}, schema=schema)
+
+
+def in_types_of(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows in the table's own types; DuckDB names list items otherwise, and uses 64-bit offsets at times."""
+    return data if data.schema.equals(schema) else data.cast(schema)
+
+
+def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same rows with all columns of the schema; one that is not there, since an older release wrote the rows, is
+    null."""
+    arrays = [
+        data[field.name].cast(field.type) if field.name in data.schema.names else pa.nulls(data.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,177 @@
+"""A reader that stays: each publication's tables are bound once rather than once a question, and the flat columns of
+`gold.rebalance`, which most questions of a fleet ask, lie in memory as `flat.rebalance`.
+
+Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads what it has new
+and no more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.warehouse.queries import close, shared_database
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+FLAT = "flat.rebalance"
+_OF = "gold.rebalance"
+MOST_FLAT_ROWS = 5_000_000
+"""Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
+_COMPRESSED_FROM = 100_000
+"""Rows that arrive at once from which on it is worth compressing them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Publication:
+    """The database `name` has a view of each table that somebody asked for, of the files `bound` to it."""
+
+    name: str
+    versions: dict[str, int]
+    bound: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    readers: int = 0
+
+
+class Catalog:
+    """Asks one warehouse in SQL, from any thread. A question takes half of the cores, so that another reader's finds
+    one free."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._lock = threading.Lock()
+        self._db: duckdb.DuckDBPyConnection | None = None
+        self._names = itertools.count()
+        self._publications: list[_Publication] = []
+        """The newest last; older ones only while somebody reads them."""
+        self._numbers: dict[str, int] = {}
+        """Of the files whose rows are in memory."""
+        self._next_number = 0
+
+    def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
+        """As `Warehouse.query`, and over `flat.rebalance`."""
+        versions = self._warehouse.published()
+        files = self._warehouse.seen_files(self.mentioned(sql), without, versions)
+        with self._lock:
+            publication = self._of(versions)
+            for name, its_files in sorted(files.items()):
+                self._bind(publication, name, tuple(its_files))
+            if FLAT in sql:
+                self._bind_flat(publication, tuple(files[_OF]))
+            publication.readers += 1
+        try:
+            with closing(self._opened().cursor()) as db:
+                db.execute(f"USE {publication.name}")
+                return db.execute(sql, list(params)).to_arrow_table()
+        finally:
+            with self._lock:
+                publication.readers -= 1
+                self._let_go()
+
+    def mentioned(self, sql: str) -> set[str]:
+        """The tables that the SQL asks."""
+        return self._warehouse.mentioned(sql) | ({_OF} if FLAT in sql else set())
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        if self._db is None:
+            self._db = shared_database(threads=max(1, (os.cpu_count() or 1) // 2))
+            weakref.finalize(self, close, self._db)
+            self._db.execute("SET parquet_metadata_cache = true")
+            self._db.execute("ATTACH ':memory:' AS kept (COMPRESS)")
+        return self._db
+
+    def _of(self, versions: dict[str, int]) -> _Publication:
+        if not self._publications or self._publications[-1].versions != versions:
+            made = _Publication(f"publication_{next(self._names)}", versions)
+            db = self._opened()
+            db.execute(f"ATTACH ':memory:' AS {made.name}")
+            for layer in ("bronze", "silver", "gold", "flat"):
+                db.execute(f"CREATE SCHEMA {made.name}.{layer}")
+            self._publications.append(made)
+            self._let_go()
+        return self._publications[-1]
+
+    def _bind(self, publication: _Publication, name: str, files: tuple[str, ...]) -> None:
+        if publication.bound.get(name) == files:
+            return
+        source = relation(files) if files else self._empty(name)
+        self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{name} AS SELECT * FROM {source}")
+        publication.bound[name] = files
+
+    def _empty(self, name: str) -> str:
+        db, kept = self._opened(), f'kept."{name}"'
+        with closing(db.cursor()) as own:
+            own.register("empty", self._warehouse.schema(name).empty_table())
+            own.execute(f"CREATE OR REPLACE TABLE {kept} AS SELECT * FROM empty")
+        return kept
+
+    def _bind_flat(self, publication: _Publication, files: tuple[str, ...]) -> None:
+        if publication.bound.get(FLAT) == files:
+            return
+        columns = self._columns()
+        if self._keep(files, columns):
+            numbers = ", ".join(str(self._numbers[file]) for file in files) or "NULL"
+            source = f"SELECT {columns} FROM kept.rebalance WHERE file IN ({numbers})"
+        else:
+            source = f"SELECT {columns} FROM {publication.name}.{_OF}"
+        self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{FLAT} AS {source}")
+        publication.bound[FLAT] = files
+
+    def _columns(self) -> str:
+        return ", ".join(f'"{f.name}"' for f in self._warehouse.schema(_OF) if not pa.types.is_nested(f.type))
+
+    def _keep(self, files: tuple[str, ...], columns: str) -> bool:
+        """The rows of these files into memory, as far as they are not there; whether they all are."""
+        db = self._opened()
+        new = [file for file in files if file not in self._numbers]
+        rows = self._count(files)
+        if rows > MOST_FLAT_ROWS:
+            return False
+        if not self._numbers:
+            empty = f"SELECT 0::INTEGER AS file, {columns} FROM {self._empty(_OF)}"
+            db.execute(f"CREATE OR REPLACE TABLE kept.rebalance AS {empty}")
+        if not new:
+            return True
+        numbers = {file: self._next_number + i for i, file in enumerate(new)}
+        self._next_number += len(new)
+        with closing(db.cursor()) as own:
+            own.register("numbers", pa.table({"filename": [*numbers], "file": pa.array(numbers.values(), pa.int32())}))
+            before = self._rows_kept()
+            own.execute(
+                f"INSERT INTO kept.rebalance SELECT file, {columns} FROM {relation(new, with_name=True)} "
+                "JOIN numbers USING (filename)"
+            )
+        arrived = self._rows_kept() - before
+        self._numbers |= numbers
+        if arrived >= _COMPRESSED_FROM:
+            db.execute("CHECKPOINT kept")
+        return True
+
+    def _count(self, files: tuple[str, ...]) -> int:
+        """By the files' footers."""
+        row = self._opened().execute(f"SELECT count(*) FROM {relation(files)}").fetchone() if files else None
+        return int(row[0]) if row else 0
+
+    def _rows_kept(self) -> int:
+        row = self._opened().execute("SELECT count(*) FROM kept.rebalance").fetchone()
+        return int(row[0]) if row else 0
+
+    def _let_go(self) -> None:
+        """Of publications that nobody reads any more, and of the rows in memory that only they had."""
+        for publication in [p for p in self._publications[:-1] if not p.readers]:
+            self._publications.remove(publication)
+            self._opened().execute(f"DETACH {publication.name}")
+        if FLAT not in self._publications[-1].bound:
+            return  # it will want most of what is there
+        wanted = {file for p in self._publications for file in p.bound.get(FLAT, ())}
+        if gone := self._numbers.keys() - wanted:
+            numbers = ", ".join(str(self._numbers.pop(file)) for file in gone)
+            self._opened().execute(f"DELETE FROM kept.rebalance WHERE file IN ({numbers})")

@@ -1,0 +1,63 @@
+"""Which tables of a warehouse cannot be read, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+
+_REASON_WIDTH = 160
+
+
+def damage_of(warehouse: Warehouse, name: str) -> str | None:
+    """What is wrong with the table, as its published version is (or its newest), with the remedy; None if nothing is.
+
+    Reads every file's footer, no rows.
+    """
+    manifest = warehouse.publication()
+    published = warehouse.published()
+    try:
+        if name in {*published, *manifest.get("consumed", {})} and not warehouse.exists(name):
+            return f"{name} was there at the last publication and is not any more; {_REMEDY}"
+        files = warehouse.files(name, published.get(name))
+        for file in files:
+            if why := _fault_of(warehouse, name, file):
+                return f"{name} {why}"
+    except (DeltaError, OSError, pa.ArrowException, ValueError, WarehouseError) as error:
+        return f"{name} has a log that cannot be read ({_first_line(error)}); {_REMEDY}"
+    return None
+
+
+def damages(warehouse: Warehouse, names: Iterable[str] | None = None) -> dict[str, str]:
+    """What is wrong, by table; of all tables where none is named."""
+    wanted = [table.name for table in tables.TABLES] if names is None else names
+    return {name: why for name in wanted if (why := damage_of(warehouse, name)) is not None}
+
+
+def _fault_of(warehouse: Warehouse, name: str, file: str) -> str | None:
+    try:
+        schema = warehouse.file_schema(file)
+    except (FileNotFoundError, IsADirectoryError):
+        return f"lacks a file, {file.rpartition('/')[2]}; {_REMEDY}"
+    except (OSError, pa.ArrowException) as error:
+        return f"has a file that is damaged, {file.rpartition('/')[2]} ({_first_line(error)}); {_REMEDY}"
+    for field in arrow_schema(name):
+        if field.name not in schema.names:
+            return (
+                f"has no column {field.name}: another release wrote it; the next `rebalance-audit run -w "
+                f"{warehouse.location}` extends it"
+            )
+    return None
+
+
+_REMEDY = "restore it from a backup, or read the evidence into a new warehouse with `import` and `run`"
+
+
+def _first_line(error: Exception) -> str:
+    """Without SQL: what DuckDB adds about the query stands in later lines."""
+    return str(error).partition("\n")[0][:_REASON_WIDTH].rstrip(". ")

@@ -1,0 +1,79 @@
+"""DuckDB for all questions of this process, over files in folders and in object stores."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+_lock = threading.Lock()
+_databases: list[duckdb.DuckDBPyConnection] = []
+"""Those that are open."""
+_schemes: set[str] = set()
+"""Stores that some question has named."""
+
+
+def quoted(files: Sequence[str]) -> str:
+    """The files as SQL's texts. From here on this process's databases can read and write where they are."""
+    for scheme in {file.partition("://")[0] for file in files if "://" in file} - _schemes:
+        with _lock:
+            _schemes.add(scheme)
+            for db in _databases:
+                _register(db, scheme)
+    return ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+
+
+@contextlib.contextmanager
+def database(**settings: Any) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database of its own, in memory and empty: the tables are files."""
+    db = _opened(settings)
+    try:
+        yield db
+    finally:
+        close(db)
+
+
+def close(db: duckdb.DuckDBPyConnection) -> None:
+    with _lock:
+        _databases.remove(db)
+    db.close()
+
+
+def shared_database(**settings: Any) -> duckdb.DuckDBPyConnection:
+    """One that is kept until it is given to `close`."""
+    return _opened(settings)
+
+
+def _opened(settings: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    db = duckdb.connect(config=dict(settings))
+    with _lock:
+        _databases.append(db)
+        for scheme in _schemes:
+            _register(db, scheme)
+    return db
+
+
+def _register(db: duckdb.DuckDBPyConnection, scheme: str) -> None:
+    # DuckDB's own reader of object stores is an extension that must be downloaded; fsspec it knows without one.
+    from rebalance_audit.warehouse.object_store import file_system
+
+    db.register_filesystem(file_system(scheme))
+
+
+@functools.cache
+def _shared() -> duckdb.DuckDBPyConnection:
+    db = shared_database()
+    db.execute("SET parquet_metadata_cache = true")  # a run asks the same files dozens of times
+    return db
+
+
+def cursor() -> duckdb.DuckDBPyConnection:
+    """For one piece of work, in any thread; close it. Not a database of its own: making that takes 20 ms.
+
+    What is registered, and temporary tables and views, are this cursor's; make no others.
+    """
+    return _shared().cursor()

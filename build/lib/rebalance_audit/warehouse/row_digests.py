@@ -1,0 +1,168 @@
+"""The digest of the rows that one landing file brought: the same in whatever files and order the rows stand later.
+
+Rows are sorted by the table's key, texts by their bytes. A column's digest is the SHA-256 of three SHA-256, one after
+the other, of
+
+    a byte for each row: 1 where there is a value, 0 for null;
+    eight bytes for each row, little-endian: the number, 1 or 0 for true or false, of a text its length, of null 0;
+    the bytes of the texts, one after the other.
+
+Of a list the text is its JSON without blanks and with sorted names, bytes in it hexadecimal. The digest of the rows is
+the SHA-256 of the columns' digests, one after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.storage import located, relation
+
+LANDING = "landing"
+_ROWS_AT_ONCE = 100_000
+_LARGE_BYTES = 1 << 20
+"""To open a small file takes longer than to sort its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigest:
+    rows: int
+    sha256: str
+
+
+class _ColumnHash:
+    """The hash of a column whose rows come piece by piece."""
+
+    def __init__(self) -> None:
+        self._parts = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
+
+    def add(self, values: pa.Array) -> None:
+        present, numbers, texts = self._parts
+        count = len(values)
+        if values.null_count == count:
+            present.update(bytes(count))
+            numbers.update(bytes(8 * count))
+            return
+        present.update(pc.is_valid(values).cast(pa.uint8()).to_numpy().data)
+        if pa.types.is_list(values.type):
+            values = pa.array([None if v is None else _list_text(v) for v in values.to_pylist()], pa.string())
+        if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+            whole = pc.fill_null(values, pa.scalar("" if pa.types.is_string(values.type) else b"", values.type))
+            numbers.update(_as_bytes(pc.binary_length(whole)))
+            _, offsets, data = whole.buffers()
+            ends = np.frombuffer(offsets, np.int32)[whole.offset : whole.offset + count + 1]
+            if data is not None:
+                texts.update(memoryview(data)[ends[0] : ends[-1]])
+            return
+        numbers.update(_as_bytes(pc.fill_null(values, pa.scalar(0).cast(values.type)).cast(pa.int64())))
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(b"".join(part.digest() for part in self._parts)).digest()
+
+
+def _as_bytes(numbers: pa.Array) -> memoryview:
+    return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False), "<i8").data
+
+
+def _list_text(value: Any) -> str:
+    return json.dumps(value, default=bytes.hex, sort_keys=True, separators=(",", ":"))
+
+
+class _LandingHash:
+    def __init__(self, columns: int) -> None:
+        self._columns = [_ColumnHash() for _ in range(columns)]
+        self._count = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._count += rows.num_rows
+        for column, values in zip(self._columns, rows.columns, strict=True):
+            column.add(values)
+
+    @property
+    def digest(self) -> RowDigest:
+        return RowDigest(self._count, hashlib.sha256(b"".join(c.digest for c in self._columns)).hexdigest())
+
+
+NO_ROWS = _LandingHash(0).digest
+
+
+def digests_by_landing(
+    files: Sequence[str], schema: pa.Schema, key: Sequence[str], landings: Sequence[str] | None = None
+) -> dict[str, RowDigest]:
+    """Of the rows in these files, by the landing file that brought them; `landings`: only of these."""
+    if not files:
+        return {}
+    order = [LANDING, *(name for name in key if name in schema.names)]
+    if landings is None and _are_large(files) and (found := _file_by_file(files, schema, order)) is not None:
+        return found
+    listed, by = (", ".join(f'"{name}"' for name in names) for names in (schema.names, order))
+    running: dict[str, _LandingHash] = {}
+    with cursor() as db:
+        condition = ""
+        if landings is not None:
+            db.register("wanted", pa.table({LANDING: pa.array(landings, pa.string())}))
+            condition = f" SEMI JOIN wanted USING ({LANDING})"
+        rows = db.execute(f"SELECT {listed} FROM {relation(files)}{condition} ORDER BY {by}")
+        for batch in rows.to_arrow_reader(_ROWS_AT_ONCE):
+            _add(running, batch.cast(schema))
+    return {landing: each.digest for landing, each in running.items()}
+
+
+def _are_large(files: Sequence[str]) -> bool:
+    sizes: list[int] = [fs.get_file_info(path).size for fs, path in map(located, files)]
+    return sum(sizes) > len(files) * _LARGE_BYTES
+
+
+def _file_by_file(files: Sequence[str], schema: pa.Schema, order: Sequence[str]) -> dict[str, RowDigest] | None:
+    """None if a file is not sorted, or two have rows of one landing file.
+
+    As collectors write them, files are and have not; to sort a million rows anew takes a second.
+    """
+    found: dict[str, RowDigest] = {}
+    for file in files:
+        fs, path = located(file)
+        rows = pq.ParquetFile(path, filesystem=fs).read(columns=schema.names).select(schema.names).cast(schema)
+        if not _is_sorted(rows, order):
+            return None
+        running: dict[str, _LandingHash] = {}
+        for batch in rows.to_batches(_ROWS_AT_ONCE):
+            _add(running, batch)
+        if not running.keys().isdisjoint(found):
+            return None
+        found |= {landing: each.digest for landing, each in running.items()}
+    return found
+
+
+def _add(running: dict[str, _LandingHash], batch: pa.RecordBatch) -> None:
+    start = 0
+    runs = pc.run_end_encode(batch.column(LANDING))
+    for landing, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        if landing not in running:
+            running[landing] = _LandingHash(batch.num_columns)
+        running[landing].add(batch.slice(start, end - start))
+        start = end
+
+
+def _is_sorted(rows: pa.Table, order: Sequence[str]) -> bool:
+    still_equal: Any = None
+    for name in order:
+        values = rows.column(name).combine_chunks()
+        before, after = values[:-1], values[1:]
+        greater = pc.greater(before, after)
+        if still_equal is not None:
+            greater = pc.and_(greater, still_equal)
+        if pc.any(greater).as_py():
+            return False
+        equal = pc.equal(before, after)
+        still_equal = equal if still_equal is None else pc.and_(still_equal, equal)
+    return True

@@ -1,0 +1,218 @@
+"""Small files of a warehouse, on a folder or an object store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+
+class WarehouseError(Exception):
+    """The warehouse cannot be used as asked: one sentence with the fault, the place and the remedy."""
+
+
+def located(uri: str) -> tuple[pafs.FileSystem, str]:
+    """The file system that a path or an object-store URL is on, and its name there."""
+    scheme, has_scheme, path = uri.partition("://")
+    if not has_scheme:
+        return pafs.LocalFileSystem(), uri
+    from rebalance_audit.warehouse.object_store import arrow_file_system  # a tenth of a second to import
+
+    return arrow_file_system(scheme), path
+
+
+def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = False) -> str:
+    """These Parquet files as a query of DuckDB names them; with the columns `filename` and `file_row_number` if asked.
+
+    Not DeltaTable.to_pyarrow_dataset: a string filter on it fails in DuckDB (decision 0002).
+    """
+    from rebalance_audit.warehouse.queries import quoted  # a collector needs no DuckDB
+
+    return (
+        f"read_parquet([{quoted(files)}], hive_partitioning = false, filename = {str(with_name).lower()}, "
+        f"file_row_number = {str(with_row).lower()})"
+    )
+
+
+def store_fault(error: BaseException) -> str | None:
+    """One sentence for an error that an object store is the cause of; None for any other."""
+    store = sys.modules.get("rebalance_audit.warehouse.object_store")
+    return None if store is None else store.fault_sentence(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a file holds, and what must still be true when it is replaced."""
+
+    content: bytes
+    tag: str
+
+
+class Files(Protocol):
+    """The files of a warehouse by their names in it. A write appears whole or not at all."""
+
+    fs: pafs.FileSystem
+    root: str
+    uri: str
+    is_local: bool
+
+    def path(self, name: str) -> str:
+        """Its name on `fs`."""
+
+    def is_there(self, name: str) -> bool:
+        """A file of that name; a store has no folders."""
+
+    def read(self, name: str) -> bytes | None: ...
+
+    def read_tagged(self, name: str) -> Stored | None: ...
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None: ...
+
+    def write_if(self, name: str, data: bytes, tag: str | None) -> str | None:
+        """Replace what had this tag (None: write what is not there yet). Its new tag; None if another was quicker."""
+
+    def release(self, name: str, tag: str) -> None:
+        """Whoever wants it next may have what had this tag; whoever took it meanwhile keeps it."""
+
+    def age_ms(self, name: str) -> int | None:
+        """How long ago it was written, by the store's own clock; None where there is no such clock."""
+
+    def make_folder_of(self, name: str) -> None: ...
+
+    def delete(self, name: str) -> None:
+        """That it is not there is no error."""
+
+    def delete_folder(self, name: str) -> None: ...
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files right in a folder, sorted."""
+
+    def older_than(self, folder: str, until_ns: int) -> list[str]:
+        """Names of the files right in a folder that were written before."""
+
+    def take(self, file: str, name: str) -> None:
+        """Make a file of this warehouse, given by path or URL, be there under this name too."""
+
+
+def files_at(location: str) -> Files:
+    """A folder, as path or `file:` URL; or the URL of an object store."""
+    scheme, has_scheme, _ = location.partition("://")
+    if has_scheme and scheme != "file":
+        from rebalance_audit.warehouse.object_files import ObjectFiles
+
+        return ObjectFiles(location)
+    return FolderFiles(unquote(urlsplit(location).path) if has_scheme else location)
+
+
+class FolderFiles:
+    is_local = True
+
+    def __init__(self, location: str) -> None:
+        self.fs: pafs.FileSystem = pafs.LocalFileSystem()
+        self.root = os.path.abspath(os.path.expanduser(location))
+        self.uri = self.root
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def is_there(self, name: str) -> bool:
+        return os.path.exists(self.path(name))
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            with open(self.path(name), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def read_tagged(self, name: str) -> Stored | None:
+        content = self.read(name)
+        return None if content is None else Stored(content, content.hex())
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        path = self.path(name)
+        self.make_folder_of(name)
+        unfinished = f"{path}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(unfinished)
+            raise
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(folder)  # else the rename itself may be lost with the power
+        finally:
+            os.close(folder)
+
+    def write_if(self, name: str, data: bytes, tag: str | None) -> str | None:
+        with self._alone(name):
+            now = self.read_tagged(name)
+            if (None if now is None else now.tag) != tag:
+                return None
+            self.write(name, data)
+            return data.hex()
+
+    def release(self, name: str, tag: str) -> None:
+        with self._alone(name):
+            now = self.read_tagged(name)
+            if now is not None and now.tag == tag:
+                self.delete(name)
+
+    def age_ms(self, name: str) -> int | None:
+        return None
+
+    @contextlib.contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Nobody else on this host replaces that file meanwhile."""
+        import fcntl  # here, since Windows lacks it and may still read
+
+        self.make_folder_of(name)
+        with open(self.path(f"{name.removesuffix('.json')}.lock"), "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def make_folder_of(self, name: str) -> None:
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path(name))
+
+    def delete_folder(self, name: str) -> None:
+        shutil.rmtree(self.path(name), ignore_errors=True)
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            with os.scandir(self.path(folder)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file())
+        except FileNotFoundError:
+            return []
+
+    def older_than(self, folder: str, until_ns: int) -> list[str]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path(folder)) as entries:
+            return [e.name for e in entries if e.is_file() and e.stat().st_mtime_ns < until_ns]
+        return []
+
+    def take(self, file: str, name: str) -> None:
+        target = self.path(name)
+        self.make_folder_of(name)
+        try:
+            os.link(file, target)
+        except OSError:  # another file system, or one without links
+            unfinished = f"{target}.tmp"
+            shutil.copyfile(file, unfinished)
+            os.replace(unfinished, target)

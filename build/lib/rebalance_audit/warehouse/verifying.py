@@ -1,0 +1,359 @@
+"""What the log of evidence says, held against what is there: every difference is one sentence that names the place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.merkle import leaf_hash, roots
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.evidence_log import (
+    LEAVES,
+    SecondPlace,
+    file_hash,
+    folder_of,
+    read_head,
+    removes_rows,
+)
+from rebalance_audit.warehouse.lease import lease
+from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
+from rebalance_audit.warehouse.signing import Head
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+WAIT_S = 60.0
+"""So long a verification waits for a writer to end: a run of small news takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is not as the log says."""
+
+    place: str
+    sentence: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    head: Head
+    faults: list[Fault] = field(default_factory=list)
+    leaves: int = 0
+    publications: int = 0
+    files: int = 0
+    rows: int = 0
+    """Of bronze."""
+    heads: int = 0
+    """In the second place."""
+    not_yet: list[str] = field(default_factory=list)
+    """Tables of bronze with evidence that no leaf speaks of yet: the next run adds it."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """All leaves together: what must be there."""
+
+    files: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
+    """(bytes, SHA-256) by table and file."""
+    landings: dict[str, dict[str, tuple[RowDigest, tuple[str, ...]]]] = field(default_factory=dict)
+    """The digest of a landing file's rows, and the columns that it covers, by table."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """The newest version of each table that a leaf speaks of."""
+    leaf_of: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The leaf that speaks of a table's file or landing file."""
+    publication: Mapping[str, Any] | None = None
+    publications: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+
+def verify(location: str, heads: str | None = None, key: str | None = None) -> Verdict:
+    """`heads`: the second place. `key`: the public key that must have signed, raw, hexadecimal.
+
+    Raises WarehouseError where there is nothing to verify, and where a head was lost.
+    """
+    files = files_at(Warehouse.open(location).location)
+    second = SecondPlace(heads) if heads else None
+    witnessed = second.all() if second else []
+    with ExitStack() as held:
+        _wait_for_writers(files, held)
+        head = read_head(files)
+        if head is None and witnessed:
+            raise WarehouseError(
+                f"{files.uri} has no log of evidence, and {heads} knows a head of {witnessed[-1].size} leaves: the log "
+                "was removed. Restore the warehouse's folder `audit` from a backup."
+            )
+        if head is None:
+            raise WarehouseError(f"{files.uri} has no log of evidence yet; the next `rebalance-audit run` begins one.")
+        lines = _lines(files)
+        published = files.read("published.json")
+        opened = Warehouse.open(location)
+        stand = {table.name: opened.version(table.name) for table in tables.TABLES}
+    verdict = Verdict(head, heads=len(witnessed))
+    hashes = _check_leaves(verdict, lines, head)
+    _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
+    told = _all_leaves(lines[: head.size])
+    verdict.faults += told.faults
+    verdict.leaves, verdict.publications = min(head.size, len(lines)), told.publications
+    _check_publication(verdict, told, published)
+    for name in sorted(told.files):
+        _check_table(verdict, told, opened, files, name, stand.get(name))
+    return verdict
+
+
+def _wait_for_writers(files: Files, held: ExitStack) -> None:
+    """Until the warehouse stands still; a reader without the right to write goes on at once."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            held.enter_context(lease(files, "audit verify"))
+            return
+        except OSError:
+            return
+        except WarehouseError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def _lines(files: Files) -> list[tuple[str, bytes]]:
+    """(hash as stated, leaf) of every line."""
+    found = []
+    for name in files.names(LEAVES):
+        for line in (files.read(f"{LEAVES}/{name}") or b"").splitlines():
+            stated, _, content = line.partition(b" ")
+            found.append((stated.decode("ascii", "replace"), content))
+    return found
+
+
+def _check_leaves(verdict: Verdict, lines: Sequence[tuple[str, bytes]], head: Head) -> list[bytes]:
+    hashes = []
+    for at, (stated, content) in enumerate(lines[: head.size]):
+        hashes.append(leaf_hash(content))
+        if hashes[-1].hex() != stated:
+            verdict.faults.append(
+                Fault(f"leaf {at}", f"Leaf {at} of the log was changed: its hash is not the one beside it.")
+            )
+    return hashes
+
+
+def _check_heads(
+    verdict: Verdict, hashes: list[bytes], head: Head, witnessed: Sequence[Head], key: str | None, second: str
+) -> None:
+    found = roots(hashes, {head.size, *(each.size for each in witnessed)})
+    faults = verdict.faults
+    if head.size > len(hashes):
+        faults.append(Fault("log", f"The log lacks leaves: it has {len(hashes)}, its head says {head.size}."))
+    elif found[head.size].hex() != head.root:
+        faults.append(
+            Fault(
+                "log",
+                f"The {head.size} leaves are not those of the head: leaves were changed{_since(found, witnessed)}.",
+            )
+        )
+    if head.key is None and key is not None:
+        faults.append(Fault("head", "The head in the warehouse is not signed, and should be."))
+    for each, place in [(head, "the warehouse"), *((w, second) for w in witnessed)]:
+        if each.key is not None and each.key != key:
+            faults.append(
+                Fault(
+                    "head", f"The head of {each.size} leaves in {place} is signed with another key ({each.key[:16]}…)."
+                )
+            )
+        elif each.key is not None and not each.is_signature_good:
+            faults.append(Fault("head", f"The head of {each.size} leaves in {place} is not what was signed."))
+    own = [w for w in witnessed if w.log == head.log]
+    if witnessed and witnessed[-1].log != head.log:
+        faults.append(
+            Fault("log", f"The log was replaced: {second} ends with log {witnessed[-1].log}, here is {head.log}.")
+        )
+    if own and (newest := max(own, key=lambda w: w.size)).size > head.size:
+        faults.append(
+            Fault("log", f"The warehouse was set back: {second} knows {newest.size} leaves, here are {head.size}; "
+                  f"{newest.size - head.size} are missing.")
+        )  # fmt: skip
+    elif own and head.size in found and found[head.size].hex() == head.root:
+        bent = [w for w in own if w.size in found and found[w.size].hex() != w.root]
+        if bent:
+            faults.append(
+                Fault(
+                    "log",
+                    f"The log was written anew: its first {bent[0].size} leaves are not those of a head in {second}.",
+                )
+            )
+
+
+def _since(found: Mapping[int, bytes], witnessed: Sequence[Head]) -> str:
+    """Between which heads, where the second place shows it."""
+    last_good, first_bad = 0, None
+    for each in sorted(witnessed, key=lambda w: w.size):
+        if each.size in found:
+            if found[each.size].hex() == each.root:
+                last_good = each.size
+            elif first_bad is None:
+                first_bad = each.size
+    return f", one of leaves {last_good} to {first_bad - 1}" if first_bad is not None else ""
+
+
+def _all_leaves(lines: Sequence[tuple[str, bytes]]) -> _Told:
+    told = _Told()
+    for at, (_, content) in enumerate(lines):
+        try:
+            leaf = json.loads(content)
+            if leaf["what"] == "evidence":
+                _take_evidence(told, at, leaf)
+            elif leaf["what"] == "publication":
+                told.publication, told.publications = leaf, told.publications + 1
+                for name, version in leaf["versions"].items():
+                    told.versions[name] = int(version)
+                    _take_files(told, at, name, leaf["added"].get(name, {}), leaf["removed"].get(name, []))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            told.faults.append(Fault(f"leaf {at}", f"Leaf {at} of the log cannot be read."))
+    return told
+
+
+def _take_files(told: _Told, at: int, name: str, added: Mapping[str, Any], removed: Sequence[str]) -> None:
+    known = told.files.setdefault(name, {})
+    for path in removed:
+        known.pop(path, None)
+    for path, (size, sha256) in added.items():
+        known[path] = (int(size), str(sha256))
+        told.leaf_of[name, path] = at
+
+
+def _take_evidence(told: _Told, at: int, leaf: Mapping[str, Any]) -> None:
+    name = leaf["table"]
+    _take_files(told, at, name, leaf["added"], leaf["removed"])
+    told.versions[name] = int(leaf["version"])
+    told.landings.setdefault(name, {})
+    if leaf["cause"] == "unknown":
+        told.faults.append(
+            Fault(
+                name,
+                f"{name}: rows were removed up to version {leaf['version']}, and no verb of ours did it (leaf {at}).",
+            )
+        )
+    for landing, (rows, sha256) in leaf["landings"].items():
+        told.landings.setdefault(name, {})[landing] = RowDigest(int(rows), str(sha256)), tuple(leaf["columns"])
+        told.leaf_of[name, f"landing {landing}"] = at
+
+
+def _check_publication(verdict: Verdict, told: _Told, published: bytes | None) -> None:
+    if told.publication is None:
+        if published is not None:
+            verdict.faults.append(Fault("published.json", "published.json is there, and no publication is in the log."))
+        return
+    number = told.publication["number"]
+    if published is None:
+        verdict.faults.append(Fault("published.json", f"published.json is gone; publication {number} was the last."))
+    elif hashlib.sha256(published).hexdigest() != told.publication["manifest"]:
+        verdict.faults.append(
+            Fault(
+                "published.json",
+                f"published.json is not what publication {number} wrote: "
+                f"{_what_differs(told.publication['versions'], published)}.",
+            )
+        )
+
+
+def _what_differs(logged: Mapping[str, int], published: bytes) -> str:
+    try:
+        here = dict(json.loads(published)["versions"])
+    except (ValueError, KeyError, TypeError):
+        return "it cannot be read"
+    differing = [
+        f"{name} is at {here.get(name, 'none')}, not {logged.get(name, 'none')}"
+        for name in sorted({*here, *logged})
+        if here.get(name) != logged.get(name)
+    ]
+    return ", ".join(differing) or "its other parts differ"
+
+
+def _check_table(verdict: Verdict, told: _Told, opened: Warehouse, files: Files, name: str, newest: int | None) -> None:
+    before = len(verdict.faults)
+    expected, version = told.files[name], told.versions[name]
+    bent = list(_bent_files(told, files, name, expected))
+    verdict.faults += bent
+    verdict.files += len(expected)
+    if newest is None or newest < version:
+        stands = "is gone" if newest is None else f"was set back to version {newest}"
+        verdict.faults.append(Fault(name, f"{name} {stands}; the log ends with its version {version}."))
+    else:
+        verdict.faults += _listed_otherwise(opened, name, expected, version)
+        if name in told.landings and newest > version:
+            verdict.faults += _unrecorded(verdict, opened, name, version, newest)
+    if len(verdict.faults) == before and name in told.landings:
+        _check_rows(verdict, told, opened, name, version)
+
+
+def _bent_files(told: _Told, files: Files, name: str, expected: Mapping[str, tuple[int, str]]) -> Iterator[Fault]:
+    for path, stated in sorted(expected.items()):
+        place = f"{folder_of(name)}/{path}"
+        leaf = told.leaf_of[name, path]
+        try:
+            found = file_hash(files, place)
+        except OSError:
+            yield Fault(place, f"{place} is gone (leaf {leaf} has it).")
+            continue
+        if found != stated:
+            how = f"{found[0]:,} bytes, not {stated[0]:,}" if found[0] != stated[0] else "other bytes"
+            yield Fault(place, f"{place} was changed: it has {how}; leaf {leaf} has its hash.")
+
+
+def _listed_otherwise(
+    opened: Warehouse, name: str, expected: Mapping[str, tuple[int, str]], version: int
+) -> Iterator[Fault]:
+    try:
+        prefix = f"{opened.location}/{folder_of(name)}/"
+        listed = {uri.removeprefix(prefix) for uri in opened.files(name, version)}
+    except Exception as error:  # deltalake has a kind of its own for each way in which a table's log can be broken
+        yield Fault(name, f"{name}: its version {version} cannot be read ({type(error).__name__}: {error}).")
+        return
+    for path in sorted(listed - set(expected)):
+        yield Fault(
+            f"{folder_of(name)}/{path}", f"{folder_of(name)}/{path} is in {name}, and the log does not have it."
+        )
+    for path in sorted(set(expected) - listed):
+        yield Fault(f"{folder_of(name)}/{path}", f"{folder_of(name)}/{path} was taken out of {name}; the log has it.")
+
+
+def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, newest: int) -> Iterator[Fault]:
+    for each in range(version + 1, newest + 1):
+        if removes_rows(opened.actions(name, each) or []):
+            yield Fault(name, f"{name}: version {each} removes rows, and no verb of ours recorded it.")
+    verdict.not_yet.append(name)
+
+
+def _check_rows(verdict: Verdict, told: _Told, opened: Warehouse, name: str, version: int) -> None:
+    schema, files = arrow_schema(tables.BY_NAME[name]), opened.files(name, version)
+    expected = {landing: digest for landing, (digest, _) in told.landings[name].items() if digest.rows}
+    found: dict[str, RowDigest] = {}
+    of_columns: dict[tuple[str, ...], list[str]] = {}
+    for landing, (_, columns) in told.landings[name].items():
+        of_columns.setdefault(columns, []).append(landing)
+    for columns, landings in of_columns.items():  # an older release had fewer
+        covered = pa.schema([schema.field(column) for column in columns])
+        digests = digests_by_landing(files, covered, tables.BY_NAME[name].key)
+        found |= {each: digest for each, digest in digests.items() if each in set(landings) or each not in expected}
+    for landing in sorted({*found, *expected}):
+        here, stated = found.get(landing), expected.get(landing)
+        leaf = told.leaf_of.get((name, f"landing {landing}"))
+        if here == stated:
+            continue
+        if stated is None:
+            sentence = f"{name}: {here.rows if here else 0:,} rows of landing file {landing} are in no leaf."
+        elif here is None:
+            sentence = f"{name}: the {stated.rows:,} rows of landing file {landing} are gone (leaf {leaf} has them)."
+        else:
+            sentence = (
+                f"{name}: the rows of landing file {landing} were changed: {here.rows:,} are there, leaf {leaf} has "
+                f"{stated.rows:,}."
+            )
+        verdict.faults.append(Fault(f"{name} landing {landing}", sentence))
+    verdict.rows += sum(digest.rows for digest in found.values())

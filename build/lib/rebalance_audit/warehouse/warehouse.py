@@ -1,0 +1,814 @@
+"""The one reader and writer of tables: Delta through deltalake, queries through DuckDB; no JVM.
+
+    <location>/warehouse.json         schema version and tables; what makes a folder a warehouse
+    <location>/landing/…              what collectors landed; see ingest.landing
+    <location>/<layer>/<noun>/        one Delta table
+    <location>/published.json         the table versions readers see, replaced atomically at the end of publish
+    <location>/audit/                 the log of evidence; see evidence_log
+    <location>/lease.json             who writes; removed afterwards
+
+A location is a folder, or an object-store URL that deltalake and Arrow both know (`s3://…`, `gs://…`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
+from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news, read_head
+from rebalance_audit.warehouse.lease import Lease, lease
+from rebalance_audit.warehouse.queries import cursor, database
+from rebalance_audit.warehouse.replacing import differing
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
+from rebalance_audit.warehouse.upgrading import extended, fingerprint, lacking, upgrade
+
+__all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
+
+Transactions = tuple[str, int] | Mapping[str, int] | None
+"""What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
+
+_APPEND_TRIES = 50
+"""Chosen: more processes than add to one table within a second."""
+_QUALIFIED = re.compile(r"\b(bronze|silver|gold)\.([a-z_]+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What one commit did: the files it added, and the keys it replaced (None: it only appended)."""
+
+    version: int
+    added: tuple[str, ...]
+    keys_file: str | None
+
+
+class Warehouse:
+    """Tables of `domain.tables` at one location. Open it with `Warehouse.open`."""
+
+    def __init__(self, location: str) -> None:
+        self._files = files_at(location)
+        self.location = self._files.uri
+        self._options = _delta_options(self.location)
+        self._lease: Lease | None = None
+        self._file_lists: dict[tuple[str, int], list[str]] = {}
+        self._newest: dict[str, DeltaTable] = {}
+        self._acts: list[Act] = []
+        self._lacking: list[str] = []
+        """Tables of an older release, which the next writer extends."""
+        self._checked: set[str] = set()
+        """Of these, the tables that only this process can have changed since they were opened; for the one writer."""
+        self._absent: set[str] = set()
+        """Likewise, tables nobody has written to yet."""
+        self._transactions: dict[tuple[str, int, str], int | None] = {}
+        """By table, version and application: asked dozens of times in a run, 1 to 2 ms each."""
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
+        """The warehouse there. Opening writes nothing, unless `create` and there is none yet."""
+        self = cls(os.fspath(location))
+        stated = self._files.read("warehouse.json")
+        if stated is None:
+            if not create:
+                raise WarehouseError(_why_no_warehouse(self._files))
+            if self._files.is_local and os.path.exists(self.location) and not os.path.isdir(self.location):
+                raise WarehouseError(f"{self.location} is a file; give a folder for the warehouse.")
+            if self._files.is_local and set(_names_in(self.location)) - {"landing", "positions", "lease.lock"}:
+                raise WarehouseError(
+                    f"{self.location} is not empty and not a warehouse (no warehouse.json); give another folder."
+                )
+            self._state_schema()
+            return self
+        try:
+            told = json.loads(stated)
+            version = int(told["schema_version"])
+        except (ValueError, KeyError, TypeError):
+            raise WarehouseError(
+                f"{self.location}/warehouse.json is damaged; restore it, or give another folder."
+            ) from None
+        if version > tables.SCHEMA_VERSION:
+            raise WarehouseError(
+                f"The warehouse at {self.location} was written by a newer version (schema {version}, this one knows "
+                f"{tables.SCHEMA_VERSION}); upgrade rebalance-audit to read it."
+            )
+        if told.get("tables") != fingerprint():
+            self._lacking = lacking(self)
+        return self
+
+    def _state_schema(self) -> None:
+        text = json.dumps({"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint()})
+        self._files.write("warehouse.json", text.encode())
+
+    # ---- tables: what is there -------------------------------------------------------------------------------
+
+    def schema(self, name: str) -> pa.Schema:
+        return arrow_schema(_known(name))
+
+    def exists(self, name: str) -> bool:
+        return self.version(name) is not None
+
+    def version(self, name: str) -> int | None:
+        """The table's newest version; None if nothing was ever written to it."""
+        table = self._delta(name)
+        return None if table is None else int(table.version())
+
+    def files(self, name: str, version: int | None = None) -> list[str]:
+        """Absolute names of the Parquet files that make up the table."""
+        if version is not None and version < 0:
+            return []  # before the first commit
+        known = None if version is None else self._file_lists.get((name, version))
+        if known is not None:
+            return known
+        table = self._delta(name, version)
+        if table is None:
+            return []
+        if "deletionVectors" in (table.protocol().reader_features or []):
+            raise WarehouseError(
+                f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "
+                "delta.enableDeletionVectors off."
+            )
+        found = [str(uri) for uri in table.file_uris()]
+        self._file_lists[name, int(table.version())] = found
+        return found
+
+    def transaction_version(self, name: str, app_id: str) -> int | None:
+        """The last version this application committed to the table."""
+        return self.transaction_versions(name, [app_id])[app_id]
+
+    def transaction_versions(self, name: str, app_ids: Sequence[str]) -> dict[str, int | None]:
+        table = self._delta(name)
+        return {app: None if table is None else self._transaction(name, table, app) for app in app_ids}
+
+    def _transaction(self, name: str, table: DeltaTable, app_id: str) -> int | None:
+        place = name, int(table.version()), app_id
+        if place not in self._transactions:
+            self._transactions[place] = table.transaction_version(app_id)
+        return self._transactions[place]
+
+    def changes(self, name: str, since: int | None, until: int | None = None) -> list[TableChange] | None:
+        """What each commit after version `since` did, oldest first; compaction is no change.
+
+        None if part of the history was cleaned up: then everything may have changed.
+        """
+        newest = self.version(name)
+        if newest is None:
+            return []
+        last = newest if until is None else min(until, newest)
+        found = []
+        for version in range(0 if since is None or since < 0 else since + 1, last + 1):
+            actions = self.actions(name, version)
+            if actions is None:
+                return None
+            added = tuple(
+                self._file_uri(name, a["add"]["path"]) for a in actions if "add" in a and a["add"]["dataChange"]
+            )
+            info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+            keys_file = info.get("replacedKeys")
+            if keys_file and not self._files.is_there(f"{_folder(name)}/{keys_file}"):
+                return None
+            if added or keys_file:
+                found.append(TableChange(version, added, keys_file))
+        return found
+
+    def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:
+        """What the commit of this version says, in Delta's own words; None if it was cleaned up."""
+        text = self._files.read(f"{_folder(name)}/_delta_log/{version:020d}.json")
+        return None if text is None else [json.loads(line) for line in text.splitlines() if line.strip()]
+
+    def has_file(self, uri: str) -> bool:
+        """Whether a Parquet file, named as `files` names it, is still there."""
+        return self._files.is_there(uri.removeprefix(self.location).strip("/"))
+
+    def changed_keys(
+        self,
+        name: str,
+        columns: Sequence[str],
+        since: int | None,
+        until: int | None = None,
+        where: str | None = None,
+    ) -> pa.Table:
+        """The distinct keys whose rows were added or replaced after version `since`. No row order.
+
+        `where` may name any column of a table that is only appended to, else columns of the replaced keys.
+        """
+        schema = pa.schema([self.schema(name).field(c) for c in columns])
+        changes = self.changes(name, since, until)
+        if changes is None:
+            groups = [self.files(name, until)]
+        else:
+            groups = [[f"{self._uri(name)}/{c.keys_file}"] for c in changes if c.keys_file]
+            groups += [list(c.added) for c in changes if not c.keys_file and c.added]
+        found = [self._rows(name, files, schema, where) for files in groups if files]
+        return pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
+
+    # ---- writing ---------------------------------------------------------------------------------------------
+
+    def append(self, name: str, data: pa.Table, transaction: Transactions = None) -> bool:
+        """Add rows in one commit. False if this transaction was committed before (or there is nothing to say)."""
+        return self._write(name, data, transaction)
+
+    def replace(
+        self,
+        name: str,
+        data: pa.Table | Sequence[str],
+        keys: pa.Table | None,
+        transaction: Transactions = None,
+        *,
+        since: str | None = None,
+    ) -> bool:
+        """Delete every row that agrees with a row of `keys` in its columns, and add `data`, in one commit.
+
+        `since` names a column of `keys` in which a row that goes has this value or a greater one; where the value in
+        `keys` is null, all go.
+        Rows that are there already stay where they are, so that a commit costs what it changes; keys under which
+        nothing changed are not named in it.
+        `data` may be Parquet files that are already written; they are linked into the table.
+        `keys` None replaces the whole table. Null agrees with null. False: this transaction was committed before.
+        """
+        _known(name)
+        if self._is_committed(name, transaction):
+            return False
+        adds: list[AddAction] = []
+        removes: list[RemoveAction] = []
+        metadata: dict[str, Any] = {}
+        table = self._delta(name)
+        if table is not None and table.file_uris():
+            sizes = {str(p): int(s) for p, s in _paths_and_sizes(table)}
+            if keys is None:
+                touched = list(sizes)
+            else:
+                files = {self._file_uri(name, path): path for path in sizes}
+                found = differing(self._uri(name), self.schema(name), list(files), data, keys, since)
+                touched = [files[uri] for uri in found.touched]
+                adds += [self._add_action(name, file) for file in found.kept]
+                data, keys = found.fresh, found.keys
+            now_ms = int(time.time() * 1000)
+            removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
+        if keys is not None and keys.num_rows:
+            keys_file = f"_keys/{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, keys_file, keys)
+            metadata["replacedKeys"] = keys_file
+        if not isinstance(data, pa.Table):
+            adds += [self._taken_in(name, file) for file in data]
+        rows = data if isinstance(data, pa.Table) else None
+        return self._write(name, rows, transaction, adds, removes, metadata)
+
+    def adopt(self, name: str, files: Sequence[str], transaction: Transactions = None) -> bool:
+        """Commit Parquet files that are already written, as they are. Those outside the table are linked into it."""
+        if self._is_committed(name, transaction):
+            return False
+        return self._write(name, None, transaction, [self._taken_in(name, file) for file in files])
+
+    def compact(self, name: str, keep_hours: int = 168) -> None:
+        """Fewer, larger files; files that no version of the last `keep_hours` needs are deleted.
+
+        What was published stays published, as the version that holds the same rows in fewer files.
+        """
+        table = self._delta(name)
+        if table is None:
+            return
+        before = int(table.version())
+        self._forget(name)  # this one is about to change
+        table.optimize.compact()
+        table.create_checkpoint()
+        table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
+        self._republish(name, before)
+        table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
+        self._delete_older(f"{_folder(name)}/_keys", keep_hours)
+
+    def _republish(self, name: str, before: int) -> None:
+        manifest = self.publication()
+        now = self.version(name)
+        if now is not None and manifest.get("versions", {}).get(name) == before:
+            self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
+
+    def rewrite(self, name: str, goes: str, params: Sequence[Any] = ()) -> int:
+        """Take rows for which the SQL `goes` is true out of the table's files, as no change of its data: stages that
+        follow do not see it. How many. The files that held them stay until `delete_unused`; readers of the published
+        version are given this one instead.
+
+        For what the whole warehouse forgets at once: rows that follow from these must go from their tables as well.
+        """
+        table = self._delta(name)
+        if table is None:
+            return 0
+        schema, gone_count = self.schema(name), 0
+        adds: list[AddAction] = []
+        removes: list[RemoveAction] = []
+        now_ms = int(time.time() * 1000)
+        for path, size in _paths_and_sizes(table):
+            uri = self._file_uri(name, path)
+            with cursor() as db:
+                source = relation([uri])
+                found = db.execute(f"SELECT count(*) FROM {source} WHERE {goes}", list(params)).fetchone()
+                if found is None or not found[0]:
+                    continue
+                gone_count += int(found[0])
+                listed = ", ".join(f'"{column}"' for column in schema.names)
+                kept = db.execute(f"SELECT {listed} FROM {source} WHERE ({goes}) IS NOT true", list(params))
+                rest = in_types_of(kept.to_arrow_table(), schema)
+            removes.append(RemoveAction(path, True, now_ms, size, {}))  # rows go: the log of evidence sees that
+            if rest.num_rows:
+                file = f"part-{uuid.uuid4().hex}.parquet"
+                self._put_parquet(name, file, rest)
+                adds.append(self._add_action(name, file, is_change=False))
+        if removes:
+            before = int(table.version())
+            self._write(name, None, None, adds, removes)
+            self._republish(name, before)
+        return gone_count
+
+    def put_back(self, name: str, rows: pa.Table) -> None:
+        """Add rows that `rewrite` took out, otherwise now, as no change of the table's data."""
+        before = self.version(name)
+        file = f"part-{uuid.uuid4().hex}.parquet"
+        self._put_parquet(name, file, in_types_of(rows, self.schema(name)))
+        self._write(name, None, None, [self._add_action(name, file, is_change=False)])
+        if before is not None:
+            self._republish(name, before)
+
+    def delete_unused(self, name: str, keep_hours: int) -> None:
+        """Delete files that no version of the last `keep_hours` needs."""
+        table = self._delta(name)
+        if table is not None:
+            table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
+            self._forget(name)
+            self._delete_older(f"{_folder(name)}/_keys", keep_hours)
+
+    def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
+        """Delete landing files that bronze took in, as their transaction `application(file)` shows, and that are this
+        old. How many."""
+        landed = self.landed(noun)
+        done = self.transaction_versions(f"bronze.{noun}", [application(file) for file in landed])
+        return self._delete_older(
+            f"landing/{noun}", keep_hours, [f.rpartition("/")[2] for f in landed if done[application(f)] is not None]
+        )
+
+    def _delete_older(self, folder: str, keep_hours: int, only: Sequence[str] | None = None) -> int:
+        until_ns = time.time_ns() - keep_hours * 3_600_000_000_000
+        old = [n for n in self._files.older_than(folder, until_ns) if only is None or n in only]
+        for name in old:
+            self._files.delete(f"{folder}/{name}")
+        return len(old)
+
+    # ---- reading ---------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Sequence[Any] = (),
+        version: int | None = None,
+    ) -> pa.Table:
+        """Rows of the newest (or the given) version, in the table's own types. `where` is DuckDB SQL with `?`."""
+        schema = self.schema(name)
+        self._refuse_lacking([name])
+        if columns is not None:
+            schema = pa.schema([schema.field(c) for c in columns])
+        files = self.files(name, version)
+        if not files:
+            return schema.empty_table()
+        return self._rows(name, files, schema, where, params)
+
+    def file_schema(self, file: str) -> pa.Schema:
+        """Of one of `files`, from its footer. Raises OSError and ArrowException."""
+        inside = file.removeprefix(self.location).removeprefix(self._files.root)
+        return pq.read_schema(self._files.root + inside, filesystem=self._files.fs)
+
+    def mentioned(self, sql: str) -> set[str]:
+        """The tables that the SQL asks."""
+        return {f"{layer}.{noun}" for layer, noun in _QUALIFIED.findall(sql)} & set(tables.BY_NAME)
+
+    def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
+        """DuckDB SQL over `gold.rebalance`, `silver.undecoded` and so on.
+
+        Tables that were published are seen at their published versions, all of one publication; others as they are.
+        A table nobody wrote yet is empty, and so is one of `without`: the caller says that it could not be read.
+        """
+        with database() as db:  # a catalog of its own: the views are those of this publication
+            seen = self.seen_files(self.mentioned(sql), without)
+            for layer in sorted({name.partition(".")[0] for name in seen}):
+                db.execute(f"CREATE SCHEMA {layer}")
+            for name, files in sorted(seen.items()):
+                if files:
+                    db.execute(f"CREATE VIEW {name} AS SELECT * FROM {relation(files)}")
+                else:
+                    db.register("unpublished", self.schema(name).empty_table())
+                    db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
+                    db.unregister("unpublished")
+            return db.execute(sql, list(params)).to_arrow_table()
+
+    def seen_files(
+        self, names: Collection[str], without: Collection[str] = (), published: Mapping[str, int] | None = None
+    ) -> dict[str, list[str]]:
+        """The files of these tables as `query` sees them; of `published` where it is given, else of the newest."""
+        self._refuse_lacking(names)
+        versions = self.published() if published is None else published
+        found: dict[str, list[str]] = {}
+        for name in names:
+            if name in without:
+                found[name] = []
+            elif name in versions:
+                found[name] = self.files(name, versions[name])
+            elif name.startswith("gold.") and name not in tables.UNPUBLISHED:
+                found[name] = []  # written, but by a publication that has not ended
+            else:
+                found[name] = self.files(name)
+        return found
+
+    def _refuse_lacking(self, names: Iterable[str]) -> None:
+        if old := sorted({*names} & {*self._lacking}):
+            raise WarehouseError(
+                f"{self.location} was written by an older release: {', '.join(old)} lacks columns of this one. Run "
+                f"`rebalance-audit run -w {self.location}` once, which adds them."
+            )
+
+    # ---- publication -----------------------------------------------------------------------------------------
+
+    def published(self) -> dict[str, int]:
+        """The table versions readers see."""
+        return {str(k): int(v) for k, v in self.publication().get("versions", {}).items()}
+
+    def publication(self) -> dict[str, Any]:
+        """The manifest: `versions` of gold tables, `consumed` versions of silver tables."""
+        return self._manifest(self._files.read("published.json"))
+
+    def _manifest(self, text: bytes | None) -> dict[str, Any]:
+        try:
+            return {} if text is None else dict(json.loads(text))
+        except ValueError:
+            raise WarehouseError(
+                f"{self.location}/published.json is damaged; remove it, and `rebalance-audit run -w {self.location}` "
+                "publishes again."
+            ) from None
+
+    def publish(self, versions: Mapping[str, int], consumed: Mapping[str, Any] | None = None) -> bool:
+        """Let readers see these table versions, all at once. False if they see them already."""
+        manifest = {"versions": dict(sorted(versions.items())), "consumed": dict(sorted((consumed or {}).items()))}
+        stored = self._files.read_tagged("published.json")
+        if stored is not None and self._manifest(stored.content) == manifest:
+            return False
+        self._confirm_lease()
+        text = json.dumps(manifest, indent=1).encode()
+        if self._files.write_if("published.json", text, None if stored is None else stored.tag) is None:
+            raise WarehouseError(
+                f"{self.location} was published to by another process at the same moment; run it again."
+            )
+        return True
+
+    def landed(self, noun: str) -> list[str]:
+        """Landing files of `record`, `log_line` or `source`, absolute, sorted by name."""
+        names = self._files.names(f"landing/{noun}")
+        return [f"{self.location}/landing/{noun}/{n}" for n in names if n.endswith(".parquet")]
+
+    def parquet_files(self, folder: str) -> list[str]:
+        """Absolute names of the Parquet files right in a folder of the warehouse."""
+        inside = folder.removeprefix(self.location).strip("/")
+        return [f"{self.location}/{inside}/{n}" for n in self._files.names(inside) if n.endswith(".parquet")]
+
+    @contextlib.contextmanager
+    def staging_file(self, name: str, data: pa.Table) -> Iterator[str]:
+        """The rows as a Parquet file that belongs to no table yet; for `replace` and `adopt`."""
+        file = f"staging/{uuid.uuid4().hex}.parquet"
+        self._files.make_folder_of(file)
+        path = self._files.path(file)
+        pq.write_table(in_types_of(data, self.schema(name)), path, filesystem=self._files.fs, compression="zstd")
+        try:
+            yield f"{self.location}/{file}"
+        finally:
+            self._files.delete(file)
+
+    def clear_staging(self) -> None:
+        """Remove what a killed writer left behind. Only for the one who holds the lease."""
+        self._files.delete_folder("staging")
+
+    @contextlib.contextmanager
+    def staging_folder(self) -> Iterator[str]:
+        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        name = f"staging/{uuid.uuid4().hex}"
+        try:
+            yield f"{self.location}/{name}"
+        finally:
+            self._files.delete_folder(name)
+
+    def recall(self, note: str) -> dict[str, Any]:
+        """What `remember` kept last under this name; empty if nothing."""
+        text = self._files.read(f"notes/{note}.json")
+        return {} if text is None else dict(json.loads(text))
+
+    def remember(self, note: str, content: Mapping[str, Any]) -> None:
+        """A small fact a stage needs next time and that is in no table. Losing it must only cost work."""
+        self._files.write(f"notes/{note}.json", json.dumps(content, indent=1, sort_keys=True).encode())
+
+    @contextlib.contextmanager
+    def lease(self, what: str = "run") -> Iterator[None]:
+        """Be the one writer. WarehouseError names the other one; a dead one's lease is taken over.
+
+        What was written meanwhile goes into the log of evidence before the lease is given back.
+        """
+        with lease(self._files, what) as self._lease:
+            self._acts.clear()
+            try:
+                self._upgrade()
+                yield
+            except BaseException:
+                with contextlib.suppress(WarehouseError, OSError):  # the first fault is the one to show
+                    add_news(self, self._files, self._acts)
+                raise
+            else:
+                add_news(self, self._files, self._acts)
+            finally:
+                self._lease = None
+                self._checked.clear()
+                self._absent.clear()
+
+    def _confirm_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.confirm()
+
+    def evidence_log_size(self) -> int | None:
+        """Leaves of the log of evidence; None if there is none yet. Raises WarehouseError if its head is lost."""
+        head = read_head(self._files)
+        return None if head is None else head.size
+
+    def _upgrade(self) -> None:
+        stated = json.loads(self._files.read("warehouse.json") or b"{}")
+        if stated.get("tables") != fingerprint():
+            upgrade(self, lacking(self))
+            self._lacking = []
+            self._state_schema()
+
+    def stored_columns(self, name: str, version: int | None) -> pa.Schema | None:
+        """The columns that the table was written with; None if it is empty or not there. `version` None: the newest."""
+        table = self._delta(name, version)
+        if table is None or not table.file_uris():
+            return None
+        return pa.schema(table.schema().to_arrow())
+
+    def extend(self, name: str, extended: Callable[[pa.Table], pa.Table]) -> None:
+        """Write every file of the table anew with all columns, in one commit that changes no data."""
+        table = self._delta(name)
+        assert table is not None
+        adds = []
+        for path, _ in _paths_and_sizes(table):
+            file = f"part-{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, file, extended(_read_parquet(self._file_uri(name, path))))
+            add = self._add_action(name, file)
+            adds.append(AddAction(file, add.size, {}, add.modification_time, False, add.stats))
+        self._forget(name)
+        self._confirm_lease()
+        table.create_write_transaction(  # `overwrite` takes the old files out, and sets the schema
+            adds, mode="overwrite", schema=Schema.from_arrow(self.schema(name)),
+            commit_properties=CommitProperties(custom_metadata={SAME_ROWS: "extended"}),
+        )  # fmt: skip
+
+    def publish_same_rows(self, name: str) -> bool:
+        """Publish the table's newest version, if its rows are those of the published one. False: nothing to do."""
+        manifest, now = self.publication(), self.version(name)
+        before = manifest.get("versions", {}).get(name)
+        if now is None or before is None or before == now or self.changes(name, before, now) != []:
+            return False
+        return self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
+
+    def state_act(self, verb: str, **detail: Any) -> None:
+        """Rows of bronze go on purpose: `verb` and `detail` stand in the log of evidence for ever. Inside a lease."""
+        self._acts.append(Act(verb, detail))
+
+    # ---- the rest is how ---------------------------------------------------------------------------------------
+
+    def _uri(self, name: str) -> str:
+        return f"{self.location}/{_folder(name)}"
+
+    def _file_uri(self, name: str, path: str) -> str:
+        return path if path.startswith("/") or "://" in path else f"{self._uri(name)}/{path}"
+
+    def _delta(self, name: str, version: int | None = None) -> DeltaTable | None:
+        _known(name)
+        known = self._newest.get(name)
+        if version is not None:
+            return known if known is not None and known.version() == version else self._opened(name, version)
+        if name in self._absent or (known is not None and self._is_newest(name, int(known.version()))):
+            return known
+        opened = self._opened(name)
+        if opened is not None:
+            self._newest[name] = opened
+        if self._lease is not None:
+            (self._checked if opened is not None else self._absent).add(name)
+        return opened
+
+    def _is_newest(self, name: str, version: int) -> bool:
+        """Opening a table reads its log, 10 ms and in a store a request per commit; a stage asks for the same one
+        dozens of times."""
+        if name in self._checked:
+            return True  # the one writer is this process
+        log = f"{_folder(name)}/_delta_log"
+        is_newest = not self._files.is_there(f"{log}/{version + 1:020d}.json") and (
+            not self._files.is_local or self._files.is_there(f"{log}/{version:020d}.json")
+        )
+        if is_newest and self._lease is not None:
+            self._checked.add(name)
+        return is_newest
+
+    def _opened(self, name: str, version: int | None = None) -> DeltaTable | None:
+        if self._files.is_local and not self._files.is_there(f"{_folder(name)}/_delta_log"):
+            return None  # DeltaTable() would say so more slowly
+        try:
+            return DeltaTable(self._uri(name), version=version, storage_options=self._options)
+        except TableNotFoundError:
+            return None
+
+    def _is_committed(self, name: str, transaction: Transactions) -> bool:
+        wanted = _as_mapping(transaction)
+        if not wanted:
+            return False
+        done = self.transaction_versions(name, list(wanted))
+        return all((seen := done[app]) is not None and seen >= version for app, version in wanted.items())
+
+    def _write(
+        self,
+        name: str,
+        data: pa.Table | None,
+        transaction: Transactions,
+        adds: Sequence[AddAction] = (),
+        removes: Sequence[RemoveAction] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> bool:
+        if self._is_committed(name, transaction):
+            return False
+        actions: list[AddAction | RemoveAction] = [*removes, *adds]
+        if data is not None and data.num_rows:
+            file = f"part-{uuid.uuid4().hex}.parquet"
+            self._put_parquet(name, file, in_types_of(data.select(self.schema(name).names), self.schema(name)))
+            actions.append(self._add_action(name, file))
+        if not actions and not _as_mapping(transaction):
+            return False
+        if not self.exists(name):
+            DeltaTable.create(
+                self._uri(name), self.schema(name), mode="ignore", name=name, storage_options=self._options
+            )
+        self._commit(name, actions, _as_mapping(transaction), metadata or {})
+        return True
+
+    def _commit(
+        self,
+        name: str,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """As the version after the newest, or not at all: what is removed and kept was worked out from that one.
+
+        What only adds may come after what somebody else added meanwhile.
+        """
+        self._confirm_lease()
+        only_adds = not any(isinstance(action, RemoveAction) for action in actions)
+        for tries_left in reversed(range(_APPEND_TRIES if only_adds else 1)):
+            if self._try_commit(name, actions, transactions, metadata):
+                return
+            if only_adds and transactions and self._is_committed(name, transactions):
+                return
+            if tries_left:
+                time.sleep(random.uniform(0.005, 0.05))
+        raise WarehouseError(
+            f"{self.location} was changed by another process at the same moment; nothing of this was committed, run "
+            "it again."
+        )
+
+    def _try_commit(
+        self,
+        name: str,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> bool:
+        """False if somebody else's commit took the place."""
+        table = self._newest.get(name) if name in self._checked else self._opened(name)
+        self._forget(name)  # a commit changes it, and what it is after one that failed nobody knows
+        assert table is not None, name
+        next_version, commit_id = int(table.version()) + 1, uuid.uuid4().hex
+        try:
+            table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=table.schema(),
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(app, version) for app, version in transactions.items()],
+                    custom_metadata={**metadata, "commitId": commit_id},
+                    max_commit_retries=0,
+                ),
+            )
+        except (DeltaError, OSError):
+            # The answer may have been lost, and the commit be there.
+            log = self._files.read(f"{_folder(name)}/_delta_log/{next_version:020d}.json")
+            if log is None:
+                raise
+            return commit_id.encode() in log
+        table.update_incremental()
+        self._newest[name] = table
+        self._forget_before(name, int(table.version()))
+        if self._lease is not None:
+            self._checked.add(name)
+        return True
+
+    def _forget_before(self, name: str, version: int) -> None:
+        for place in [place for place in self._transactions if place[0] == name and place[1] < version]:
+            del self._transactions[place]
+        for listed in [listed for listed in self._file_lists if listed[0] == name and listed[1] < version - 8]:
+            del self._file_lists[listed]
+
+    def _forget(self, name: str) -> None:
+        self._newest.pop(name, None)
+        self._checked.discard(name)
+        self._absent.discard(name)
+
+    def _put_parquet(self, name: str, file: str, data: pa.Table) -> None:
+        path = self._files.path(f"{_folder(name)}/{file}")
+        self._files.make_folder_of(f"{_folder(name)}/{file}")
+        pq.write_table(data, path, filesystem=self._files.fs, compression="zstd")
+
+    def _add_action(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
+        path = self._files.path(f"{_folder(name)}/{file}")
+        rows = pq.read_metadata(path, filesystem=self._files.fs).num_rows
+        info = self._files.fs.get_file_info(path)
+        now_ms = int(time.time() * 1000)
+        return AddAction(file, info.size, {}, now_ms, is_change, json.dumps({"numRecords": rows}))
+
+    def _taken_in(self, name: str, file: str) -> AddAction:
+        inside = os.path.basename(file)
+        if not self._files.is_there(f"{_folder(name)}/{inside}"):
+            self._files.take(file, f"{_folder(name)}/{inside}")
+        return self._add_action(name, inside)
+
+    def _rows(
+        self, name: str, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
+    ) -> pa.Table:
+        listed = ", ".join(f'"{c}"' for c in schema.names)
+        condition = f" WHERE {where}" if where else ""
+        with cursor() as db:
+            try:
+                found = db.execute(f"SELECT {listed} FROM {relation(files)}{condition}", list(params)).to_arrow_table()
+            except (duckdb.BinderException, duckdb.InvalidInputException):
+                # Files of an older version of the table, of before a column was there.
+                db.register("extended", pa.concat_tables([extended(name, _read_parquet(file)) for file in files]))
+                found = db.execute(f"SELECT {listed} FROM extended{condition}", list(params)).to_arrow_table()
+        return in_types_of(found, schema)
+
+
+def _read_parquet(file: str) -> pa.Table:
+    fs, path = located(file)
+    return pq.read_table(path, filesystem=fs)
+
+
+def _known(name: str) -> str:
+    if name not in tables.BY_NAME:
+        raise WarehouseError(f"There is no table {name!r}; tables are {', '.join(sorted(tables.BY_NAME))}.")
+    return name
+
+
+def _delta_options(location: str) -> dict[str, str] | None:
+    if "://" not in location:
+        return None
+    from rebalance_audit.warehouse.object_store import delta_options
+
+    return delta_options(location)
+
+
+def _folder(name: str) -> str:
+    return name.replace(".", "/")
+
+
+def _as_mapping(transaction: Transactions) -> dict[str, int]:
+    if transaction is None:
+        return {}
+    return dict([transaction]) if isinstance(transaction, tuple) else dict(transaction)
+
+
+def _paths_and_sizes(table: DeltaTable) -> list[tuple[str, int]]:
+    actions = pa.table(table.get_add_actions(flatten=True))
+    return list(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
+
+
+def _names_in(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+def _why_no_warehouse(files: Files) -> str:
+    if files.is_local and not os.path.exists(files.root):
+        return f"There is no warehouse at {files.uri}; make one with `rebalance-audit import` or `collect`."
+    return f"{files.uri} is not a warehouse (no warehouse.json in it); give the folder that `import` or `collect` made."

@@ -1,0 +1,1 @@
+"""The stages at scale: Spark carries, `rebalance_audit.domain` means, `rebalance_audit.warehouse` commits."""

@@ -1,0 +1,87 @@
+"""The checks every table's rows must pass, as `domain.tables` says them, and the books about them.
+
+Two programs ask the same questions: `compiled_checks`, in the process that is there, for small news; and the suites of
+Great Expectations in `quality`, for large news, in Airflow and on demand. Decision 0013.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+EXAMPLES = 5
+KEY_CHECK = "key is unique"
+UNIQUE_COLUMN = "_is_unique"
+
+Verdict = Mapping[str, Any]
+"""A row of gold.check."""
+
+
+class QualityError(Exception):
+    """A fatal law does not hold: which, in which table, for which rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One expectation about one column of the checked projection."""
+
+    name: str
+    column: str
+    is_fatal: bool
+    values: tuple[Any, ...] | None = None
+    """None: not null. Else null is as good as any of them."""
+
+
+def checks_of(table: tables.Table) -> list[Check]:
+    required = [Check(f"{c.name} is there", c.name, True) for c in table.columns if c.required]
+    closed = [Check(f"{c.name} is a known value", c.name, True, c.values) for c in table.columns if c.values]
+    laws = [Check(law.name, law_column(at), law.is_fatal, (True,)) for at, law in enumerate(table.laws)]
+    return [*required, *closed, Check(KEY_CHECK, UNIQUE_COLUMN, True, (True,)), *laws]
+
+
+def law_column(at: int) -> str:
+    """The projection's column with the truth of the table's law at this place."""
+    return f"_law_{at}"
+
+
+def example(key: Mapping[str, Any]) -> str:
+    return ", ".join(f"{column}={value}" for column, value in key.items())
+
+
+def refuse_broken(name: str, verdicts: Sequence[Verdict]) -> None:
+    """Raises QualityError if a fatal check of this table failed."""
+    broken = [v for v in verdicts if v["is_fatal"] and not v["success"]]
+    if broken:
+        raise QualityError(
+            f"{name} breaks its law{'s' if len(broken) > 1 else ''}: "
+            + "; ".join(
+                f"{v['check_name']!r} for {v['unexpected_count']} of {v['checked_count']} rows, e.g. {v['examples'][0]}"
+                for v in broken
+            )
+            + ". Nothing was published; the verdicts are in gold.check."
+        )
+
+
+class Books:
+    """The verdicts of one run. gold.check keeps of each check the one that stands: by stages, and by hand."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._verdicts: list[Verdict] = []
+
+    def note(self, verdicts: Sequence[Verdict]) -> None:
+        self._verdicts += verdicts
+
+    def write(self) -> None:
+        """One commit for the whole run, since a commit of every second must not cost twenty."""
+        if self._verdicts:
+            known = self._warehouse.read("gold.check").to_pylist()
+            standing = last_verdicts([*known, *self._verdicts])
+            self._warehouse.replace("gold.check", rows_to_table("gold.check", standing), None)
+            self._verdicts = []

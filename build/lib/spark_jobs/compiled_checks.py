@@ -1,0 +1,139 @@
+"""The checks of one table as one query, milliseconds for a small batch: no JVM, nothing heavy to import.
+
+The same verdicts as `quality`'s suites reach: tests/spark_jobs/test_verdicts_agree.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.queries import shared_database
+from rebalance_audit.warehouse.storage import relation
+from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example
+
+Rows: TypeAlias = pa.Table | Sequence[str]
+"""Rows in memory, or the Parquet files that hold them."""
+
+
+def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
+    """The verdict of every check of this table on these rows; none where there are no rows."""
+    table = tables.BY_NAME[name]
+    if len(rows) == 0:
+        return []
+    with _database().cursor() as db:
+        if isinstance(rows, pa.Table):
+            source = "checked"
+            db.register(source, rows)
+        else:
+            source = relation(rows)
+        checks = checks_of(table)
+        counts = _one(db, _counting(table).format(source=source))
+        row_count, failed = counts[0], counts[1:]
+        if row_count == 0:
+            return []
+        return [
+            {
+                "batch_id": batch_id,
+                "table_name": name,
+                "check_name": check.name,
+                "is_fatal": check.is_fatal,
+                "success": not count,
+                "checked_count": row_count,
+                "unexpected_count": count,
+                "examples": _examples(db, table, check, source) if count else [],
+            }
+            for check, count in zip(checks, failed, strict=True)
+        ]
+
+
+def projection(name: str, files: Sequence[str]) -> pa.Table:
+    """What the checks of this table look at, in its rows: each checked column once, and one truth per law. Text comes
+    escaped for HTML, which no closed value is changed by."""
+    table = tables.BY_NAME[name]
+    plain = {"string": "replace(replace(replace(\"{0}\", '&', '&amp;'), '<', '&lt;'), '>', '&gt;')"}
+    types = {column.name: column.type for column in table.columns}
+    key = ", ".join(f'"{column}"' for column in table.key)
+    chosen = {UNIQUE_COLUMN: f"count(*) OVER (PARTITION BY {key}) = 1"}
+    for check in checks_of(table):
+        if check.name == KEY_CHECK:
+            continue
+        if check.values == (True,):
+            chosen[check.column] = f"coalesce(({_law(table, check)}), true)"
+        elif types[check.column] in ("string", "int", "bigint", "boolean"):
+            chosen[check.column] = plain.get(types[check.column], '"{0}"').format(check.column)
+        else:  # of a list or of bytes only its being there is looked at
+            chosen[check.column] = f'CASE WHEN "{check.column}" IS NOT NULL THEN true END'
+    listed = ", ".join(f'{sql} AS "{column}"' for column, sql in chosen.items())
+    with _database().cursor() as db:
+        return db.execute(f"SELECT {listed} FROM {relation(files)}").to_arrow_table()
+
+
+def examples_of(name: str, check: Check, files: Sequence[str]) -> list[str]:
+    """Keys of the first rows of these files that break the check."""
+    with _database().cursor() as db:
+        return _examples(db, tables.BY_NAME[name], check, relation(files))
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    db = shared_database()
+    db.execute("CREATE MACRO size(items) AS len(items)")  # laws are Spark's SQL
+    return db
+
+
+@functools.cache
+def _counting(table: tables.Table) -> str:
+    counts = [
+        _repeated_rows(table) if check.name == KEY_CHECK else f"count(*) FILTER ({_fails(table, check)})"
+        for check in checks_of(table)
+    ]
+    return f"SELECT count(*), {', '.join(counts)} FROM {{source}}"
+
+
+def _repeated_rows(table: tables.Table) -> str:
+    key = ", ".join(f'"{column}"' for column in table.key)
+    return f"(SELECT coalesce(sum(n), 0)::BIGINT FROM (SELECT count(*) n FROM {{source}} GROUP BY {key}) WHERE n > 1)"
+
+
+def _fails(table: tables.Table, check: Check) -> str:
+    """The rows that break it, as a condition. Null counts as good, but where something must be there."""
+    if check.values is None:
+        return f'"{check.column}" IS NULL'
+    if check.values == (True,):
+        return f"NOT coalesce(({_law(table, check)}), true)"
+    return f'"{check.column}" NOT IN ({", ".join(map(_literal, check.values))})'
+
+
+def _law(table: tables.Table, check: Check) -> str:
+    """The check's SQL with every column quoted: `offset` is one of DuckDB's own words."""
+    columns = {column.name for column in table.columns}
+    sql = next(law.sql for law in table.laws if law.name == check.name)
+    return re.sub(r"'[^']*'|\w+", lambda word: f'"{word[0]}"' if word[0] in columns else word[0], sql)
+
+
+def _literal(value: Any) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _examples(db: duckdb.DuckDBPyConnection, table: tables.Table, check: Check, source: str) -> list[str]:
+    key = ", ".join(f'"{column}"' for column in table.key)
+    if check.name == KEY_CHECK:
+        chosen = f"SELECT {key} FROM {source} GROUP BY {key} HAVING count(*) > 1"
+    else:
+        chosen = f"SELECT DISTINCT {key} FROM {source} WHERE {_fails(table, check)}"
+    ordered = ", ".join(f'"{column}" ASC NULLS FIRST' for column in table.key)
+    rows = db.execute(f"{chosen} ORDER BY {ordered} LIMIT {EXAMPLES}").fetchall()
+    return [example(dict(zip(table.key, row, strict=True))) for row in rows]
+
+
+def _one(db: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
+    found = db.execute(sql).fetchone()
+    assert found is not None, sql
+    return found

@@ -1,0 +1,208 @@
+"""Takes one group out of every table, whatever layer it is in, and out of all that is kept beside the tables.
+
+What is removed is no news: no stage works again because of it. So everything that follows from the group goes too, and
+the pipeline must have nothing left to do before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+from spark_jobs.group_evidence import belonging
+from spark_jobs.metadata_log import OF_CONTROLLERS
+from spark_jobs.pipeline import landing_application
+from spark_jobs.plan import PUBLISH, STAGES
+
+RECORD = "gold.erasure"
+_NOUNS = ("record", "log_line", "source")
+_OF_NAMES = r"[\w.-]"
+"""Of such characters nearly all names of groups and topics are made: `orders` is not named by `orders-2`."""
+
+
+def refuse_unfinished(warehouse: Warehouse) -> None:
+    """Raises WarehouseError if any stage has something to do: it would bring back what is removed, or miss it."""
+    from spark_jobs.quarantine import batch_of, held
+    from spark_jobs.stages.stage import next_batch
+
+    there = {(f"bronze.{noun}", batch_of(file)) for noun in _NOUNS for file in warehouse.landed(noun)}
+    if aside := sorted({r["batch"] for r in held(warehouse) if (r["table_name"], r["batch"]) in there}):
+        raise WarehouseError(
+            f"{warehouse.location} has evidence in quarantine ({', '.join(aside)}), which may hold the group; release "
+            "it (`check --release`), or delete its landing files."
+        )
+    unfinished = [
+        noun
+        for noun in _NOUNS
+        if None in warehouse.transaction_versions(
+            f"bronze.{noun}", [landing_application(noun, file) for file in warehouse.landed(noun)]
+        ).values()
+    ]  # fmt: skip
+    for stage in STAGES:
+        if stage.reads and stage is not PUBLISH and next_batch(warehouse, stage.name, stage.reads, stage.writes):
+            unfinished.append(stage.name)
+    consumed = {name: -1 if (v := warehouse.version(name)) is None else v for name in PUBLISH.reads}
+    if warehouse.publication().get("consumed") != consumed:
+        unfinished.append(PUBLISH.name)
+    if unfinished:
+        raise WarehouseError(
+            f"{warehouse.location} has evidence that no run has worked through ({', '.join(unfinished)}); run "
+            f"`rebalance-audit run -w {warehouse.location}` first."
+        )
+
+
+def erase(warehouse: Warehouse, cluster_id: str, group_id: str) -> dict[str, int]:
+    """Rows that are gone, by table. For the one who holds the lease."""
+    homes = belonging(warehouse, None)
+    routes = homes.routes.get(cluster_id, {})
+    own = [route for route, groups in routes.items() if groups == {group_id}]
+    topics = [route.removeprefix("topic:") for route in own if route.startswith("topic:")]
+    nodes = [route.removeprefix("node:") for route in own if route.startswith("node:")]
+    refs = [ref for ref, groups in homes.lines.get(cluster_id, {}).items() if groups == {group_id}]
+    named = _naming(group_id)
+    gone: dict[str, int] = {}
+
+    def take(table: str, goes: str, params: Sequence[Any]) -> None:
+        count = warehouse.rewrite(table, f"cluster_id = ? AND ({goes})", [cluster_id, *params])
+        if count:
+            gone[table] = gone.get(table, 0) + count
+
+    of_group = warehouse.read("silver.group_event", ["ref"], "cluster_id = ? AND group_id = ?", [cluster_id, group_id])
+    lines = [ref for ref in [*of_group["ref"].to_pylist(), *refs] if ref.startswith("log:")]
+    places = _places(lines)
+    _redact_incidents(warehouse, cluster_id, group_id)
+    take("gold.incident", "list_contains(group_ids, ?)", [group_id])
+    key = group_id.encode()
+    take(
+        "bronze.record",
+        "(topic = ? AND coalesce(key[3:?] = ?::BLOB, false)) OR list_contains(?, topic)",
+        [OFFSETS_TOPIC, 4 + len(key), _framed(key), topics],
+    )
+    take(
+        "bronze.log_line",
+        f"list_contains(?, node || chr(10) || file_id || chr(10) || byte) "
+        f"OR (regexp_matches(text, ?) AND NOT {OF_CONTROLLERS})",
+        [places, named],
+    )
+    take(
+        "silver.group_event",
+        "group_id IS NOT DISTINCT FROM ? OR list_contains(?, topic) OR list_contains(?, ref) "
+        "OR (source_kind = 'log' AND starts_with(kind, 'worker_') AND group_id IS NULL AND list_contains(?, node)) "
+        "OR (group_id IS NULL AND regexp_matches(coalesce(text, ''), ?))",
+        [group_id, topics, refs, nodes, named],
+    )
+    take("silver.undecoded", "contains(hex(coalesce(raw, ''::BLOB)), ?)", [_framed(key).hex().upper()])
+    take("silver.finding", "group_id IS NOT DISTINCT FROM ? OR subject = ? OR regexp_matches(title, ?)",
+         [group_id, group_id, named])  # fmt: skip
+    take("gold.finding", "group_id IS NOT DISTINCT FROM ? OR subject = ? OR regexp_matches(title, ?)",
+         [group_id, group_id, named])  # fmt: skip
+    take("gold.mark", "scope = ? OR regexp_matches(text, ?)", [group_id, named])
+    for table in tables.TABLES:
+        names = {column.name for column in table.columns}
+        if {"cluster_id", "group_id"} <= names:
+            take(table.name, "group_id IS NOT DISTINCT FROM ?", [group_id])
+    for name, goes in (("gold.response", "pattern = ? OR regexp_matches(coalesce(reason, ''), ?)"),):
+        if count := warehouse.rewrite(name, goes, [group_id, named]):
+            gone[name] = count
+    if count := warehouse.rewrite("gold.check", "regexp_matches(array_to_string(examples, chr(10)), ?)", [named]):
+        gone["gold.check"] = count
+    _forget_beside(warehouse, cluster_id, group_id)
+    return gone
+
+
+def record(
+    warehouse: Warehouse,
+    cluster_id: str,
+    group_id: str,
+    gone: dict[str, int],
+    *,
+    at_ms: int,
+    by: str,
+    reason: str | None,
+) -> dict[str, Any]:
+    """Note that something was erased, and when; the group's id only as a digest."""
+    digest = hashlib.sha256(group_id.encode()).hexdigest()
+    row = {
+        "erasure_id": hashlib.sha256(f"{cluster_id}\n{digest}\n{at_ms}".encode()).hexdigest()[:16],
+        "cluster_id": cluster_id, "at_ms": at_ms, "by": by, "reason": reason, "subject_sha256": digest,
+        "row_count": sum(gone.values()),
+        "tables": [{"table": table, "row_count": count} for table, count in sorted(gone.items())],
+    }  # fmt: skip
+    warehouse.append(RECORD, rows_to_table(RECORD, [row]))
+    return row
+
+
+def _redact_incidents(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
+    """Incidents that other groups share stay, without what is the group's: its ids, its part of the cost, its steps."""
+    where = "cluster_id = ? AND list_contains(group_ids, ?) AND len(group_ids) > 1"
+    shared = warehouse.read("gold.incident", None, where, [cluster_id, group_id]).to_pylist()
+    if not shared:
+        return
+    mine, of_mine = "cluster_id = ? AND group_id = ?", [cluster_id, group_id]
+    rebalances = set(warehouse.read("gold.rebalance", ["rebalance_id"], mine, of_mine)["rebalance_id"].to_pylist())
+    findings = set(warehouse.read("gold.finding", ["finding_id"], mine, of_mine)["finding_id"].to_pylist())
+    names = [f"resource_seconds_{bound}" for bound in ("estimate", "lower", "upper")]
+    costs = {
+        row["rebalance_id"]: [row[name] for name in names]
+        for row in warehouse.read(
+            "gold.rebalance", ["rebalance_id", *names], "cluster_id = ?", [cluster_id]
+        ).to_pylist()
+    }
+    hidden = re.compile(rf"(?<!{_OF_NAMES}){re.escape(group_id)}(?!{_OF_NAMES})")
+    for row in shared:
+        row["group_ids"] = [g for g in row["group_ids"] if g != group_id]
+        row["rebalance_ids"] = [r for r in row["rebalance_ids"] if r not in rebalances]
+        row["finding_ids"] = [f for f in row["finding_ids"] if f not in findings]
+        row["chain"] = [step for step in row["chain"] if not hidden.search(step["what"])]
+        for name in ("title", "story", "advice"):
+            if row[name] is not None:
+                row[name] = hidden.sub("an erased group", row[name])
+        for name, at in (("cost_seconds", 0), ("cost_lower_seconds", 1), ("cost_upper_seconds", 2)):
+            known = [costs[r][at] for r in row["rebalance_ids"] if r in costs]
+            row[name] = None if not known or (at == 2 and None in known) else sum(c for c in known if c is not None)
+    warehouse.rewrite(
+        "gold.incident",
+        "cluster_id = ? AND list_contains(?, incident_id)",
+        [cluster_id, [row["incident_id"] for row in shared]],
+    )
+    warehouse.put_back("gold.incident", rows_to_table("gold.incident", shared))
+
+
+def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
+    """Landing files that bronze holds, files of older versions, and notes of stages."""
+    for noun in _NOUNS:
+        warehouse.forget_landed(noun, partial(landing_application, noun), keep_hours=0)
+    for table in tables.TABLES:
+        warehouse.delete_unused(table.name, keep_hours=0)
+    note = warehouse.recall("reconstruct")
+    if note:
+        for groups in note.get("topics", {}).get(cluster_id, {}).values():
+            groups[:] = [group for group in groups if group != group_id]
+        note.get("lines", {}).get(cluster_id, {}).pop(group_id, None)
+        warehouse.remember("reconstruct", note)
+
+
+def _naming(group_id: str) -> str:
+    """RE2 that finds the name where it stands by itself."""
+    return f"(^|[^A-Za-z0-9_.-]){re.escape(group_id)}($|[^A-Za-z0-9_.-]|[.]($|[^A-Za-z0-9_-]))"
+
+
+def _places(refs: Sequence[str]) -> list[str]:
+    found = []
+    for ref in refs:
+        stem, _, byte = ref.removeprefix("log:").rpartition("@")
+        file, _, file_id = stem.rpartition("#")
+        found.append("\n".join((file.partition("/")[0], file_id, byte)))
+    return found
+
+
+def _framed(key: bytes) -> bytes:
+    """As every key of a group's records begins, after its two bytes of version."""
+    return len(key).to_bytes(2, "big") + key

@@ -1,0 +1,300 @@
+"""gold.incident and gold.mark: what happened since the earliest news, worked out again; what lies before stays.
+
+Everything of a cluster is needed, but only from a moment on at which nothing was going on: the news, less a margin,
+less whatever incident reaches into it. A run's cost follows the news.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rebalance_audit.domain.detect import DEFAULT, Limits
+from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
+from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
+from rebalance_audit.domain.tables import GOLD_REBALANCE
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_rows import GROUP, of_groups
+
+REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
+REASSIGNMENTS = "silver.reassignment"
+MARGIN_MS = 3 * 3_600_000
+"""3 h: more than any window in which rebalances belong together; a flapping member's is the widest, 2 h."""
+_AT = "coalesce(assigned_at_ms, joined_at_ms, started_at_ms, ended_at_ms, started_lower_ms)"
+_CONTENT = (
+    "rebalance_id, trigger, outcome, expected, started_at_ms, joined_at_ms, assigned_at_ms, ended_at_ms, "
+    "connect_delay_ms, resource_seconds_lower, resource_seconds_estimate, resource_seconds_upper, "
+    "resource_seconds_likely_lower, resource_seconds_likely_upper, hash(triggers)"
+)
+_SYMPTOM_AT = (
+    f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {1 << 60} END"
+)
+"""The others are about no rebalance: they make nothing old new."""
+_TOLD = "finding_id, rule_id, severity, subject, status, first_seen_at_ms, last_seen_at_ms, title, advice, evidence"
+_STORED = [
+    "cluster_id", "incident_id", "first_at_ms", "last_at_ms", "status", "rebalance_ids", "reassignment_ids",
+    "finding_ids",
+]  # fmt: skip
+_MEMBERS = "list_filter(members, lambda m: m.change <> 'stayed')"
+_GONE = "flatten([t.members FOR t IN triggers])"
+_MOVEMENTS = (
+    "[{'resource_type': m.resource_type, 'resource': m.resource, 'kind': m.kind, 'from_member_id': m.from_member_id, "
+    f"'stopped_at_lower_ms': m.stopped_at_lower_ms}} FOR m IN movements IF list_contains({_GONE}, m.from_member_id)]"
+)
+
+
+class Incidents(NamedTuple):
+    """Rows as they should be, and the ids of all rows that these take the place of."""
+
+    incidents: pa.Table
+    incident_scope: pa.Table
+    marks: pa.Table
+    mark_scope: pa.Table
+
+
+def incident_tables(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    leader_moves: pa.Table,
+    groups: pa.Table,
+    limits: Callable[[str, str], Limits] | None = None,
+) -> Incidents:
+    """`versions`: of the silver tables. `groups`: keys of those with new rows. `leader_moves`: all rows there are."""
+    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
+    spans = _spans(stored)
+    seen = seen_until_ms(warehouse)
+    since = _since(warehouse, versions, groups, spans)
+    moves: dict[str, list[LeaderMove]] = defaultdict(list)
+    for row in leader_moves.to_pylist():
+        moves[row["cluster_id"]].append(from_row(LeaderMove, row))
+    incidents: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
+    for cluster_id, from_ms in sorted(since.items()):
+        rows = _cluster_rows(
+            warehouse, versions, cluster_id, from_ms, seen.get(cluster_id, 0), moves[cluster_id],
+            _still_shown(stored, cluster_id), limits,
+        )  # fmt: skip
+        found, marked = incidents_of(rows)
+        incidents += [incident_row(i) for i in found]
+        marks += [mark_row(m) for m in marked]
+    return Incidents(
+        rows_to_table("gold.incident", incidents),
+        _scope("incident_id", stored, "last_at_ms", incidents, since),
+        rows_to_table("gold.mark", marks),
+        _scope("mark_id", _marks_of_evidence(warehouse), "at_ms", marks, since),
+    )
+
+
+def cluster_rows(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    cluster_id: str,
+    from_ms: int,
+    *,
+    now_ms: int,
+    limits: Callable[[str, str], Limits] | None = None,
+) -> ClusterRows:
+    """What the incidents of one cluster since `from_ms` are made of, as published last."""
+    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
+    moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id]).to_pylist()
+    return _cluster_rows(
+        warehouse, versions, cluster_id, from_ms, now_ms, [from_row(LeaderMove, row) for row in moves],
+        _still_shown(stored, cluster_id), limits,
+    )  # fmt: skip
+
+
+def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
+    """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
+    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
+    return _reaching_back(_spans(stored).get(cluster_id, ()), from_ms)
+
+
+def _cluster_rows(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    cluster_id: str,
+    from_ms: int,
+    now_ms: int,
+    leader_moves: Sequence[LeaderMove],
+    still_shown: list[str],
+    limits: Callable[[str, str], Limits] | None,
+) -> ClusterRows:
+    return ClusterRows(
+        cluster_id=cluster_id,
+        now_ms=now_ms,
+        groups=_rebalances(warehouse, versions, cluster_id, from_ms),
+        tasks=_waiting(warehouse, versions, cluster_id),
+        reassignments=_reassignments(warehouse, versions, cluster_id, from_ms),
+        leader_moves=leader_moves,
+        findings=_findings(warehouse, versions, cluster_id, from_ms, still_shown),
+        limits=_of_cluster(limits, cluster_id),
+    )
+
+
+def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) -> Callable[[str], Limits]:
+    return lambda group_id: DEFAULT if limits is None else limits(cluster_id, group_id)
+
+
+def _spans(stored: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, int, bool]]]:
+    """(first, last, is open) of every stored incident that consists of rebalances or reassignments, by cluster."""
+    found: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)
+    for row in stored:
+        if row["rebalance_ids"] or row["reassignment_ids"]:
+            found[row["cluster_id"]].append((row["first_at_ms"], row["last_at_ms"], row["status"] == "open"))
+    return found
+
+
+def _still_shown(stored: Iterable[Mapping[str, Any]], cluster_id: str) -> list[str]:
+    """Findings of open incidents: what is over by now has a last moment long ago."""
+    opened = (row for row in stored if row["cluster_id"] == cluster_id and row["status"] == "open")
+    return sorted({finding_id for row in opened for finding_id in row["finding_ids"]})
+
+
+def _since(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    groups: pa.Table,
+    spans: Mapping[str, list[tuple[int, int, bool]]],
+) -> dict[str, int]:
+    """By cluster with news: from when on incidents are to be worked out again."""
+    news: dict[str, int] = {}
+
+    def note(rows: Iterable[tuple[str, int | None]]) -> None:
+        for cluster_id, at_ms in rows:
+            news[cluster_id] = min(news.get(cluster_id, 1 << 62), 0 if at_ms is None else at_ms)
+
+    note(_differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, _AT, groups))
+    note(_differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, None))
+    note(_differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", "coalesce(started_at_ms, 0)", None))
+    for cluster_id, each in spans.items():  # time alone may end them
+        note((cluster_id, first_ms) for first_ms, _, is_open in each if is_open)
+    since: dict[str, int] = {}
+    for cluster_id, at_ms in news.items():
+        since[cluster_id] = _reaching_back(spans.get(cluster_id, ()), at_ms - MARGIN_MS)
+    return since
+
+
+def _reaching_back(spans: Iterable[tuple[int, int, bool]], from_ms: int) -> int:
+    for first_ms, last_ms, _ in sorted(spans, key=lambda span: -span[1]):
+        if last_ms >= from_ms:
+            from_ms = min(from_ms, first_ms)
+    return from_ms
+
+
+def _differing(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    silver: str,
+    gold: str,
+    content: str,
+    at_ms: str,
+    groups: pa.Table | None,
+) -> list[tuple[str, int | None]]:
+    """By cluster, the earliest row that readers do not see as it is now."""
+    files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
+    with cursor() as db:
+        if groups is not None:
+            db.register("wanted", groups)
+        sources = [relation(f) if groups is None else of_groups(f, groups) for f in files if f]
+        each = [f"SELECT cluster_id, {at_ms} at_ms, {content} FROM {source}" for source in sources]
+        if len(each) == 2:
+            sql = f"(({each[0]}) EXCEPT ({each[1]})) UNION ALL (({each[1]}) EXCEPT ({each[0]}))"
+        elif each:
+            sql = each[0]
+        else:
+            return []
+        return db.execute(f"SELECT cluster_id, min(coalesce(at_ms, 0)) FROM ({sql}) GROUP BY ALL").fetchall()
+
+
+def _rebalances(
+    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
+) -> dict[str, list[Rebalance]]:
+    """Rebalances from then on, with the members that came or went, and what the missing ones held."""
+    files = warehouse.files(REBALANCES, versions[REBALANCES])
+    if not files:
+        return {}
+    own = [c.name for c in GOLD_REBALANCE.columns]
+    with cursor() as db:
+        # Wide columns are read of the groups of which anything is wanted.
+        db.execute(
+            f"CREATE TEMP TABLE first AS SELECT group_id, min(place) FILTER ({_AT} >= ?) since FROM {relation(files)} "
+            "WHERE cluster_id = ? GROUP BY 1 HAVING since IS NOT NULL",
+            [from_ms, cluster_id],
+        )
+        places = db.execute("SELECT group_id FROM first").to_arrow_table()
+        wanted = pa.table({"cluster_id": pa.array([cluster_id] * len(places), pa.string()), **places.to_pydict()})
+        db.register("wanted", wanted.cast(GROUP))
+        rows = db.execute(
+            f"""
+            SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements
+            FROM {of_groups(files, wanted)} JOIN first USING (group_id)
+            WHERE place >= since ORDER BY group_id, place
+            """
+        ).to_arrow_table()
+    found: dict[str, list[Rebalance]] = defaultdict(list)
+    for batch in rows.to_batches(max_chunksize=2_000):
+        for row in batch.to_pylist():
+            found[row["group_id"]].append(from_row(Rebalance, row))
+    return found
+
+
+def _waiting(warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str) -> list[ConnectTask]:
+    where = "cluster_id = ? AND to_ms IS NULL"
+    rows = warehouse.read(TASKS, None, where, [cluster_id], version=versions[TASKS])
+    return [from_row(ConnectTask, row) for row in rows.to_pylist()]
+
+
+def _findings(
+    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int, still_shown: list[str]
+) -> list[tuple[str | None, Finding]]:
+    where = "cluster_id = ? AND (status = 'open' OR last_seen_at_ms >= ? OR list_contains(?, finding_id))"
+    asked = [cluster_id, from_ms, still_shown]
+    rows = warehouse.read(FINDINGS, None, where, asked, version=versions[FINDINGS]).to_pylist()
+    rows.sort(key=lambda row: (row["first_seen_at_ms"], row["finding_id"]))
+    return [(row["group_id"], from_row(Finding, row)) for row in rows]
+
+
+def _reassignments(
+    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
+) -> list[Reassignment]:
+    where = "cluster_id = ? AND coalesce(ended_at_ms, started_at_ms, ?) >= ? OR outcome = 'open'"
+    rows = warehouse.read(
+        REASSIGNMENTS, None, where, [cluster_id, from_ms, from_ms], version=versions[REASSIGNMENTS]
+    ).to_pylist()
+    return [reassignment_of(row) for row in rows if row["cluster_id"] == cluster_id]
+
+
+def _marks_of_evidence(warehouse: Warehouse) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = warehouse.read(
+        "gold.mark", ["cluster_id", "mark_id", "at_ms"], "source = 'evidence'"
+    ).to_pylist()
+    return rows
+
+
+def _scope(
+    key: str,
+    stored: Iterable[Mapping[str, Any]],
+    until: str,
+    rows: Iterable[Mapping[str, Any]],
+    since: Mapping[str, int],
+) -> pa.Table:
+    """The rows stored from then on, and those that should be."""
+    gone = {
+        (r["cluster_id"], r[key])
+        for r in stored
+        if r["cluster_id"] in since and (r[until] >= since[r["cluster_id"]] or r.get("status") == "open")
+    }
+    keys = sorted(gone | {(r["cluster_id"], r[key]) for r in rows})
+    return pa.table(
+        {"cluster_id": pa.array([k[0] for k in keys], pa.string()), key: pa.array([k[1] for k in keys], pa.string())}
+    )

@@ -1,0 +1,161 @@
+"""A run of the stages over what is new. Imported without Spark, which starts when a stage has something to do."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
+from spark_jobs.plan import BY_NAME, STAGES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.checks import Books
+    from spark_jobs.stages.stage import Gate, Run
+
+VOLUMES = "volumes"
+"""The note with how much came into each table by day (`domain.publish.volumes`)."""
+
+
+def landing_application(noun: str, file: str) -> str:
+    """The transaction id by which bronze remembers that it took in a landing file."""
+    return f"landing:{noun}/{file.rpartition('/')[2]}"
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """The work of a run. A stage with nothing new is absent."""
+
+    ms_by_stage: dict[str, int] = field(default_factory=dict)
+    rows_written: dict[str, int] = field(default_factory=dict)
+    put_aside: list[str] = field(default_factory=list)
+    """Sentences about landing files that went to the quarantine."""
+
+
+def run(
+    warehouse: Warehouse | str,
+    stages: Sequence[str] | None = None,
+    progress: Callable[[str, str], None] | None = None,
+    *,
+    spark: SparkSession | None = None,
+    settings: Mapping[str, Any] | None = None,
+    with_quality: bool = True,
+    reached: Callable[[str], None] | None = None,
+    engine: str = "auto",
+    spark_from_bytes: int = SPARK_FROM_BYTES,
+) -> RunOutcome:
+    """Run the stages (default: all, in order) over what is new, as the warehouse's one writer.
+
+    `progress(stage, "started" | "ended" | "nothing new")`. `engine`: one of ENGINES; with `auto` each stage runs in
+    this process, unless its news has `spark_from_bytes` or more. Spark starts when a stage asks for it; `spark` is its
+    session, if there is one.
+    `reached(point)` is called after every commit.
+    Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
+    that broke it is committed, and readers keep what they had. A landing file that breaks one is put aside instead.
+    """
+    wanted = [stage.name for stage in STAGES] if stages is None else list(stages)
+    unknown = [name for name in wanted if name not in BY_NAME]
+    if unknown:
+        raise ValueError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
+    opened = warehouse if isinstance(warehouse, Warehouse) else Warehouse.open(warehouse)
+    report = progress or (lambda stage, what: None)
+    outcome = RunOutcome()
+    with writing_run(
+        opened,
+        spark=spark,
+        settings=settings,
+        with_quality=with_quality,
+        reached=reached,
+        engine=engine,
+        spark_from_bytes=spark_from_bytes,
+    ) as context:
+        outcome.rows_written, outcome.put_aside = context.rows_written, context.put_aside
+        for stage in STAGES:
+            if stage.name not in wanted:
+                continue
+            module = importlib.import_module(stage.module)
+            started = time.monotonic()
+            report(stage.name, "started")
+            did = bool(module.run(context))
+            report(stage.name, "ended" if did else "nothing new")
+            if did:
+                outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+        if outcome.ms_by_stage:
+            ended_at_ms = time.time_ns() // 1_000_000
+            opened.remember("last_run", {**asdict(outcome), "ended_at_ms": ended_at_ms})
+            if not FOLLOWED.isdisjoint(outcome.rows_written):
+                opened.remember(VOLUMES, noted(opened.recall(VOLUMES), outcome.rows_written, ended_at_ms))
+    return outcome
+
+
+@contextmanager
+def writing_run(
+    warehouse: Warehouse,
+    *,
+    spark: SparkSession | None = None,
+    settings: Mapping[str, Any] | None = None,
+    with_quality: bool = True,
+    reached: Callable[[str], None] | None = None,
+    engine: str = "auto",
+    spark_from_bytes: int = SPARK_FROM_BYTES,
+) -> Iterator[Run]:
+    """Be the warehouse's one writer; what is committed is checked, and the verdicts are kept."""
+    with warehouse.lease("run"):
+        warehouse.clear_staging()
+        from spark_jobs.checks import Books
+        from spark_jobs.stages.stage import Run, open_gate
+
+        context = Run(
+            warehouse=warehouse,
+            open_spark=_spark_opener(spark),
+            settings=settings or {},
+            reached=reached or (lambda point: None),
+            engine=engine,
+            spark_from_bytes=spark_from_bytes,
+        )
+        books = Books(warehouse)
+        context.gate = _quality_gate(context, books) if with_quality else open_gate
+        try:
+            yield context
+        finally:
+            books.write()
+
+
+def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:
+    def opener() -> SparkSession:
+        nonlocal spark
+        if spark is None:
+            from spark_jobs.session import open_session
+
+            spark = open_session()
+        return spark
+
+    return opener
+
+
+def _quality_gate(context: Run, books: Books) -> Gate:
+    """Laws as one query; the suites of Great Expectations on what is large."""
+
+    def gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+        from spark_jobs.checks import refuse_broken
+        from spark_jobs.compiled_checks import verdicts_of
+
+        if isinstance(rows, pa.Table) or isinstance(context.engine_for(rows), LocalEngine):
+            verdicts = verdicts_of(table, rows, batch_id)
+        else:
+            from spark_jobs.quality import suite_verdicts  # Great Expectations takes seconds to import
+
+            verdicts = suite_verdicts(context.spark, table, rows, batch_id)
+        books.note(verdicts)
+        refuse_broken(table, verdicts)
+
+    return gate

@@ -1,0 +1,47 @@
+"""Records of bronze as the tasks read them (see task_files): each is a commit or another, and is read once.
+
+A text that repeats itself stays a dictionary and a code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from spark_jobs.task_files import Flags, batches_of, flags_of
+
+TABLE = "bronze.record"
+COLUMNS = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value", "is_control",
+           "is_transactional", "producer_id", "copy")  # fmt: skip
+_REPEATED = ("cluster_id", "topic", "key")
+_ROWS = 1 << 18
+"""The more at once, the less often a key is parsed; this many take 50 MB."""
+
+
+def commits_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """COLUMNS of the records whose key says they are offset commits, as `commit_marks.COMMITS` says it in SQL."""
+    return _read(named, is_commit)
+
+
+def others_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return _read(named, lambda batch: ~is_commit(batch))
+
+
+def _read(named: pa.RecordBatch, wanted: Callable[[pa.RecordBatch], Flags]) -> Iterator[pa.RecordBatch]:
+    for row in named.to_pylist():
+        for batch in batches_of(row, COLUMNS, _ROWS, _REPEATED):
+            flags = wanted(batch)
+            if flags.any():
+                yield batch if flags.all() else batch.filter(pa.array(flags))
+
+
+def is_commit(batch: pa.RecordBatch) -> Flags:
+    is_control = batch.column("is_control").fill_null(False).to_numpy(zero_copy_only=False)
+    is_first_copy = batch.column("copy").to_numpy(zero_copy_only=False) == 0
+    in_offsets_topic = flags_of(batch.column("topic"), lambda topics: pc.equal(topics, OFFSETS_TOPIC))
+    types = pa.array([b"\x00\x00", b"\x00\x01"], pa.binary())
+    has_its_key = flags_of(batch.column("key"), lambda keys: pc.is_in(pc.binary_slice(keys, 0, 2), types))
+    return in_offsets_topic & has_its_key & is_first_copy & ~is_control

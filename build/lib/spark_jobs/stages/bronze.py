@@ -1,0 +1,242 @@
+"""bronze: landing files -> bronze.record, bronze.log_line, bronze.source.
+
+Rows in:  landing files, in any order, repeats included.
+Rows out: one per (cluster, topic, partition, offset) and per (cluster, node, file id, byte).
+Law:      repeats collapse only if key, value, timestamp and headers agree; if they differ both stay, as `copy` 1, 2 …
+          The metadata log's copies on several nodes all stay.
+A file whose ranges overlap nothing is committed as it is; only the others are rewritten. Which files came in shows
+in one transaction id per file. A file that breaks a law is put aside, and the others come in (`spark_jobs.quarantine`).
+
+    three landed records                                       bronze.record
+    __consumer_offsets-7@231, key k, value a              ->   @231, copy 0, value a
+    __consumer_offsets-7@231, key k, value a (landed twice)    nothing: it is the same
+    __consumer_offsets-7@231, key k, value b              ->   @231, copy 1, value b: a finding (TR005)
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.domain.metadata import METADATA_TOPIC
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.queries import cursor, database
+from rebalance_audit.warehouse.storage import relation
+from spark_jobs.checks import QualityError
+from spark_jobs.engine import ArrowTask
+from spark_jobs.floors import floors_of
+from spark_jobs.pipeline import landing_application
+from spark_jobs.quarantine import batch_of, held, hold
+from spark_jobs.stages.stage import Run
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+
+_ROWS_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """Where a row stands: rows of one `stretch` are in order of `position`."""
+
+    table: str
+    noun: str
+    stretch: tuple[str, ...]
+    position: str
+
+
+RECORD = Grain("bronze.record", "record", ("cluster_id", "topic", "partition"), "offset")
+LOG_LINE = Grain("bronze.log_line", "log_line", ("cluster_id", "node", "file_id"), "byte")
+
+
+def run(context: Run) -> bool:
+    # Sources last: a ledger entry must never stand for evidence that is not there yet.
+    did = [_take_in(context, RECORD), _take_in(context, LOG_LINE), _take_in_sources(context)]
+    return any(did)
+
+
+def _take_in(context: Run, grain: Grain) -> bool:
+    new = _new_files(context, grain.table, grain.noun)
+    if not new:
+        return False
+    try:
+        _commit(context, grain, new)
+    except (QualityError, duckdb.Error, pa.ArrowInvalid):
+        if not _put_aside(context, grain.table, new):
+            raise
+        _take_in(context, grain)  # what is left of it
+    return True
+
+
+def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
+    """Whether something is wrong with one of these files by itself; if so, the run goes on without it."""
+    aside = hold(context.warehouse, table, files)
+    context.put_aside += aside.values()
+    return bool(aside)
+
+
+def _commit(context: Run, grain: Grain, new: Sequence[str]) -> None:
+    floors = floors_of(context.warehouse, grain.stretch, grain.position)
+    alone, overlapping = split_by_overlap(new, context.warehouse.files(grain.table), grain, floors)
+    for files, is_alone in ((alone, True), (overlapping, False)):
+        if not files:
+            continue
+        transaction = {landing_application(grain.noun, file): 1 for file in files}
+        batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
+        point = f"{grain.table}:{'adopted' if is_alone else 'merged'}"
+        with context.staging_folder() as folder:
+            taken = files if is_alone else _unseen(context, grain, files, floors, folder)
+            context.add(grain.table, taken, batch_id, transaction, point)
+
+
+def _take_in_sources(context: Run) -> bool:
+    new = _new_files(context, "bronze.source", "source")
+    if not new:
+        return False
+    transaction = {landing_application("source", file): 1 for file in new}
+    try:
+        context.add("bronze.source", new, f"bronze:source:{os.path.basename(new[0])}", transaction)
+    except (QualityError, duckdb.Error, pa.ArrowInvalid):
+        if not _put_aside(context, "bronze.source", new):
+            raise
+        _take_in_sources(context)
+    return True
+
+
+def _new_files(context: Run, table: str, noun: str) -> list[str]:
+    landed = context.warehouse.landed(noun)
+    done = context.warehouse.transaction_versions(table, [landing_application(noun, file) for file in landed])
+    new = [file for file in landed if done[landing_application(noun, file)] is None]
+    if not new:
+        return []
+    waiting = held(context.warehouse)
+    # The ledger's entry waits for every file of its landing.
+    aside = {row["batch"] for row in waiting if row["table_name"] == table or noun == "source"}
+    return [file for file in new if batch_of(file) not in aside]
+
+
+def split_by_overlap(
+    new: Sequence[str], committed: Sequence[str], grain: Grain, floors: pa.Table | None = None
+) -> tuple[list[str], list[str]]:
+    """New files without repeats, in themselves and beside committed and earlier new ones, nor anything below the floor
+    that retention has set; and the other new files.
+
+    Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
+    """
+    stretch = ", ".join(grain.stretch)
+
+    def ranges(files: Sequence[str]) -> str:
+        return (
+            f'SELECT filename, {stretch}, min("{grain.position}") lo, max("{grain.position}") hi, '
+            f'count(*) > count(DISTINCT "{grain.position}") has_repeats '
+            f"FROM {relation(files, with_name=True)} GROUP BY ALL"
+        )
+
+    with cursor() as db:
+        db.execute(f"CREATE TEMP TABLE arrived AS {ranges(new)}")
+        db.execute(f"CREATE TEMP TABLE taken AS {ranges(committed) if committed else 'FROM arrived LIMIT 0'}")
+        if floors is not None and floors.num_rows:
+            db.register("floor", floors)
+            db.execute(
+                f"INSERT INTO taken SELECT NULL, {stretch}, -1, floor - 1, false FROM floor SEMI JOIN arrived "
+                f"USING ({stretch})"
+            )
+        alone: list[str] = []
+        for file in new:
+            hit = db.execute(
+                f"SELECT 1 FROM arrived a LEFT JOIN taken t USING ({stretch}) "
+                "WHERE a.filename = ? AND (a.has_repeats OR (a.lo <= t.hi AND t.lo <= a.hi)) LIMIT 1",
+                [file],
+            ).fetchone()
+            if hit is None:
+                alone.append(file)
+                db.execute("INSERT INTO taken SELECT * FROM arrived WHERE filename = ?", [file])
+    return alone, [file for file in new if file not in set(alone)]
+
+
+def _unseen(context: Run, grain: Grain, files: Sequence[str], floors: pa.Table, folder: str) -> list[str]:
+    """Files with the rows of these files that bronze lacks, or has otherwise; stretches are shared out to the tasks."""
+    engine = context.engine_for(files)
+    known = context.warehouse.files(grain.table)
+    stretch = ", ".join(grain.stretch)
+    with cursor() as db:
+        work = db.execute(
+            f"SELECT DISTINCT {stretch} FROM {relation(files)} ORDER BY ALL"
+        ).to_arrow_table()  # fmt: skip
+    merging = _merging(grain, list(files), known, floors, folder)
+    return files_by_table(engine.spread(work, merging, WRITTEN)).get(grain.table, [])
+
+
+def _merging(grain: Grain, files: Sequence[str], known: Sequence[str], floors: pa.Table, folder: str) -> ArrowTask:
+    stretch = ", ".join(grain.stretch)
+    arrived = (
+        f"(SELECT a.* FROM {relation(files)} a LEFT JOIN floor f USING ({stretch}) "
+        f'WHERE f.floor IS NULL OR a."{grain.position}" >= f.floor)'
+    )
+
+    def merge(stretches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema(grain.table)
+        writer = TaskWriter(folder)
+        for batch in stretches:
+            with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:
+                db.register("stretch", pa.Table.from_batches([batch]))
+                db.register("floor", floors)
+                sql = (_UNSEEN_RECORDS if grain is RECORD else _UNSEEN_LINES).format(
+                    arrived=arrived, known=relation(known) if known else _NONE.format(arrived=arrived)
+                )
+                for rows in db.execute(sql).to_arrow_reader(_ROWS_AT_ONCE):
+                    writer.add(grain.table, rows.select(schema.names).cast(schema))
+        yield from writer.written()
+
+    return merge
+
+
+_NONE = "(FROM {arrived} LIMIT 0)"
+_CONTENT = f"""sha256(concat_ws('|',
+    coalesce(hex(key), '-'), coalesce(hex(value), '-'), timestamp_ms::VARCHAR,
+    coalesce(list_aggregate(list_transform(headers, lambda h: concat_ws(':', coalesce(hex(h.key), '-'),
+        coalesce(hex(h.value), '-'))), 'string_agg', ','), ''),
+    CASE WHEN starts_with(topic, '{METADATA_TOPIC}') THEN coalesce(node, '') ELSE '' END))"""
+"""Columns that must agree for two records at one offset to be one: key, value, timestamp, headers; null is not empty.
+No headers and an empty list of them are the same bytes on the wire. The node that holds a record of the metadata log is
+part of what is known; the copy that came first is chance."""
+_UNSEEN_RECORDS = f"""
+WITH arrived AS (
+    SELECT *, {_CONTENT} AS content FROM {{arrived}} SEMI JOIN stretch USING (cluster_id, topic, partition)
+), span AS (
+    SELECT cluster_id, topic, partition, min("offset") lo, max("offset") hi FROM arrived GROUP BY ALL
+), known AS (
+    SELECT k.cluster_id, k.topic, k.partition, k."offset", k.copy, {_CONTENT} AS content
+    FROM {{known}} k JOIN span USING (cluster_id, topic, partition) WHERE k."offset" BETWEEN lo AND hi
+), highest AS (
+    SELECT cluster_id, topic, partition, "offset", max(copy) highest FROM known GROUP BY ALL
+), fresh AS (
+    -- The same content: a segment's producer and batch are worth more than the first arrival.
+    SELECT * FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY cluster_id, topic, partition, "offset", content ORDER BY source DESC, landing, node NULLS FIRST
+        ) n FROM arrived
+    ) WHERE n = 1
+)
+SELECT * EXCLUDE (content, n, highest) REPLACE (
+    (coalesce(highest, -1) + row_number() OVER (
+        PARTITION BY cluster_id, topic, partition, "offset" ORDER BY content
+    ))::INTEGER AS copy
+)
+FROM fresh ANTI JOIN known USING (cluster_id, topic, partition, "offset", content)
+LEFT JOIN highest USING (cluster_id, topic, partition, "offset")
+ORDER BY topic, partition, "offset"
+"""
+"""Records that bronze lacks, or has otherwise: those get the next free `copy`."""
+_UNSEEN_LINES = """
+SELECT * EXCLUDE n FROM (
+    SELECT *, row_number() OVER (PARTITION BY cluster_id, node, file_id, byte ORDER BY file_name, landing) n
+    FROM {arrived} SEMI JOIN stretch USING (cluster_id, node, file_id)
+) ANTI JOIN (SELECT cluster_id, node, file_id, byte FROM {known} SEMI JOIN stretch USING (cluster_id, node, file_id))
+USING (cluster_id, node, file_id, byte)
+WHERE n = 1 ORDER BY node, file_id, byte
+"""
+"""Log events that bronze lacks; a file under two names is one file."""

@@ -1,0 +1,350 @@
+"""decode: bronze.record, bronze.log_line -> silver.group_event, .undecoded, .decode_count, .commit_mark.
+
+Rows in:  records (copy 0; other copies are a finding and no evidence) and log events that are new since last time.
+Rows out: per group record or line about a group one event, per refused record one undecoded row; commits as marks.
+Law:      rows in = events + commits + undecoded + skipped, per record type.
+Offset commits are known by the first two bytes of their key, natively, and never become Python objects; see commits.
+
+    bronze                                                     silver
+    record @231, key type 2, group orders                 ->   group_event: @231, GroupMetadata, orders
+    record @232, key type 1, orders commits t-0 at 17     ->   commit_mark: orders, t-0, first and last @232
+    record @233, key type 99                              ->   undecoded: @233, unknown_record_type
+    line `Preparing to rebalance group orders …`          ->   group_event: preparing, orders
+    line `Started data-plane processor …`                 ->   nothing: it says nothing about a group
+                                                               decode_count: of 3 records 1 each
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rebalance_audit.domain.decode import decode_source, source_kind
+from rebalance_audit.domain.gather.groups import Undecoded, line_row, record_row, undecoded
+from rebalance_audit.domain.log_lines import parse_lines
+from rebalance_audit.domain.metadata import is_metadata_topic
+from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
+from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.queries import cursor, database
+from rebalance_audit.warehouse.storage import located, relation
+from rebalance_audit.warehouse.warehouse import WarehouseError
+from spark_jobs import record_files
+from spark_jobs.commits import partial_marks as commits
+from spark_jobs.commits.marks import boundaries_of, commit_marks, concerned_groups, group_records_of
+from spark_jobs.engine import ArrowTask
+from spark_jobs.group_rows import literal
+from spark_jobs.plan import DECODE
+from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
+from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table, flags_of, row_groups
+
+NAME, INPUTS, OUTPUTS = DECODE.name, DECODE.reads, DECODE.writes
+
+TORN_CONTEXT_BYTES = 2 * 131_072
+"""So far before a file's new lines the parser looks for a line that a client's text tore: log_lines.parse_lines."""
+_LINES_AT_ONCE = 5_000
+_COUNT = pa.schema(
+    [(n, pa.int64()) for n in ("in_count", "event_count", "commit_count", "undecoded_count", "skipped_count")]
+)
+_BOOK = pa.schema([("cluster_id", pa.string()), ("source_kind", pa.string()), ("kind", pa.string()), *_COUNT])
+_OF_DRIVER = {"book": _BOOK, "mark": commits.PARTIAL_MARK}
+_LOG_FILE = pa.schema(
+    [("cluster_id", pa.string()), ("node", pa.string()), ("file_id", pa.string()), ("from_byte", pa.int64())]
+)
+
+
+def run(context: Run) -> bool:
+    batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
+    if batch is None:
+        return False
+    new_files = _added(context, "bronze.record", batch)
+    line_files = _added(context, "bronze.log_line", batch)
+    engine = context.engine_for(new_files + line_files)
+    with context.staging_folder() as folder:
+        written = _Written()
+        if new_files:
+            written.add(engine.spread(_records_of(new_files), _decoding(folder), WRITTEN))
+        if line_files:
+            work = _log_files(context, line_files, batch)
+            written.add(engine.spread(work, _parsing(folder, line_files, _older(context, line_files, batch)), WRITTEN))
+        context.add("silver.group_event", written.files["silver.group_event"], batch.batch_id, batch.transaction)
+
+        concerned = concerned_groups(new_files, written.files["silver.group_event"])
+        group_records = group_records_of(context, concerned)
+        if new_files:
+            boundaries = engine.share(boundaries_of(group_records))
+            written.add(engine.spread(_records_of(new_files), _folding(folder, boundaries), WRITTEN))
+        context.add("silver.undecoded", written.files["silver.undecoded"], batch.batch_id, batch.transaction)
+        _commit_counts(context, batch, written.rows("book"), new_files + line_files)
+        commit_marks(context, batch, engine, written.rows("mark"), group_records, concerned, new_files)
+    return True
+
+
+def _records_of(files: Sequence[str]) -> pa.Table:
+    return row_groups({record_files.TABLE: files})
+
+
+def _added(context: Run, table: str, batch: Batch) -> list[str]:
+    changes = context.warehouse.changes(table, batch.since[table], batch.until[table])
+    if changes is None:
+        raise WarehouseError(
+            f"{context.warehouse.location}: the history of {table} since version {batch.since[table]} was cleaned up "
+            "before it was decoded; delete the folders silver and gold and run again."
+        )
+    return [file for change in changes for file in change.added]
+
+
+class _Written:
+    """The output of the stage's tasks: rows of tables, and those that only the driver reads."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, written: pa.Table) -> None:
+        for name, files in files_by_table(written).items():
+            self.files[name] += files
+
+    def rows(self, name: str) -> pa.Table:
+        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, self.files[name])]
+        return pa.concat_tables([_OF_DRIVER[name].empty_table(), *parts])
+
+
+# ---- records other than commits
+
+
+class _Out(TaskWriter):
+    """Rows of the stage's outputs, and its books."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, _OF_DRIVER)
+
+    def rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            type_ = pa.struct(list(_OF_DRIVER.get(name) or arrow_schema(name)))
+            self.add(name, pa.RecordBatch.from_struct_array(pa.array(rows, type_)))
+
+
+class _Tally:
+    """Rows in and rows out by cluster, source kind and kind."""
+
+    def __init__(self, source_kind: str) -> None:
+        self.source_kind = source_kind
+        self.counts: dict[tuple[str, str], Counter[str]] = {}
+
+    def note(self, cluster_id: str, kind: str, what: str, count: int = 1) -> None:
+        counter = self.counts.setdefault((cluster_id, kind), Counter())
+        counter[what] += count
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"cluster_id": cluster_id, "source_kind": self.source_kind, "kind": kind}
+            | {name: counter[name] for name in _COUNT.names}
+            for (cluster_id, kind), counter in sorted(self.counts.items())
+        ]
+
+
+def _undecoded_row(cluster_id: str, refused: Undecoded) -> dict[str, Any]:
+    return {"cluster_id": cluster_id} | {name: getattr(refused, name) for name in refused.__slots__}
+
+
+def _decoding(folder: str) -> ArrowTask:
+    def decode(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = _Out(folder)
+        for batch in (batch for some in named for batch in record_files.others_in(some)):
+            books = _Tally("record")
+            events: list[dict[str, Any]] = []
+            refusals: list[dict[str, Any]] = []
+            for row in batch.to_pylist():
+                copy = row.pop("copy")
+                if is_metadata_topic(row["topic"]):  # read as a whole by the stage reassign
+                    books.note(row["cluster_id"], "metadata", "in_count")
+                    books.note(row["cluster_id"], "metadata", "skipped_count")
+                    continue
+                row["is_control"], row["is_transactional"] = bool(row["is_control"]), bool(row["is_transactional"])
+                source = SourceRecord(**row)
+                kind = source_kind(source)
+                books.note(source.cluster_id, kind, "in_count")
+                if copy:
+                    books.note(source.cluster_id, kind, "skipped_count")
+                    continue
+                try:
+                    decoded = decode_source(source)
+                except DecodeError as error:
+                    refusals.append(_undecoded_row(source.cluster_id, undecoded(source, error)))
+                    books.note(source.cluster_id, kind, "undecoded_count")
+                    continue
+                if isinstance(decoded, GroupRecord | ConnectRecord):
+                    events.append(record_row(source, decoded))
+                    books.note(source.cluster_id, kind, "event_count")
+                else:
+                    books.note(source.cluster_id, kind, "skipped_count")
+            out.rows("silver.group_event", events)
+            out.rows("silver.undecoded", refusals)
+            out.rows("book", books.rows())
+        yield from out.written()
+
+    return decode
+
+
+# ---- log lines
+
+
+def _older(context: Run, files: Sequence[str], batch: Batch) -> list[str]:
+    """Files with lines that were decoded before."""
+    if batch.since["bronze.log_line"] < 0:
+        return []
+    return sorted(set(context.warehouse.files("bronze.log_line", batch.until["bronze.log_line"])) - set(files))
+
+
+def _log_files(context: Run, files: Sequence[str], batch: Batch) -> pa.Table:
+    """The work of the tasks that parse: log files with new lines, and where these begin."""
+    with cursor() as db:
+        found = db.execute(
+            f"SELECT cluster_id, node, file_id, min(byte) from_byte FROM {relation(files)} GROUP BY ALL ORDER BY ALL"
+        )
+        return found.to_arrow_table().cast(_LOG_FILE)
+
+
+def _parsing(folder: str, files: Sequence[str], older: Sequence[str]) -> ArrowTask:
+    def parse(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = _Out(folder)
+        for log_files in named:
+            _parse_files(_lines_of(log_files, files, older), out)
+        yield from out.written()
+
+    return parse
+
+
+def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The new lines of these log files, and enough of those before; each file in its order."""
+    columns = "cluster_id, node, file_id, byte, file_name, text"
+    place = "cluster_id, node, file_id"
+    sources = [f"SELECT {columns}, true is_new FROM {relation(files)} SEMI JOIN log_file USING ({place})"]
+    if older:
+        ids = ", ".join(literal(name) for name in sorted(set(log_files["file_id"].to_pylist())))
+        sources.append(
+            f"SELECT {columns}, false FROM {relation(older)} JOIN log_file USING ({place}) WHERE file_id IN ({ids}) "
+            f"AND byte < from_byte AND byte >= from_byte - {TORN_CONTEXT_BYTES}"
+        )
+    # A log of gigabytes is sorted on disk, outside the working folder.
+    with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:
+        db.register("log_file", pa.Table.from_batches([log_files]))
+        # A file is parsed in its order: what a client's text tore shows in the lines after it.
+        ordered = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")
+        for batch in ordered.to_arrow_reader(_LINES_AT_ONCE):
+            yield from batch.to_pylist()
+
+
+def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
+    books = _Tally("log")
+    new_lines: dict[str, SourceLine] = {}
+
+    def lines(rows: Iterator[dict[str, Any]]) -> Iterator[SourceLine]:
+        for row in rows:
+            is_new = row.pop("is_new")
+            line = SourceLine(**row)
+            if is_new:
+                new_lines.clear()  # one line is enough: the parser reports a line before it asks for the next
+                new_lines[line.ref] = line
+                books.note(line.cluster_id, _file_kind(line.file_name), "in_count")
+            yield line
+
+    events: list[dict[str, Any]] = []
+    for _, file_rows in _grouped(rows, ("cluster_id", "node", "file_id")):
+        for event in parse_lines(lines(file_rows)):
+            line = new_lines.get(event.ref)
+            if line is None:
+                continue
+            events.append(line_row(line, event))
+            books.note(line.cluster_id, _file_kind(line.file_name), "event_count")
+            if len(events) >= _LINES_AT_ONCE:
+                out.rows("silver.group_event", events)
+                events = []
+    out.rows("silver.group_event", events)
+    tallies = books.rows()
+    for row in tallies:
+        row["skipped_count"] = row["in_count"] - row["event_count"]  # known, and of no interest
+    out.rows("book", tallies)
+
+
+def _grouped(rows: Iterator[dict[str, Any]], columns: Sequence[str]) -> Iterator[tuple[Any, Iterator[dict[str, Any]]]]:
+    yield from groupby(rows, key=lambda row: tuple(row[c] for c in columns))
+
+
+def _file_kind(file_name: str) -> str:
+    """`server.log` for server.log.2026-11-21-03.gz: rotation is not a kind."""
+    stem, found, _ = file_name.partition(".log")
+    return stem + found if found else file_name
+
+
+# ---- commits
+
+
+def _folding(folder: str, boundaries: Callable[[], commits.Boundaries]) -> ArrowTask:
+    def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = _Out(folder)
+        known = boundaries()
+        for batch in (batch for some in named for batch in record_files.commits_in(some)):
+            books = _Tally("record")
+            refusals = []
+            legacy = _is_legacy(batch)
+            for kind, part in (
+                ("LegacyOffsetCommit", _filtered(batch, legacy)),
+                ("OffsetCommit", _filtered(batch, ~legacy)),
+            ):
+                for cluster_id, rows in _by_cluster(part):
+                    folded = commits.fold(rows, known)
+                    books.note(cluster_id, kind, "in_count", rows.num_rows)
+                    books.note(cluster_id, kind, "commit_count", folded.commit_count)
+                    books.note(cluster_id, kind, "skipped_count", folded.tombstone_count)
+                    books.note(cluster_id, kind, "undecoded_count", len(folded.refused))
+                    refusals += [
+                        _undecoded_row(source.cluster_id, undecoded(source, e)) for source, e in folded.refused
+                    ]
+                    for marks in folded.marks.to_batches():
+                        out.add("mark", marks)
+            out.rows("silver.undecoded", refusals)
+            out.rows("book", books.rows())
+        yield from out.written()
+
+    return fold
+
+
+def _is_legacy(batch: pa.RecordBatch) -> Flags:
+    legacy = pa.scalar(b"\x00\x00", pa.binary())
+    return flags_of(batch.column("key"), lambda keys: pc.equal(pc.binary_slice(keys, 0, 2), legacy))
+
+
+def _filtered(batch: pa.RecordBatch, flags: Flags) -> pa.RecordBatch:
+    return batch if flags.all() else batch.filter(pa.array(flags))
+
+
+def _by_cluster(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    column = batch.column("cluster_id")
+    for cluster_id in column.unique().to_pylist():
+        yield (
+            cluster_id,
+            _filtered(batch, flags_of(column, partial(pc.equal, cluster_id))),
+        )
+
+
+# ---- commits of tables
+
+
+def _commit_counts(context: Run, batch: Batch, books: pa.Table, files: Sequence[str]) -> None:
+    kind = ["cluster_id", "source_kind", "kind"]
+    summed = books.group_by(kind).aggregate([(name, "sum") for name in _COUNT.names])
+    summed = summed.rename_columns([name.removesuffix("_sum") for name in summed.schema.names])
+    rows_in, accounted = row_count(files), sum(summed["in_count"].to_pylist())
+    if accounted != rows_in:
+        raise AssertionError(f"decode was given {rows_in} rows and accounts for {accounted}")
+    data = rows_to_table("silver.decode_count", [book | {"batch_id": batch.batch_id} for book in summed.to_pylist()])
+    context.add("silver.decode_count", data, batch.batch_id, batch.transaction)

@@ -1,0 +1,244 @@
+"""detect: silver.measured_rebalance, .connect_task, .contradiction, .group_event, .undecoded, .reassignment_finding,
+bronze -> silver.finding.
+
+Rows in:  the whole measured history of each group with anything new, or with something still open.
+Rows out: one per finding, in place of that group's findings before.
+Law:      a finding names evidence; the same input gives the same finding id; time is the evidence's end, not now.
+
+    three measured rebalances of orders                        silver.finding
+    7, 09:00: the session of b expired                    ->   RB007 about orders, warning, with the evidence of 7
+    8, 09:01: b joined
+    9, 09:30: b left                                           the same RB007, resolved: not seen again for 10 min
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.detect import (
+    CLOCK_APART_MS,
+    DEFAULT,
+    ClockReading,
+    ClockStep,
+    ContradictionCount,
+    CopyConflict,
+    CoverageGap,
+    Limits,
+    UndecodedCount,
+    clock_findings,
+    clock_step_findings,
+    contradiction_findings,
+    copy_conflict_findings,
+    coverage_findings,
+    detect_group,
+    source_of,
+    undecoded_findings,
+)
+from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
+from rebalance_audit.domain.metadata import METADATA_TOPIC
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.queries import cursor
+from spark_jobs.coverage import ledger
+from spark_jobs.group_evidence import node_pairs, seen_until_ms
+from spark_jobs.group_rows import GroupFold, GroupReader, Place, RowsByTable, histories
+from spark_jobs.plan import DETECT
+from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
+
+NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
+REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
+REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
+EVENTS = "silver.group_event"
+GROUP = ["cluster_id", "group_id"]
+
+
+def run(context: Run) -> bool:
+    batch = next_batch(context.warehouse, NAME, INPUTS, (OUTPUT,))
+    if batch is None:
+        return False
+    seen = seen_until_ms(context.warehouse)
+    about_evidence = [to_row(finding) | {"group_id": None} for finding in _evidence_findings(context, batch, seen)]
+    about_evidence += context.warehouse.read(REASSIGNMENTS, version=batch.until[REASSIGNMENTS]).to_pylist()
+    changed = context.warehouse.changed_keys(
+        REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
+    )
+    groups = _groups(context, batch)
+    news = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
+    clusters = pa.array(sorted({*seen, *news}), pa.string())
+    without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
+    keys = pa.concat_tables([groups, without_group])
+    engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
+    with context.staging_folder() as folder, context.staged(OUTPUT, rows_to_table(OUTPUT, about_evidence)) as files:
+        if groups.num_rows:
+            found = histories(engine, _histories_of(context, batch, groups), _detector(context, seen), folder)
+            files += found.get(OUTPUT, [])
+        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
+    return True
+
+
+def _groups(context: Run, batch: Batch) -> pa.Table:
+    """Groups with new rows, and groups about which time alone may change the answer: something of theirs is open."""
+    warehouse = context.warehouse
+    parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
+    parts.append(warehouse.read(OUTPUT, GROUP, "status = 'open' AND group_id IS NOT NULL"))
+    parts.append(warehouse.read(REBALANCES, GROUP, "outcome = 'open'", version=batch.until[REBALANCES]))
+    still = "to_ms IS NULL AND state <> 'RUNNING'"
+    parts.append(warehouse.read(TASKS, GROUP, still, version=batch.until[TASKS]))
+    return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
+
+
+def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
+    return GroupReader(
+        files={name: context.warehouse.files(name, batch.until[name]) for name in (REBALANCES, TASKS)},
+        columns={
+            REBALANCES: [c.name for c in tables.SILVER_MEASURED.columns],
+            TASKS: [c.name for c in tables.SILVER_CONNECT_TASK.columns],
+        },
+        groups=groups,
+    )
+
+
+def _default_limits(cluster_id: str, group_id: str) -> Limits:
+    return DEFAULT
+
+
+def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
+    limits: Callable[[str, str], Limits] = context.settings.get("limits") or _default_limits
+
+    def detect(place: Place, rows: RowsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+        cluster_id, group_id = place
+        history = sorted(rows[REBALANCES], key=lambda r: r["place"])
+        intervals = [from_row(ConnectTask, row) for row in rows[TASKS]]
+        intervals.sort(key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state))
+        for finding in detect_group(
+            [from_row(Rebalance, row) for row in history],
+            intervals,
+            limits(cluster_id, group_id),
+            seen_until_ms=seen.get(cluster_id),
+        ):
+            yield OUTPUT, to_row(finding) | {"group_id": group_id}
+
+    return detect
+
+
+# ---- about the evidence itself
+
+
+def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequence[Finding]:
+    """TR001 to TR005 of all clusters; always all of them, since they are few and cheap."""
+    contradictions = _contradictions(context, batch)
+    undecoded, conflicts = _undecoded(context, batch), _conflicts(context, batch)
+    gaps = [
+        CoverageGap(**{name: row[name] for name in CoverageGap.__slots__})
+        for row in ledger(context.warehouse, batch.until["bronze.source"])
+        if row["is_gap"]
+    ]
+    found = [
+        *copy_conflict_findings(conflicts),
+        *clock_findings(_clocks(context, batch, seen)),
+        *clock_step_findings(_clock_steps(context, batch)),
+    ]
+    counts: list[UndecodedCount | CoverageGap | ContradictionCount] = [*undecoded, *gaps, *contradictions]
+    for cluster_id in sorted({row.cluster_id for row in counts}):
+        end_ms = seen.get(cluster_id, 0)
+        found += contradiction_findings([c for c in contradictions if c.cluster_id == cluster_id], end_ms)
+        found += undecoded_findings([u for u in undecoded if u.cluster_id == cluster_id], end_ms)
+        found += coverage_findings([g for g in gaps if g.cluster_id == cluster_id], end_ms)
+    return found
+
+
+def _contradictions(context: Run, batch: Batch) -> list[ContradictionCount]:
+    rows = context.warehouse.read(CONTRADICTIONS, version=batch.until[CONTRADICTIONS])
+    with cursor() as db:
+        db.register("contradiction", rows)
+        counted = db.execute(
+            """
+            SELECT cluster_id, group_id, starts_with(ref, 'log:') is_line, count(*) "count",
+                   arg_min(detail, (coalesce(at_ms, 0), ref)) first_detail,
+                   arg_min(ref, (coalesce(at_ms, 0), ref)) first_ref, arg_max(ref, (coalesce(at_ms, 0), ref)) last_ref,
+                   min(at_ms) first_at_ms, max(at_ms) last_at_ms
+            FROM contradiction GROUP BY ALL
+            """
+        ).to_arrow_table()
+    return [ContradictionCount(**row) for row in counted.to_pylist()]
+
+
+def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReading]:
+    return [
+        ClockReading(
+            cluster_id=pairs_of_node.cluster_id,
+            node=pairs_of_node.node,
+            zone=pairs_of_node.zone,
+            clock=infer_utc_offset_ms(pairs_of_node.pairs, pairs_of_node.zone),
+            first_ref=pairs_of_node.first_ref,
+            last_at_ms=seen.get(pairs_of_node.cluster_id, 0),
+        )
+        for pairs_of_node in node_pairs(context.warehouse, batch.until[EVENTS], batch.until["bronze.source"])
+        if pairs_of_node.first_ref is not None
+    ]
+
+
+def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
+    """The largest step back of each partition."""
+    columns = ["cluster_id", "topic", "partition", "offset", "at_ms", "ref"]
+    rows = context.warehouse.read(EVENTS, columns, "source_kind = 'record'", version=batch.until[EVENTS])
+    with cursor() as db:
+        db.register("event", rows)
+        steps = db.execute(
+            f"""
+            SELECT cluster_id, topic || '-' || partition AS source, before_at_ms - at_ms AS back_ms, before_ref, ref,
+                   at_ms
+            FROM (
+                SELECT *, lag(at_ms) OVER place before_at_ms, lag(ref) OVER place before_ref FROM event
+                WINDOW place AS (PARTITION BY cluster_id, topic, partition ORDER BY "offset")
+            ) WHERE back_ms > {CLOCK_APART_MS}
+            QUALIFY row_number() OVER (PARTITION BY cluster_id, source ORDER BY back_ms DESC, ref) = 1
+            """
+        ).to_arrow_table()
+    return [ClockStep(**row) for row in steps.to_pylist()]
+
+
+def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
+    rows = context.warehouse.read(
+        "silver.undecoded", ["cluster_id", "ref", "reason", "at_ms"], version=batch.until["silver.undecoded"]
+    )
+    sources = pa.array([source_of(ref) for ref in rows.column("ref").to_pylist()], pa.string())
+    with cursor() as db:
+        db.register("refused", rows.append_column("source", sources))
+        counted = db.execute(
+            """
+            SELECT cluster_id, source, reason, count(*) "count",
+                   arg_min(ref, (coalesce(at_ms, 0), ref)) first_ref, arg_max(ref, (coalesce(at_ms, 0), ref)) last_ref,
+                   min(at_ms) first_at_ms, max(at_ms) last_at_ms
+            FROM refused GROUP BY ALL
+            """
+        ).to_arrow_table()
+    return [UndecodedCount(**row) for row in counted.to_pylist()]
+
+
+def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
+    columns = ["cluster_id", "topic", "partition", "offset", "timestamp_ms"]
+    # Copies of the metadata log are many on purpose; stage_reassign looks where they disagree.
+    where = f"copy > 0 AND NOT starts_with(topic, '{METADATA_TOPIC}')"
+    rows = context.warehouse.read("bronze.record", columns, where, version=batch.until["bronze.record"])
+    by_place: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for row in rows.to_pylist():
+        place = (row["cluster_id"], row["topic"], row["partition"])
+        by_place.setdefault(place, []).append((row["offset"], row["timestamp_ms"]))
+    return [
+        CopyConflict(
+            cluster_id=cluster_id,
+            topic=topic,
+            partition=partition,
+            count=len({offset for offset, _ in seen}),
+            first_ref=record_ref(topic, partition, min(seen)[0]),
+            last_ref=record_ref(topic, partition, max(seen)[0]),
+            first_at_ms=min(at_ms for _, at_ms in seen),
+            last_at_ms=max(at_ms for _, at_ms in seen),
+        )
+        for (cluster_id, topic, partition), seen in sorted(by_place.items())
+    ]

@@ -1,0 +1,147 @@
+"""measure: silver.rebalance -> silver.measured_rebalance.
+
+Rows in:  rebalances of groups that were folded again.
+Rows out: the same rows, with the numbers; each from its own row alone.
+Law:      one row per rebalance; what cannot be known is null with a reason, never 0.
+
+`measure_rows` shows three rows in and what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.measure.pauses import (
+    Instant,
+    MovementNumbers,
+    RebalanceNumbers,
+    instant,
+    movement_numbers,
+    rebalance_numbers,
+)
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from spark_jobs.engine import ArrowTask
+from spark_jobs.group_rows import GroupReader
+from spark_jobs.plan import MEASURE
+from spark_jobs.stages.stage import Run, added_files, next_batch
+from spark_jobs.structs import distinct, lists_of
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+
+NAME, (INPUT,), (OUTPUT,) = MEASURE.name, MEASURE.reads, MEASURE.writes
+_GROUP = ("cluster_id", "group_id")
+_COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
+
+
+def run(context: Run) -> bool:
+    batch = next_batch(context.warehouse, NAME, (INPUT,), (OUTPUT,))
+    if batch is None:
+        return False
+    groups = context.warehouse.changed_keys(INPUT, _GROUP, batch.since[INPUT], batch.until[INPUT])
+    if groups.num_rows == 0:
+        context.replace(OUTPUT, arrow_schema(OUTPUT).empty_table(), groups, batch.batch_id, batch.transaction)
+        return True
+    engine = context.engine_for(added_files(context, INPUT, batch))
+    files = {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])}
+    reader = GroupReader(files=files, columns={INPUT: _COLUMNS}, groups=groups)
+    with context.staging_folder() as folder:
+        measured = engine.spread(reader.work(), _measuring(folder, engine.share(reader)), WRITTEN)
+        written = files_by_table(measured).get(OUTPUT, [])
+        context.replace(OUTPUT, written, groups, batch.batch_id, batch.transaction)
+    return True
+
+
+def _measuring(folder: str, shared: Callable[[], GroupReader]) -> ArrowTask:
+    def run_task(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer, reader = TaskWriter(folder), shared()
+        for row in (row for some in named for row in some.to_pylist()):
+            for rebalances in measure_rows(reader.batches(row)):
+                writer.add(OUTPUT, rebalances)
+        yield from writer.written()
+
+    return run_task
+
+
+def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows with their numbers. Three rebalances of one resource each: moved with all marks but a last one,
+    moved and never resumed as far as evidence goes, and one in which nothing moved:
+
+    >>> from rebalance_audit.warehouse.arrow_tables import arrow_schema
+    >>> def mark(bound, at_ms):
+    ...     return {"bound": bound, "at_ms": at_ms, "tier": "recorded", "rank": 3, "detail": ""}
+    >>> stop = [mark("lower", 1_000), mark("estimate", 1_050), mark("upper", 1_100)]
+    >>> resume = [mark("lower", 1_300), mark("estimate", 1_308)]
+    >>> moved = {"kind": "moved", "is_avoidable": False, "stop_marks": stop, "resume_marks": resume}
+    >>> rows = [
+    ...     {"rebalance_id": "lab/orders/7", "resource_count": 1, "movements": [moved]},
+    ...     {"rebalance_id": "lab/orders/8", "resource_count": 1, "movements": [moved | {"resume_marks": []}]},
+    ...     {"rebalance_id": "lab/orders/9", "resource_count": 1, "movements": []},
+    ... ]
+    >>> schema = arrow_schema("silver.rebalance")
+    >>> [measured] = measure_rows(iter([pa.RecordBatch.from_pylist(rows, schema=schema)]))
+    >>> for row in measured.to_pylist():
+    ...     print(row["rebalance_id"], row["pause_lower_ms"], row["pause_estimate_ms"], row["pause_upper_ms"])
+    lab/orders/7 200 258 None
+    lab/orders/8 None None None
+    lab/orders/9 None None None
+    """
+    for batch in batches:
+        rebalances = dict(zip(batch.schema.names, batch.columns, strict=True))
+        movements = lists_of(rebalances["movements"])
+        type_ = movements.items.type
+        facts = dict(zip(type_.names, movements.items.flatten(), strict=True))
+        kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
+        distinct, places = _numbers(kinds, facts)
+        numbers = [distinct[place] for place in places]
+        is_known = rebalances["resource_count"].is_valid().to_pylist()
+        totals = [
+            rebalance_numbers(kinds[a:b], avoidable[a:b], numbers[a:b], is_known=known)
+            for (a, b), known in zip(pairwise(movements.offsets), is_known, strict=True)
+        ]
+        taken = pa.array(places, pa.int64())
+        facts |= {name: column.take(taken) for name, column in _columns(distinct, type_).items()}
+        rebalances["movements"] = movements.around(pa.StructArray.from_arrays(list(facts.values()), fields=list(type_)))
+        rebalances |= _columns(totals, batch.schema)
+        yield pa.RecordBatch.from_arrays(list(rebalances.values()), schema=batch.schema)
+
+
+def _numbers(kinds: list[str], facts: Mapping[str, pa.Array]) -> tuple[list[MovementNumbers], list[int]]:
+    """Numbers of movements, each once, and the place of every movement's: resources that go together share them."""
+    stops, stop_places = _instants(facts["stop_marks"])
+    resumes, resume_places = _instants(facts["resume_marks"])
+    first_commits = facts["first_commit_at_ms"].to_pylist()
+    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, strict=True))
+    return [movement_numbers(kind, stops[stop], resumes[resume], at_ms) for kind, stop, resume, at_ms in asked], places
+
+
+class _MarkFields(NamedTuple):
+    """The fields of a mark that an instant is made of: several times cheaper to make than a Mark."""
+
+    bound: str
+    at_ms: int
+    tier: str
+    rank: int
+    detail: str
+    basis: str | None
+    window_from_ms: int | None
+    window_to_ms: int | None
+
+
+def _instants(column: pa.ListArray) -> tuple[list[Instant], list[int]]:
+    """Instants of lists of marks, each once, and the place of every list's among them."""
+    marks, places = lists_of(column).of_fields(_MarkFields._fields).distinct()
+    made = list(map(_MarkFields._make, zip(*(values.to_pylist() for values in marks.items.flatten()), strict=True)))
+    return [instant(made[a:b]) for a, b in pairwise(marks.offsets)], places
+
+
+def _columns(
+    rows: Sequence[MovementNumbers | RebalanceNumbers], types: pa.StructType | pa.Schema
+) -> dict[str, pa.Array]:
+    if not rows:
+        return {}
+    values = zip(rows[0]._fields, zip(*rows, strict=True), strict=True)
+    return {name: pa.array(of_name, types.field(name).type) for name, of_name in values}

@@ -1,0 +1,330 @@
+"""publish: silver -> gold, for people and alerts.
+
+Rows in:  measured rebalances, task intervals and findings of groups that changed; the ledger; all groups' rates.
+Rows out: the same facts as flat tables. A rebalance that vanished is removed with its members and movements.
+Law:      publishing twice changes nothing. A group's rows are written again only if their content differs, `revision`
+          counts how often what readers saw of a row changed, and readers see all tables of a publication or none.
+
+    silver, group orders                                       gold
+    measured_rebalance 7: 2 members, 1 movement           ->   rebalance: 1 row; rebalance_member: 2; movement: 1
+    measured_rebalance 8, as it was published             ->   nothing is written: its revision stays
+    finding RB007                                         ->   finding: 1 row; group: orders with its open findings
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.model import Finding, Rebalance, from_row
+from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, group_row
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.storage import relation
+from spark_jobs.coverage import ledger
+from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_rows import (
+    GroupReader,
+    Place,
+    RowsByTable,
+    histories,
+    literal,
+    of_groups,
+    rows_of_groups,
+)
+from spark_jobs.incidents import incident_tables
+from spark_jobs.leader_moves import leader_move_rows
+from spark_jobs.plan import PUBLISH
+from spark_jobs.stages.stage import Batch, Run, added_files, row_count
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+
+NAME, INPUTS = PUBLISH.name, PUBLISH.reads
+REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
+REASSIGNMENTS = {
+    "reassignment": ["cluster_id", "reassignment_id"],
+    "reassignment_step": ["cluster_id", "reassignment_id"],
+    "leader_election": ["cluster_id", "topic"],
+}
+FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement", "gold.standstill")
+"""A rebalance as measured, taken apart."""
+GROUP = ["cluster_id", "group_id"]
+_GROUP = pa.schema([(column, pa.string()) for column in GROUP])
+_CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The rows a gold table should hold: `rows`, of the keys in `scope` (None: all there are; empty: no news)."""
+
+    rows: pa.Table | list[str]
+    """In memory, or the files that hold them."""
+    key: list[str]
+    scope: pa.Table | None
+
+
+def run(context: Run) -> bool:
+    warehouse = context.warehouse
+    consumed = {name: _version(warehouse.version(name)) for name in INPUTS}
+    before = dict.fromkeys(INPUTS, -1) | dict(warehouse.publication().get("consumed", {}))
+    if consumed == before:
+        return False
+    batch = Batch(stage=NAME, since=before, until=consumed)
+    batch_id = f"{NAME}:" + ",".join(f"{name.partition('.')[2]}@{consumed[name]}" for name in sorted(consumed))
+    with context.staging_folder() as folder:
+        for table, want in _wanted(context, batch, folder).items():
+            if want.scope is None or want.scope.num_rows:
+                _publish(context, table, want, batch_id)
+    # What others published beside this stage, such as gold.whatif, stays.
+    versions = warehouse.published()
+    versions |= {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
+    warehouse.publish(versions, consumed)
+    # After the publication: if it is lost, some groups are only published once more.
+    warehouse.remember(NAME, {"seen_until_ms": seen_until_ms(warehouse)})
+    context.reached("published")
+    return True
+
+
+def _version(version: int | None) -> int:
+    return -1 if version is None else version
+
+
+def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
+    warehouse, before, consumed = context.warehouse, batch.since, batch.until
+
+    def changed(name: str) -> pa.Table:
+        return warehouse.changed_keys(name, GROUP, before[name], consumed[name])
+
+    scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
+    group_scope = _moving_groups(context, batch, scope, finding_scope)
+    engine = context.engine_for(added_files(context, REBALANCES, batch))
+    flat = _flat(context, engine, batch, scope, folder)
+    groups = _group_files(context, engine, batch, group_scope, folder)
+    leader_moves = leader_move_rows(warehouse, consumed)
+    incidents = incident_tables(warehouse, consumed, leader_moves, scope, context.settings.get("limits"))
+    return {
+        **{table: Wanted(flat.get(table, []), GROUP, scope) for table in FLAT},
+        "gold.connect_task": Wanted(
+            rows_of_groups(warehouse, TASKS, None, task_scope, version=consumed[TASKS]), GROUP, task_scope
+        ),
+        "gold.finding": Wanted(_findings(context, consumed[FINDINGS], finding_scope), GROUP, finding_scope),
+        "gold.group": Wanted(groups, GROUP, group_scope),
+        "gold.leader_move": Wanted(leader_moves, ["cluster_id", "group_id"], None),
+        "gold.incident": Wanted(incidents.incidents, ["cluster_id", "incident_id"], incidents.incident_scope),
+        "gold.mark": Wanted(incidents.marks, ["cluster_id", "mark_id"], incidents.mark_scope),
+        "gold.coverage": Wanted(_coverage(context, consumed), ["cluster_id", "source"], None),
+        **{
+            f"gold.{noun}": Wanted(
+                warehouse.read(f"silver.{noun}", version=consumed[f"silver.{noun}"]), key, None
+            )
+            for noun, key in REASSIGNMENTS.items()
+            if consumed[f"silver.{noun}"] != before[f"silver.{noun}"]
+        },
+    }  # fmt: skip
+
+
+def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
+    """Groups with new rows, and those of whose rebalances one left the last hour or day: the end of the evidence, from
+    which rates count back, moved past it."""
+    before: dict[str, int] = context.warehouse.recall(NAME).get("seen_until_ms", {})
+    moved = [
+        (cluster_id, before.get(cluster_id, 0) - window_ms, now - window_ms)
+        for cluster_id, now in seen_until_ms(context.warehouse).items()
+        for window_ms in (HOUR_MS, DAY_MS)
+        if now != before.get(cluster_id)
+    ]
+    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
+    parts = [table.cast(_GROUP) for table in changed]
+    if files and moved:
+        clusters, froms, tos = zip(*moved, strict=True)
+        at_ms = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms)"
+        with cursor() as db:
+            db.register("moved", pa.table({"cluster_id": list(clusters), "from_ms": list(froms), "to_ms": list(tos)}))
+            left = db.execute(
+                f"SELECT DISTINCT r.cluster_id, group_id FROM {relation(files)} r JOIN moved m "
+                f"ON r.cluster_id = m.cluster_id AND {at_ms} > from_ms AND {at_ms} <= to_ms"
+            )
+            parts.append(left.to_arrow_table().cast(_GROUP))
+    keys = pa.concat_tables(parts)
+    return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
+
+
+def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
+    """Findings of these groups, and of the evidence itself, which is no group's."""
+    is_group = pc.is_valid(scope["group_id"])
+    of_groups_ = rows_of_groups(context.warehouse, FINDINGS, None, scope.filter(is_group), version=version)
+    clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()
+    where = f"group_id IS NULL AND cluster_id IN ({', '.join(['?'] * len(clusters)) or 'NULL'})"
+    return pa.concat_tables([of_groups_, context.warehouse.read(FINDINGS, None, where, clusters, version)])
+
+
+# ---- rebalances, their members and their movements
+
+
+def _flat(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> dict[str, list[str]]:
+    """The files of FLAT with all that these groups' rebalances are."""
+    if scope.num_rows == 0:
+        return {}
+    files = {REBALANCES: context.warehouse.files(REBALANCES, batch.until[REBALANCES])}
+    columns = [c.name for c in tables.SILVER_MEASURED.columns]
+    reader = GroupReader(files=files, columns={REBALANCES: columns}, groups=scope)
+    flattening = _flattening(folder, engine.share(reader), context.settings.get("team"))
+    written = files_by_table(engine.spread(reader.work(), flattening, WRITTEN))
+    if rebalances := written.get("gold.rebalance"):
+        written["gold.rebalance"] = _with_revision(context, rebalances, scope, folder)
+    return written
+
+
+_Team = Callable[[str, str], str | None] | None
+
+
+def _flattening(folder: str, shared: Callable[[], GroupReader], team: _Team) -> ArrowTask:
+    def flatten(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        reader = shared()
+        for named in (row for some in work for row in some.to_pylist()):
+            for batch in reader.batches(named):
+                writer.add("gold.rebalance", _rebalances(batch, team))
+                writer.add("gold.rebalance_member", _children(batch, "members", "gold.rebalance_member"))
+                writer.add("gold.movement", _children(batch, "movements", "gold.movement"))
+                writer.add("gold.standstill", _children(batch, "standstills", "gold.standstill"))
+        yield from writer.written()
+
+    return flatten
+
+
+def _rebalances(batch: pa.RecordBatch, team: _Team) -> pa.RecordBatch:
+    schema = arrow_schema("gold.rebalance")
+    arrays = dict(zip(schema.names, batch.select(schema.names).columns, strict=True))
+    arrays["revision"] = pa.array([1] * batch.num_rows, pa.int32())
+    if team is not None:
+        places = zip(batch["cluster_id"].to_pylist(), batch["group_id"].to_pylist(), strict=True)
+        arrays["team"] = pa.array([team(*place) for place in places], pa.string())
+    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+
+
+def _children(batch: pa.RecordBatch, column: str, table: str) -> pa.RecordBatch:
+    """One row per element of an array of the rebalance, with the rebalance's keys."""
+    schema = arrow_schema(table)
+    children = pc.list_flatten(batch[column])
+    own = dict(zip(children.type.names, children.flatten(), strict=True))
+    keys = batch.select(_CHILD_KEYS).take(pc.list_parent_indices(batch[column]))
+    arrays = [keys[name] if name in _CHILD_KEYS else own[name] for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str) -> list[str]:
+    """1 for what readers never saw; what they saw, plus one if it is not the same now."""
+    version = context.warehouse.published().get("gold.rebalance", -1)
+    seen = context.warehouse.files("gold.rebalance", version)
+    if not seen:
+        return files
+    columns = [c.name for c in tables.GOLD_REBALANCE.columns]
+    content = [c for c in columns if c != "revision"]
+    is_same = " AND ".join(f'new."{c}" IS NOT DISTINCT FROM was."{c}"' for c in content)
+    revision = f"CASE WHEN was.revision IS NULL THEN 1 ELSE was.revision + (({is_same}) IS NOT true)::INTEGER END"
+    listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
+    target = f"{folder}/gold.rebalance-{uuid.uuid4().hex}.parquet"
+    with cursor() as db:
+        db.register("wanted", scope)
+        db.execute(
+            f"COPY (SELECT {listed} FROM {relation(files)} new LEFT JOIN {of_groups(seen, scope)} was "
+            f"USING (cluster_id, rebalance_id)) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
+        )
+    return [target]
+
+
+# ---- groups
+
+
+def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> list[str]:
+    warehouse = context.warehouse
+    nested = ("members", "movements", "triggers", "evidence")
+    reader = GroupReader(
+        files={name: warehouse.files(name, batch.until[name]) for name in (REBALANCES, FINDINGS)},
+        columns={
+            REBALANCES: [c.name for c in tables.SILVER_MEASURED.columns if c.name not in nested],
+            FINDINGS: [c.name for c in tables.SILVER_FINDING.columns],
+        },
+        groups=scope,
+    )
+    seen = seen_until_ms(warehouse)
+    team: _Team = context.settings.get("team")
+
+    def to_group(place: Place, rows: RowsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+        history = sorted(rows[REBALANCES], key=lambda r: r["place"])
+        if not history:
+            return
+        known = [from_row(Rebalance, row) for row in history]
+        findings = [from_row(Finding, row) for row in rows[FINDINGS]]
+        name = team(*place) if team is not None else None
+        yield "gold.group", group_row(known, findings, seen.get(place[0], 0), name)
+
+    return histories(engine, reader, to_group, folder).get("gold.group", []) if scope.num_rows else []
+
+
+def _coverage(context: Run, consumed: Mapping[str, int]) -> pa.Table:
+    rows = ledger(context.warehouse, consumed["bronze.source"], consumed["silver.group_event"])
+    return rows_to_table("gold.coverage", rows)
+
+
+def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
+    columns = [c.name for c in tables.BY_NAME[table].columns]
+    with ExitStack() as until_committed:
+        if isinstance(want.rows, pa.Table):
+            files = until_committed.enter_context(context.staged(table, want.rows))
+        else:
+            files = want.rows
+        if want.scope is not None:  # rows that are the same stay where they are
+            context.replace(table, files, want.scope, batch_id)
+            return
+        with cursor() as db:
+            keys = _differing(db, files, context.warehouse.files(table), want, columns)
+            if keys.num_rows == 0:
+                return
+            if files:
+                db.register("changed", keys)
+                same = " AND ".join(f'r."{k}" IS NOT DISTINCT FROM k."{k}"' for k in want.key)
+                changed = f"{relation(files)} r WHERE EXISTS (SELECT 1 FROM changed k WHERE {same})"
+                counted = db.execute(f"SELECT count(*) FROM {changed}").fetchone()
+                if counted is not None and counted[0] != row_count(files):  # else, as in a first run, all of it is new
+                    rows = db.execute(f"SELECT r.* FROM {changed}").to_arrow_table()
+                    files = until_committed.enter_context(context.staged(table, rows.select(columns)))
+        context.replace(table, files, keys, batch_id)
+
+
+def _differing(
+    db: duckdb.DuckDBPyConnection, files: Sequence[str], stored: Sequence[str], want: Wanted, columns: list[str]
+) -> pa.Table:
+    """The keys whose rows, as stored, are not the rows that should be there."""
+    first, second = (f'"{k}"' for k in want.key)
+    row = "{" + ", ".join(f"'{c}': \"{c}\"" for c in columns) + "}"
+    summary = f"count(*) n, sum(hash({row})::HUGEINT) s, bit_xor(hash({row})) x"
+    nothing = f"(SELECT NULL::VARCHAR {first}, NULL::VARCHAR {second} WHERE false)"
+
+    def summarised(source: Sequence[str], where: str) -> str:
+        if not source:
+            return f"SELECT *, 0 n, 0::HUGEINT s, 0::UBIGINT x FROM {nothing}"
+        return f"SELECT {first}, {second}, {summary} FROM {relation(source)} r WHERE {where} GROUP BY ALL"
+
+    where = "true"
+    if want.scope is not None:
+        db.register("scope", want.scope)
+        same = " AND ".join(f"r.{k} IS NOT DISTINCT FROM k.{k}" for k in (first, second))
+        where = f"EXISTS (SELECT 1 FROM scope k WHERE {same})"
+    return db.execute(
+        f"""
+        SELECT {first}::VARCHAR {first}, {second}::VARCHAR {second} FROM (
+            SELECT *, 1 side FROM ({summarised(files, "true")})
+            UNION ALL SELECT *, -1 FROM ({summarised(stored, where)})
+        ) GROUP BY ALL HAVING sum(side * n) <> 0 OR sum(side * s) <> 0 OR bit_xor(x) <> 0 ORDER BY ALL
+        """
+    ).to_arrow_table()

@@ -1,0 +1,367 @@
+"""reconstruct: silver.group_event, silver.commit_mark -> silver.rebalance, silver.connect_task,
+silver.contradiction, silver.reopening, silver.checkpoint.
+
+Rows in:  evidence of the groups about which anything is new: all of it, or that since the last checkpoint before the
+          news.
+Rows out: one per rebalance of those groups from there on, in place of what was there; one per state interval of a
+          Connect task; one per piece of evidence that was not believed.
+Law:      any order of arrival and any cut into batches give the same rows: a checkpoint is the state of the one fold
+          between two of its windows, and is used only where nothing new is older (decision 0012).
+
+    evidence of the group orders (a and b are members)         silver.rebalance
+    @231 generation 7: a has t-0 and t-1, b has t-2       ->   7 completed: movements by what was before
+    commit of t-2 @240, at 09:00:00.000
+    @245 generation 8: a has t-0, t-1 and t-2             ->   8 completed: t-2 moved from b to a; the commit @240
+                                                               marks its stop, the record @245 its resume
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.domain import tables
+from rebalance_audit.domain.gather.clocks import NodeClock
+from rebalance_audit.domain.gather.groups import group_evidence
+from rebalance_audit.domain.gather.windows import AROUND, WINDOW, Checkpoint, Piece, reconstruct_in_windows
+from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
+from rebalance_audit.domain.reconstruct import Contradiction
+from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMMITS, OPEN_AFTER_MS, SLACK_MS
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.queries import cursor
+from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
+from spark_jobs.group_rows import GROUP, Place, places_table
+from spark_jobs.metadata_log import logged_topic_names
+from spark_jobs.parcels import (
+    ParcelPlan,
+    Start,
+    evidence_of,
+    evidence_sizes,
+    groups_in,
+    packing,
+    plan_of,
+)
+from spark_jobs.plan import RECONSTRUCT
+from spark_jobs.settled import (
+    CHECKPOINTS,
+    REOPENINGS,
+    SettledPoints,
+    begin_tables,
+    checkpoint_of,
+    checkpoint_row,
+    digests_of_lines,
+    placed_otherwise,
+    settled_points,
+)
+from spark_jobs.stages.stage import Batch, Run, next_batch
+from spark_jobs.structs import struct_array
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+
+NAME, INPUTS, OUTPUTS = RECONSTRUCT.name, RECONSTRUCT.reads, RECONSTRUCT.writes
+_ROWS_AT_ONCE = 500
+_ARROW_BYTES_OF_A_BYTE = 4
+"""Evidence as Arrow has it, for each byte of Parquet."""
+
+
+def run(context: Run) -> bool:
+    begin_tables(context.warehouse, NAME, INPUTS, OUTPUTS)
+    batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
+    if batch is None:
+        return False
+    events, sources = batch.until["silver.group_event"], batch.until["bronze.source"]
+    clocks = node_clocks(context.warehouse, events, sources)
+    homes = belonging(context.warehouse, events)
+    names = _topic_names(context, batch)
+    lines = digests_of_lines(homes)
+    # What these say is dated, named or placed otherwise now, however old it is.
+    changed = _moved(context, batch, clocks, homes) | _newly_named(context, batch, names)
+    changed |= placed_otherwise(lines, context.warehouse.recall(NAME).get("lines", {}))
+    dirty = _dirty(context, batch, homes) | changed
+    settled = settled_points(context, batch, dirty, changed, clocks)
+    dirty -= settled.closed
+    starts = {
+        place: Start(point["read_from_ms"], frozenset(point["latest"])) for place, point in settled.points.items()
+    }
+    sizes = evidence_sizes(context, batch, dirty, starts) if dirty else {}
+    engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
+    plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once, starts)
+    _fold(context, batch, plan, names, settled, engine)
+    # After the commits: lost, it only makes some groups dirty once more.
+    notes = {"clocks": settings_of(clocks), "topics": _topics(homes), "names": names, "lines": lines}
+    context.warehouse.remember(NAME, notes)
+    return True
+
+
+Names = dict[str, list[list[str]]]
+"""(topic id, topic) by cluster, sorted."""
+
+
+def _topic_names(context: Run, batch: Batch) -> Names:
+    """As any group's commits and the metadata log have them: records of KIP-848, share and streams groups name topics
+    by id alone."""
+    marks = context.warehouse.read(
+        "silver.commit_mark",
+        ["cluster_id", "topic_id", "topic"],
+        "topic_id IS NOT NULL",
+        version=batch.until["silver.commit_mark"],
+    )
+    found: Names = {}
+    for row in marks.group_by(marks.schema.names).aggregate([]).to_pylist():
+        found.setdefault(row["cluster_id"], []).append([row["topic_id"], row["topic"]])
+    for cluster_id, topic_id, topic in logged_topic_names(context.warehouse):
+        if [topic_id, topic] not in found.setdefault(cluster_id, []):
+            found[cluster_id].append([topic_id, topic])
+    return {cluster_id: sorted(names) for cluster_id, names in sorted(found.items())}
+
+
+def _newly_named(context: Run, batch: Batch, names: Names) -> set[Place]:
+    """Groups whose records give topics by id, where an id has a name now that it had not before."""
+    before = context.warehouse.recall(NAME).get("names", {})
+    clusters = [cluster_id for cluster_id, known in names.items() if known != before.get(cluster_id, [])]
+    if not clusters:
+        return set()
+    listed = ", ".join("?" for _ in clusters)
+    rows = context.warehouse.read(
+        "silver.group_event",
+        GROUP.names,
+        f"source_kind = 'record' AND kind <> 'GroupMetadata' AND cluster_id IN ({listed})",
+        clusters,
+        version=batch.until["silver.group_event"],
+    )
+    return _places(rows.group_by(GROUP.names).aggregate([]))
+
+
+def _topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
+    return {
+        cluster_id: {route: sorted(groups) for route, groups in sorted(routes.items()) if route.startswith("topic:")}
+        for cluster_id, routes in sorted(homes.routes.items())
+    }
+
+
+def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
+    """(cluster, group) of every group with new evidence."""
+    warehouse = context.warehouse
+    events = "silver.group_event"
+    since, until = batch.since, batch.until
+    named = warehouse.changed_keys(events, GROUP.names, since[events], until[events], "group_id IS NOT NULL")
+    dirty = _places(named)
+    columns = ["cluster_id", "source_kind", "kind", "topic", "node"]
+    for row in warehouse.changed_keys(events, columns, since[events], until[events], "group_id IS NULL").to_pylist():
+        routes = homes.routes.get(row["cluster_id"], {})
+        if row["source_kind"] in ("status", "config"):
+            dirty |= {(row["cluster_id"], group) for group in routes.get(f"topic:{row['topic']}", ())}
+        elif row["kind"].startswith("worker_"):
+            dirty |= {(row["cluster_id"], group) for group in routes.get(f"node:{row['node']}", ())}
+    homeless = "source_kind = 'log' AND group_id IS NULL AND NOT starts_with(kind, 'worker_')"
+    for row in warehouse.changed_keys(
+        events, ["cluster_id", "ref"], since[events], until[events], homeless
+    ).to_pylist():
+        groups = homes.lines.get(row["cluster_id"], {}).get(row["ref"], ())
+        dirty |= {(row["cluster_id"], group) for group in groups}
+    return dirty | _marked(context, batch)
+
+
+def _marked(context: Run, batch: Batch) -> set[Place]:
+    """Groups whose commits say something new. A mark behind the group's last record that only grew longer does not: of
+    it the fold asks where it begins, where it was interrupted for long, and whether others went on long after it."""
+    marks, warehouse = "silver.commit_mark", context.warehouse
+    since, until = batch.since[marks], batch.until[marks]
+    if since < 0:
+        return _places(warehouse.changed_keys(marks, GROUP.names, None, until))
+    place = list(tables.SILVER_COMMIT_MARK.key)
+    changed = warehouse.changed_keys(marks, place, since, until)
+    asked = ["first_at_ms", "topic_id", "last_at_ms", "gap_from_at_ms", "gap_to_at_ms", "second_gap_ms", "after_at_ms"]
+    columns = [*place, *asked]
+    now = warehouse.read(marks, columns, version=until)
+    try:
+        before = warehouse.read(marks, columns, version=since)
+    except duckdb.IOException:  # cleaned up meanwhile
+        before = now.slice(0, 0)
+    records = warehouse.read(
+        "silver.group_event",
+        [*GROUP.names, "offset"],
+        "source_kind = 'record' AND group_id IS NOT NULL",
+        version=batch.until["silver.group_event"],
+    )
+    keys = ", ".join(place)
+    # A gap that may be a standstill, and no other: the longest of any group grows now and then.
+    told = (
+        f"{keys}, first_at_ms, topic_id, CASE WHEN gap_to_at_ms - gap_from_at_ms >= "
+        f"greatest({LEAST_MS}, {MISSED_COMMITS} * second_gap_ms + {SLACK_MS}) THEN [gap_to_at_ms, after_at_ms] END"
+    )
+    with cursor() as db:
+        for name, data in (("changed", changed), ("now", now), ("known", before), ("record", records)):
+            db.register(name, data)
+        rows = db.execute(
+            f"""
+            SELECT DISTINCT cluster_id, group_id FROM changed LEFT JOIN (
+                SELECT {keys} FROM (SELECT {told} FROM now INTERSECT SELECT {told} FROM known) LEFT JOIN (
+                    SELECT cluster_id, group_id, max("offset") last_record FROM record GROUP BY ALL
+                ) USING (cluster_id, group_id)
+                WHERE first_offset > coalesce(last_record, -1)
+            ) same USING ({keys}) WHERE same.first_offset IS NULL
+            UNION SELECT DISTINCT changed.cluster_id, changed.group_id
+            FROM changed JOIN now grown USING ({keys}) JOIN known was USING ({keys})
+                JOIN now silent ON silent.cluster_id = changed.cluster_id AND silent.group_id = changed.group_id
+            WHERE silent.last_at_ms + {OPEN_AFTER_MS} < grown.last_at_ms
+                AND silent.last_at_ms + {OPEN_AFTER_MS} >= was.last_at_ms
+            """
+        ).fetchall()
+    return set(rows)
+
+
+def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
+    """Groups that a changed clock or a Connect topic's new home touches, although they have no new evidence."""
+    before = context.warehouse.recall(NAME)
+    found: set[Place] = set()
+    if not before and batch.since["silver.group_event"] >= 0:  # the note was lost: fold everything again
+        rows = context.warehouse.changed_keys("silver.group_event", GROUP.names, None, where="group_id IS NOT NULL")
+        return _places(rows)
+    topics_before: dict[str, Any] = before.get("topics", {})
+    for cluster_id, routes in (_topics(homes) | {c: {} for c in topics_before if c not in homes.routes}).items():
+        known = topics_before.get(cluster_id, {})
+        for route in {*routes, *known}:
+            if routes.get(route, []) != known.get(route, []):
+                found |= {(cluster_id, group) for group in {*routes.get(route, []), *known.get(route, [])}}
+    clocks_before: dict[str, Any] = before.get("clocks", {})
+    for cluster_id, by_node in settings_of(clocks).items():
+        nodes = [n for n, clock in by_node.items() if clocks_before.get(cluster_id, {}).get(n, clock) != clock]
+        if not nodes:
+            continue
+        listed = ", ".join("?" for _ in nodes)
+        rows = context.warehouse.read(
+            "silver.group_event", ["group_id", "ref"], f"cluster_id = ? AND node IN ({listed})", [cluster_id, *nodes],
+            version=batch.until["silver.group_event"],
+        )  # fmt: skip
+        homes_of = homes.routes.get(cluster_id, {})
+        found |= {(cluster_id, group) for node in nodes for group in homes_of.get(f"node:{node}", ())}
+        for row in rows.to_pylist():
+            if row["group_id"] is not None:
+                found.add((cluster_id, row["group_id"]))
+            found |= {(cluster_id, g) for g in homes.lines.get(cluster_id, {}).get(row["ref"], ())}
+    return found
+
+
+def _places(groups: pa.Table) -> set[Place]:
+    return set(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
+
+
+def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, settled: SettledPoints, engine: Engine) -> None:
+    places = sorted(plan.buckets)
+    points = [settled.points.get(place) for place in places]
+    since = {
+        "silver.rebalance": ("place", [None if p is None else p["row_count"] for p in points]),
+        "silver.contradiction": ("at_ms", [None if p is None else p["settled_at_ms"] for p in points]),
+        CHECKPOINTS: ("read_until_ms", [None if p is None else p["read_until_ms"] + 1 for p in points]),
+    }
+    with context.staging_folder() as folder:
+        written: dict[str, list[str]] = {}
+        if places:
+            folding = _folding(folder, plan.clocks, names, settled.points)
+            work = evidence_of(context, batch, plan)
+            folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
+            written = files_by_table(folded)
+        for table in OUTPUTS:
+            if table == REOPENINGS:
+                context.add(table, rows_to_table(table, settled.reopenings), batch.batch_id, batch.transaction)
+                continue
+            column, values = since.get(table, (None, []))
+            keys = places_table(places)
+            if column is not None:
+                keys = keys.append_column(column, pa.array(values, arrow_schema(table).field(column).type))
+            files = written.get(table, [])
+            context.replace(table, files, keys, batch.batch_id, batch.transaction, since=column)
+
+
+def _folding(folder: str, clocks: Clocks, names: Names, points: Mapping[Place, Mapping[str, Any]]) -> ArrowTask:
+    window, around = WINDOW, AROUND
+
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        waiting: dict[str, list[Any]] = {table: [] for table in _MAKERS}
+
+        def write(table: str) -> None:
+            writer.add(table, pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table])))
+            waiting[table] = []
+
+        topics = {cluster_id: [(topic_id, topic) for topic_id, topic in known] for cluster_id, known in names.items()}
+        for (cluster_id, group_id), pieces in groups_in(batches):
+            known = clocks.get(cluster_id, {}), topics.get(cluster_id, [])
+            point = points.get((cluster_id, group_id))
+            for table, row in _told(cluster_id, group_id, pieces, *known, point, window, around):
+                waiting[table].append(row)
+                if len(waiting[table]) >= _ROWS_AT_ONCE:
+                    write(table)
+        for table in _MAKERS:
+            if waiting[table]:
+                write(table)
+        yield from writer.written()
+
+    return fold
+
+
+def _told(
+    cluster_id: str,
+    group_id: str,
+    pieces: Iterator[tuple[int, Piece]],
+    clocks: Mapping[str, NodeClock],
+    topic_names: Sequence[tuple[str, str]],
+    point: Mapping[str, Any] | None,
+    window: int,
+    around: int,
+) -> Iterator[tuple[str, Any]]:
+    """(table, row) of all that the evidence of one group shows."""
+
+    def gather(pieces: Sequence[Piece]) -> GroupEvidence:
+        return group_evidence(
+            cluster_id,
+            group_id,
+            [piece for piece in pieces if not isinstance(piece, CommitMark)],
+            [piece for piece in pieces if isinstance(piece, CommitMark)],
+            clocks,
+            topic_names,
+        )
+
+    start = None
+    if point is not None:
+        start, pieces = checkpoint_of(point, pieces)
+    place = count(0 if start is None else start.row_count)
+    noted: list[Checkpoint] = []
+    parts = reconstruct_in_windows(pieces, gather, window=window, around=around, start=start, note=noted.append)
+    for part in parts:
+        for rebalance in part.rebalances:
+            yield "silver.rebalance", (next(place), rebalance)
+        for task in part.connect_tasks:
+            yield "silver.connect_task", task
+        for contradiction in {c.evidence[-1]: c for c in part.contradictions}.values():
+            yield "silver.contradiction", (cluster_id, group_id, contradiction)
+    for checkpoint in noted:
+        yield CHECKPOINTS, checkpoint_row(cluster_id, group_id, checkpoint)
+
+
+def _rebalances(placed: list[tuple[int, Rebalance]], type_: pa.StructType) -> pa.Array:
+    return struct_array([rebalance for _, rebalance in placed], type_, place=[place for place, _ in placed])
+
+
+def _contradictions(found: list[tuple[str, str, Contradiction]], type_: pa.StructType) -> pa.Array:
+    return struct_array(
+        [contradiction for *_, contradiction in found],
+        type_,
+        cluster_id=[cluster_id for cluster_id, *_ in found],
+        group_id=[group_id for _, group_id, _ in found],
+        ref=[contradiction.evidence[-1] for *_, contradiction in found],
+    )
+
+
+_MAKERS: dict[str, Callable[[list[Any], pa.StructType], pa.Array]] = {
+    "silver.rebalance": _rebalances,
+    "silver.connect_task": struct_array,
+    "silver.contradiction": _contradictions,
+    CHECKPOINTS: pa.array,
+}
+_TYPES = {table: pa.struct(list(arrow_schema(table))) for table in _MAKERS}

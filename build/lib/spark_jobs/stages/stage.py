@@ -1,0 +1,179 @@
+"""The input of every stage, and how it finds what is new.
+
+A stage's commits carry, as Delta application transactions `<stage>:<input table>`, the version of each input they
+consumed. So what a stage has done is part of what it wrote: it cannot be lost, and it cannot be ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.storage import located
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Gate(Protocol):
+    """Checks rows, in memory or in files, before they are committed. Raises where a fatal law does not hold."""
+
+    def __call__(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None: ...
+
+
+def open_gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+    """Checks nothing."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the pipeline on one warehouse."""
+
+    warehouse: Warehouse
+    open_spark: Callable[[], SparkSession]
+    gate: Gate = open_gate
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """`limits` (detect.Limits or a function of cluster and group), `team` (a function of cluster and group)."""
+    reached: Callable[[str], None] = lambda point: None
+    """Called after each commit with its name; tests raise here to be a crash at that very point."""
+    engine: str = "auto"
+    """One of ENGINES."""
+    spark_from_bytes: int = SPARK_FROM_BYTES
+    """With `auto`: news of fewer bytes is carried by this process."""
+    rows_written: dict[str, int] = field(default_factory=dict)
+    put_aside: list[str] = field(default_factory=list)
+    """Sentences about landing files that went to the quarantine."""
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.open_spark()
+
+    def engine_for(self, files: Sequence[str]) -> Engine:
+        """The engine for tasks that read these files, or as much of others."""
+        return self.engine_of(sum(map(size_of, files)))
+
+    def engine_of(self, byte_count: int) -> Engine:
+        if self.engine == "local" or (self.engine == "auto" and byte_count < self.spark_from_bytes):
+            return LocalEngine()
+        from spark_jobs.spark_engine import SparkEngine  # PySpark takes a third of a second to import
+
+        return SparkEngine(self.spark)
+
+    @contextmanager
+    def staged(self, table: str, rows: pa.Table) -> Iterator[list[str]]:
+        """The rows as Parquet files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        with self.warehouse.staging_file(table, rows) as file:
+            yield [file]
+
+    def staging_folder(self) -> AbstractContextManager[str]:
+        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        return self.warehouse.staging_folder()
+
+    def replace(
+        self,
+        table: str,
+        rows: pa.Table | Sequence[str],
+        keys: pa.Table,
+        batch_id: str,
+        transaction: Mapping[str, int] | None = None,
+        *,
+        since: str | None = None,
+    ) -> None:
+        """Check rows, in memory or staged, and put them in the place of all rows with these keys; `since` as in
+        `Warehouse.replace`."""
+        self._check(table, rows, batch_id)
+        self.warehouse.replace(table, rows, keys, transaction, since=since)
+        self._committed(table, rows)
+
+    def add(
+        self,
+        table: str,
+        rows: pa.Table | Sequence[str],
+        batch_id: str,
+        transaction: Mapping[str, int],
+        point: str | None = None,
+    ) -> None:
+        """Check rows, in memory or staged, and add them. `point`: the commit's name, if the table's says too little."""
+        self._check(table, rows, batch_id)
+        if isinstance(rows, pa.Table):
+            self.warehouse.append(table, rows, transaction)
+        else:
+            self.warehouse.adopt(table, rows, transaction)
+        self._committed(table, rows, point)
+
+    def _check(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+        if len(rows):
+            self.gate(table, rows, batch_id)
+
+    def _committed(self, table: str, rows: pa.Table | Sequence[str], point: str | None = None) -> None:
+        count = rows.num_rows if isinstance(rows, pa.Table) else row_count(rows)
+        self.rows_written[table] = self.rows_written.get(table, 0) + count
+        self.reached(point or table)
+
+
+def added_files(context: Run, table: str, batch: Batch) -> list[str]:
+    """The files added to an input since it was consumed; all of them where that is not known any more."""
+    changes = context.warehouse.changes(table, batch.since[table], batch.until[table])
+    if changes is None:
+        return context.warehouse.files(table, batch.until[table])
+    return [file for change in changes for file in change.added]
+
+
+def row_count(files: Sequence[str]) -> int:
+    """The number that the files' own footers state."""
+    return sum(footer(file).num_rows for file in files)
+
+
+def size_of(file: str) -> int:
+    fs, path = located(file)
+    return int(fs.get_file_info(path).size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """From which version (exclusive; -1: from the beginning) to which (inclusive) each input is consumed."""
+
+    stage: str
+    since: Mapping[str, int]
+    until: Mapping[str, int]
+
+    @property
+    def transaction(self) -> dict[str, int]:
+        return {f"{self.stage}:{name}": version for name, version in self.until.items()}
+
+    @property
+    def batch_id(self) -> str:
+        """The same for the same work, so that a repeated batch overwrites its own books."""
+        return (
+            self.stage
+            + ":"
+            + ",".join(f"{name.partition('.')[2]}@{self.since[name]}-{self.until[name]}" for name in sorted(self.until))
+        )
+
+
+def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> Batch | None:
+    """The news for a stage; None if nothing is new.
+
+    If a crash fell between the commits of a batch, that batch again: the outputs that have it skip it.
+    """
+    done = [
+        {name: _version(warehouse.transaction_version(output, f"{stage}:{name}")) for name in inputs}
+        for output in outputs
+    ]
+    since = {name: min(d[name] for d in done) for name in inputs}
+    furthest = {name: max(d[name] for d in done) for name in inputs}
+    if furthest != since:
+        return Batch(stage=stage, since=since, until=furthest)
+    now = {name: _version(warehouse.version(name)) for name in inputs}
+    return None if now == since else Batch(stage=stage, since=since, until=now)
+
+
+def _version(version: int | None) -> int:
+    return -1 if version is None else version

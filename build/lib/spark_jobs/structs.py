@@ -1,0 +1,99 @@
+"""The domain's dataclasses as Arrow structs, column by column: several times faster than a dict for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+T = TypeVar("T", bound=Hashable)
+
+
+def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
+    """One struct per thing: each field is its attribute of that name, or comes from `others`; else it is null."""
+    fields = list(type_)
+    columns_of = _attributes(things, [field.name for field in fields]) | others
+    columns = [
+        _array(columns_of[field.name], field.type) if field.name in columns_of else pa.nulls(len(things), field.type)
+        for field in fields
+    ]
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+def _attributes(things: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
+    """The things' attributes of these names. Each thing is looked at once: the next time it is far away again."""
+    known = [name for name in names if things and name in type(things[0]).__dataclass_fields__]
+    # The last name once more, for what is asked of one attribute alone comes without a tuple around it.
+    rows = map(attrgetter(*known, known[-1]), things) if known else ()
+    return dict(zip(known, zip(*rows, strict=True), strict=False))
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    if not (pa.types.is_list(type_) and pa.types.is_struct(type_.value_type)):
+        return pa.array(values, type_)
+    # Resources that go together share their marks, the very same tuple: it is made once.
+    places: dict[int, int] = {}
+    distinct: list[Sequence[Any]] = []
+    taken = []
+    for value in values:
+        place = places.setdefault(id(value), len(distinct))
+        if place == len(distinct):
+            distinct.append(value)
+        taken.append(place)
+    offsets = pa.array([0, *accumulate(map(len, distinct))], pa.int32())
+    items = struct_array(list(chain.from_iterable(distinct)), type_.value_type)
+    lists = pa.ListArray.from_arrays(offsets, items, type=type_)
+    return lists if len(distinct) == len(values) else lists.take(pa.array(taken, pa.int32()))
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """A list column taken apart: all items, and where each list begins and the last one ends."""
+
+    items: pa.Array
+    offsets: list[int]
+
+    def around(self, items: pa.Array) -> pa.ListArray:
+        """The same lists around other items."""
+        return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), items)
+
+    def of_fields(self, names: Sequence[str]) -> Lists:
+        """The same lists with only these fields of their items, which are structs."""
+        by_name = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
+        return Lists(pa.StructArray.from_arrays([by_name[name] for name in names], names), self.offsets)
+
+    def distinct(self) -> tuple[Lists, list[int]]:
+        """Each list once, in order, and the place of every list among these; unknown values are equal."""
+        codes = np.column_stack([_codes(column) for column in self.items.flatten()])
+        written, width = codes.tobytes(), codes.itemsize * codes.shape[1]
+        _, places = distinct(written[a * width : b * width] for a, b in pairwise(self.offsets))
+        is_first = np.diff(np.maximum.accumulate(np.array(places, np.int64)), prepend=-1) > 0
+        sizes = np.diff(self.offsets)
+        kept = self.items.filter(pa.array(np.repeat(is_first, sizes)))
+        return Lists(kept, [0, *np.cumsum(sizes[is_first]).tolist()]), places
+
+
+def distinct(things: Iterable[T]) -> tuple[list[T], list[int]]:
+    """Each thing once, in order, and the place of every one among these."""
+    found: dict[T, int] = {}
+    places = [found.setdefault(thing, len(found)) for thing in things]
+    return list(found), places
+
+
+def _codes(column: pa.Array) -> npt.NDArray[np.int32]:
+    """A number for each value, the same for equal ones."""
+    codes: npt.NDArray[np.int32] = column.dictionary_encode().indices.fill_null(-1).to_numpy()
+    return codes
+
+
+def lists_of(column: pa.ListArray) -> Lists:
+    """Null lists are empty ones."""
+    sizes = pc.list_value_length(column).fill_null(0).to_numpy()
+    return Lists(column.flatten(), [0, *np.cumsum(sizes).tolist()])

@@ -1,0 +1,214 @@
+"""Parquet that the tasks read and write themselves, straight from and into Arrow.
+
+Spark only says who reads what, and learns what was written. On its own way (columns to rows, rows to Arrow, through a
+socket, and back) a row costs more than all that is done with it; decisions 0009 and 0010.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, footer, open_writer, row_groups_of
+from rebalance_audit.warehouse.storage import located
+
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+Groups = Mapping[tuple[str, str], int]
+"""A number for each (cluster, group) that is wanted."""
+
+NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
+WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
+"""The rows in which tasks report the files they wrote."""
+ASKED_AT_MOST = 500
+_READ_BYTES = 64 << 20
+_ROW_GROUP_BYTES = 32 << 20
+_SOON_REPLACED = frozenset({"gold.group", "silver.finding", "gold.finding"})
+_SORTED = frozenset({"silver.group_event"})
+_FEW_ROWS, _MANY_ROWS = 500, 1_000_000
+"""In a file."""
+_MOST_ROWS = {
+    "silver.rebalance": 2_000,
+    "silver.measured_rebalance": 2_000,
+    "gold.rebalance": 2_000,
+    "gold.rebalance_member": 20_000,
+    "gold.movement": 20_000,
+    "gold.standstill": 20_000,
+    "silver.connect_task": 20_000,
+    "gold.connect_task": 20_000,
+    "silver.group_event": 100_000,
+}
+"""A commit that replaces one row writes its whole file again; and a footer names every row group."""
+
+
+# ---- reading
+
+
+def row_groups(
+    files: Mapping[str, Sequence[str]], groups: Collection[str] | None = None, *, with_nameless: bool = False
+) -> pa.Table:
+    """The row groups to read, a row of (table, file, row_group) each: the work of tasks.
+
+    Of few `groups`, only what may hold something of theirs, or of no group if asked.
+    """
+    few = groups is not None and len(groups) <= ASKED_AT_MOST
+    named = [
+        {"table": table, "file": found.file, "row_group": found.number}
+        for table, of_table in files.items()
+        for found in row_groups_of(of_table, "group_id" if few else None, groups or (), with_null=with_nameless)
+    ]
+    return pa.Table.from_pylist(named, NAMED)
+
+
+def batches_of(
+    named: Mapping[str, Any], columns: Sequence[str], most_rows: int, repeated: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one row group, with all of these columns in the table's own types: one that a file lacks is null.
+
+    Columns that are `repeated` come as dictionaries.
+    """
+    fs, path = located(named["file"])
+    with pq.ParquetFile(path, filesystem=fs, metadata=footer(named["file"]), read_dictionary=list(repeated)) as file:
+        of_file = file.schema_arrow.names
+        there = [name for name in columns if name in of_file]
+        group = file.metadata.row_group(named["row_group"])
+        row_count = min(most_rows, max(1, group.num_rows * _READ_BYTES // max(group.total_byte_size, 1)))
+        schema = pa.schema([_field(named["table"], name, name in repeated) for name in columns])
+        for batch in file.iter_batches(row_count, [named["row_group"]], there, use_threads=False):
+            yield _whole(batch, schema)
+
+
+def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
+    field = arrow_schema(table).field(name)
+    return field.with_type(pa.dictionary(pa.int32(), field.type)) if is_repeated else field
+
+
+def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        batch.column(field.name).cast(field.type) if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def flags_of(column: pa.Array, ask: Callable[[pa.Array], pa.BooleanArray]) -> Flags:
+    """The answer for every row, asked once per distinct value; false for null."""
+    encoded = _encoded(column)
+    answers = ask(encoded.dictionary).fill_null(False).to_numpy(zero_copy_only=False)
+    codes = encoded.indices.fill_null(len(answers)).to_numpy(zero_copy_only=False)
+    flags: Flags = np.append(answers, False)[codes]
+    return flags
+
+
+def numbers_of(clusters: pa.Array, groups: pa.Array, known: Groups) -> Numbers:
+    """The number of each row's (cluster, group), looked up once per distinct one; -1 where there is none."""
+    cluster, group = _encoded(clusters), _encoded(groups)
+    width = len(group.dictionary) + 1
+    codes = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64) * width
+    codes += group.indices.fill_null(width - 1).to_numpy(zero_copy_only=False)
+    distinct, places = np.unique(codes, return_inverse=True)
+    cluster_ids, group_ids = cluster.dictionary.to_pylist(), [*group.dictionary.to_pylist(), None]
+    found = [known.get((cluster_ids[code // width], group_ids[code % width]), -1) for code in distinct.tolist()]
+    return np.array(found, np.int64)[places]
+
+
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+
+
+# ---- writing
+
+
+class _FilePart(NamedTuple):
+    """Rows of a table that go into the same files."""
+
+    table: str
+    is_replaced_soon: bool
+
+
+class TaskWriter:
+    """The files one task writes into a folder."""
+
+    def __init__(self, folder: str, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+        """`schemas`: of what is no table of the warehouse."""
+        self._folder = folder
+        self._schemas = schemas or {}
+        self._waiting: dict[_FilePart, list[pa.RecordBatch]] = {}
+        self._rows: Counter[_FilePart] = Counter()
+        """In the file that is being written, and in what waits for it."""
+        self._bytes: Counter[_FilePart] = Counter()
+        """Bytes that wait, kept here: to count them anew would take longer with each batch."""
+        self._files: dict[_FilePart, tuple[str, pq.ParquetWriter]] = {}
+        self._written: list[tuple[str, str]] = []
+
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
+        need not be written again with them."""
+        if "is_final" not in rows.schema.names:
+            self._add(_FilePart(table, table in _SOON_REPLACED), rows)
+            return
+        is_final = rows["is_final"].fill_null(False)
+        for part, of_part in ((_FilePart(table, False), is_final), (_FilePart(table, True), pc.invert(is_final))):
+            chosen = rows.filter(of_part)
+            if chosen.num_rows:
+                self._add(part, chosen)
+
+    def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
+        most_rows = _FEW_ROWS if part.is_replaced_soon else _MOST_ROWS.get(part.table, _MANY_ROWS)
+        for start in range(0, rows.num_rows, most_rows):
+            batch = rows.slice(start, most_rows)
+            if self._rows[part] + batch.num_rows > most_rows:
+                self._end(part)
+            self._waiting.setdefault(part, []).append(batch)
+            self._bytes[part] += batch.nbytes
+            self._rows[part] += batch.num_rows
+            if self._bytes[part] >= _ROW_GROUP_BYTES:
+                self._write(part)
+
+    def written(self) -> Iterator[pa.RecordBatch]:
+        """The names of the files, whole now."""
+        for part in list(self._rows):
+            self._end(part)
+        tables, files = zip(*self._written, strict=True) if self._written else ((), ())
+        yield pa.RecordBatch.from_pydict({"table": list(tables), "file": list(files)}, WRITTEN)
+
+    def _end(self, part: _FilePart) -> None:
+        if part in self._waiting:
+            self._write(part)
+        self._rows[part] = 0
+        if part in self._files:
+            file, writer = self._files.pop(part)
+            writer.close()
+            self._written.append((part.table, file))
+
+    def _write(self, part: _FilePart) -> None:
+        rows, self._bytes[part] = self._waiting.pop(part), 0
+        table = part.table
+        if part not in self._files:
+            # A name of its own: what a task that fails has written is in no one's way.
+            file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"
+            fs, path = located(file)
+            fs.create_dir(path.rpartition("/")[0], recursive=True)
+            self._files[part] = file, open_writer(path, self._schemas.get(table) or arrow_schema(table), fs)
+        written = pa.Table.from_batches(rows)
+        if table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
+            written = written.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])
+        self._files[part][1].write_table(written, row_group_size=ROW_GROUP_ROWS)
+
+
+def files_by_table(written: pa.Table) -> dict[str, list[str]]:
+    """The files the tasks wrote."""
+    found: dict[str, list[str]] = {}
+    for row in written.to_pylist():
+        found.setdefault(row["table"], []).append(row["file"])
+    return {table: sorted(files) for table, files in found.items()}
