@@ -108,6 +108,14 @@ site: $(STAMP) ## The docs as a site, into .build/site
 tour: $(STAMP) ## docs/tour.md typed in a clean clone with an environment of its own
 	$(BIN)/python -m tests.docs.tour
 
+sbom: $(STAMP) ## What is installed, as CycloneDX, into .build/sbom.json; and what is known to be wrong with it
+	@mkdir -p .build
+	$(BIN)/uv tool run -q --from cyclonedx-bom cyclonedx-py environment $(VENV) --pyproject pyproject.toml --of JSON -o .build/sbom.json
+	$(BIN)/uv tool run -q pip-audit --disable-pip --no-deps -r requirements/all.txt
+
+matrix: $(STAMP) ## The wheel on every Python that uv can fetch: the same rows of captures of every Kafka version
+	$(BIN)/python -m tests.matrix
+
 demo: $(STAMP) ## Recorded evidence of real clusters through the whole path, then the app
 	$(BIN)/rebalance-audit demo
 
@@ -152,5 +160,5 @@ clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
 .PHONY: help setup requirements cluster check-infra lint test test-domain test-spark test-differential test-broker \
-	test-airflow test-browser site tour demo live doctor \
+	test-airflow test-browser site tour sbom matrix demo live doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean
