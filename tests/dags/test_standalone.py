@@ -18,10 +18,13 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.dags.standalone import OVER, ROOT, Standalone
 from tests.dags.test_rebalance_audit import CAPTURE
 from tests.docs.pages import typed
+from tests.spark_jobs.arrivals import deliver
+from tests.spark_jobs.synthetic import a_generation, land
 
 pytest.importorskip("airflow", reason="Airflow is not installed")
 pytestmark = pytest.mark.airflow
@@ -181,18 +184,15 @@ def test_a_gate_waits_in_the_triggerer_until_the_group_has_settled(
 
     airflow.wait_for("the gate is deferred", lambda: gate()["state"] == "deferred", 120)
     assert gate()["triggerer_job"] or airflow.wait_for("a triggerer has it", lambda: gate()["triggerer_job"], 60)
-    later = warehouse.parent / "later"
-    later.mkdir()
-    line = f"[{datetime.fromtimestamp(end_ms / 1000 + 600, UTC):%Y-%m-%d %H:%M:%S},000]"
-    (later / "server.log").write_text(
-        f"{line} INFO [GroupCoordinator 1]: Preparing to rebalance group other in state PreparingRebalance with old "
-        "generation 0 (__consumer_offsets-1) (reason: Adding new member m with group instance id None; client reason: "
-        "not provided) (kafka.coordinator.group.GroupCoordinator)\n"
-    )
-    for given in (
-        ["import", "--logs", f"broker-9={later}", "--cluster-id", cluster_id, "--log-time-zone", "UTC"], ["run"],
-    ):  # fmt: skip
-        subprocess.run([*COMMAND.split(), *given, "-q", "-w", str(warehouse)], cwd=ROOT, check=True)
+    opened, at_ms = Warehouse.open(warehouse), end_ms + 600_000  # a collector brings another group's record
+    land(opened, "later", [a_generation(0, 1, "other", cluster_id=cluster_id, partition=49, timestamp_ms=at_ms)])
+    reading = {
+        "cluster_id": cluster_id, "source": "record:__consumer_offsets-49", "read_id": "later", "kind": "record",
+        "from_position": 0, "to_position": 1, "from_at_ms": at_ms, "to_at_ms": at_ms, "item_count": 1,
+        "landing": "later",
+    }  # fmt: skip
+    deliver(opened, "later", {"source": rows_to_table("bronze.source", [reading])})
+    subprocess.run([*COMMAND.split(), "run", "-q", "-w", str(warehouse)], cwd=ROOT, check=True)
     state = airflow.wait_for_end("rebalance_audit_example_deploy", run_id, 180)
     assert state == "success", airflow.log("rebalance_audit_example_deploy", run_id, "gate")
     assert "It has settled." in airflow.log("rebalance_audit_example_deploy", run_id, "gate")
