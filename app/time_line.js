@@ -82,6 +82,22 @@ export default function (component) {
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", view.alt);
 
+  root.querySelector(".png").onclick = () => {  // as it is drawn now: the chosen time, the reader's colours
+    const copy = document.createElement("canvas");
+    copy.width = canvas.width; copy.height = canvas.height;
+    const context = copy.getContext("2d");
+    context.fillStyle = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#ffffff";
+    context.fillRect(0, 0, copy.width, copy.height);
+    context.drawImage(canvas, 0, 0);
+    copy.toBlob((blob) => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = (view.alt.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) || "time-line") + ".png";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  };
+
   const laneHeight = view.laneHeight || Math.max(3, Math.min(24, 720 / Math.max(1, lanes.length)));
   const heads = new Set(view.heads || []);
   const scrub = root.querySelector(".scrub"), scrubs = view.scrub !== null && view.scrub !== undefined;

@@ -14,7 +14,8 @@ _HERE = Path(__file__).parents[1]
 
 _draw = st.components.v2.component(
     "rebalance_audit_time_line",
-    html='<div class="time-line"><canvas></canvas><div class="tip" hidden></div><div class="scrub" hidden></div></div>',
+    html='<div class="time-line"><canvas></canvas><div class="tip" hidden></div><div class="scrub" hidden></div>'
+    '<button type="button" class="png" title="Save this picture">PNG</button></div>',
     css=(_HERE / "time_line.css").read_text(encoding="utf-8"),
     js=(_HERE / "time_line.js").read_text(encoding="utf-8"),
 )

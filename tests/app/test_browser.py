@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from PIL import Image
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -153,6 +154,19 @@ def test_dragging_the_time_line_puts_the_time_into_the_address(page: Any, addres
     page.mouse.up()
     page.wait_for_function("location.search.includes('from=')", timeout=10_000)
     page.wait_for_function(f"!{_WORDS}.includes('31 rebalances in 6 h: 28')", timeout=30_000)
+
+
+def test_a_time_line_is_saved_as_a_picture(page: Any, address: str, tmp_path: Path) -> None:
+    opened(page, address, "group", cluster=CLUSTER, group="checkout", last="all")
+    page.locator(".time-line").first.hover()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="PNG").first.click()
+    assert download.value.suggested_filename.startswith("time-line-of-checkout-3-members")
+    saved = tmp_path / "saved.png"
+    download.value.save_as(saved)
+    with Image.open(saved) as found:
+        assert found.width >= 900
+        assert len(set(found.convert("RGB").getdata())) > 3
 
 
 def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, address: str) -> None:
