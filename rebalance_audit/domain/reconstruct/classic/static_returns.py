@@ -6,10 +6,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.kinds import Bound, EvidenceTier, MemberChange, Mode, MovementKind, ResourceType
+from rebalance_audit.domain.kinds import (
+    ESTIMATE,
+    LOWER,
+    UPPER,
+    Basis,
+    Bound,
+    EvidenceTier,
+    MemberChange,
+    Mode,
+    MovementKind,
+    ResourceType,
+)
 from rebalance_audit.domain.model import LogEvent, Mark, Movement, Rebalance, changed
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
-from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
+from rebalance_audit.domain.reconstruct.evidence.marks import (
+    ASSIGNED_CALLBACK_MS,
+    COMMIT_SLACK_MS,
+    LINE_SLACK_MS,
+    logged,
+    recorded,
+)
 from rebalance_audit.domain.records import MemberMetadata
 
 from .after import closed, member_row
@@ -20,7 +38,7 @@ from .members import Parsed, parse, resource_name
 
 def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
     """No record of it is left, or none was written (2.3 and 2.4): the members are those of before, one of them renamed.
-    Commits are cut at records alone, so only the line itself shows when it stopped and resumed."""
+    Commits are cut at records alone: where its longest time without one holds the line, that is when it stood still."""
     rebalance, line = _static_return(rebalance, EvidenceTier.LOGGED), before.attempt.replaced
     there = before.members or {}
     old = there.get(str(line.fields.get("member_id"))) if line is not None else None
@@ -38,6 +56,7 @@ def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, B
     stop = _mark(Bound.UPPER, at_ms + LINE_SLACK_MS, "its place was taken by a new process", line)
     resume = _mark(Bound.LOWER, at_ms - LINE_SLACK_MS, "it came back", line)
     for resource in sorted(before.held.get(old.member_id, ())):
+        stops, resumes = _from_commits(before, resource, line)
         movements.append(
             Movement(
                 resource_type=ResourceType.PARTITION,
@@ -49,8 +68,8 @@ def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, B
                 to_member_id=new_id,
                 from_client_id=old.client_id,
                 to_client_id=new.client_id,
-                stop_marks=(stop,),
-                resume_marks=(resume,),
+                stop_marks=(stop, *stops),
+                resume_marks=(resume, *resumes),
                 evidence=(line.ref,),
             )
         )
@@ -64,6 +83,27 @@ def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, B
         },
     )
     return changed(rebalance, members=tuple(members), movements=tuple(movements)), after
+
+
+def _from_commits(before: Before, resource: Resource, line: LogEvent) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
+    at_ms, since = line.at_ms, before.delivered_offset
+    if at_ms is None or since is None:
+        return (), ()
+    mark = before.course.commits.gap_at(resource, since, at_ms)
+    if mark is None or mark.gap_from_at_ms is None or mark.gap_to_at_ms is None:
+        return (), ()
+    last_ms, first_ms, (last_ref, first_ref) = mark.gap_from_at_ms, mark.gap_to_at_ms, mark.gap_refs
+    detail, basis = "its last commit before it came back", Basis.LAST_COMMIT
+    stops = (
+        recorded(LOWER, last_ms - COMMIT_SLACK_MS, "the owner's last commit", last_ref),
+        recorded(ESTIMATE, last_ms, detail, last_ref, rank=2, basis=basis),
+    )
+    detail = "the assignment is sent as it comes back, without a record"
+    resumes = (
+        logged(ESTIMATE, at_ms + ASSIGNED_CALLBACK_MS, detail, line.ref, rank=3, basis=Basis.DELIVERY),
+        recorded(UPPER, first_ms + LINE_SLACK_MS, "the new owner's first commit", first_ref),
+    )
+    return stops, resumes
 
 
 def rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]) -> tuple[Rebalance, Before]:

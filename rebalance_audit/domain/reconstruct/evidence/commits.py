@@ -81,6 +81,17 @@ class Commits:
         at = bisect_right(track.firsts, after)
         return track.marks[at].first_at_ms if at < len(track.firsts) and track.firsts[at] < before else None
 
+    def gap_at(self, resource: Resource, after: int, at_ms: int) -> CommitMark | None:
+        """The mark behind this offset whose longest time without a commit holds the instant."""
+        track = self._tracks.get(resource)
+        if track is None:
+            return None
+        place = bisect_right(track.firsts, after)
+        mark = track.marks[place] if place < len(track.marks) else None
+        if mark is None or mark.gap_from_at_ms is None or mark.gap_to_at_ms is None:
+            return None
+        return mark if mark.gap_from_at_ms < at_ms < mark.gap_to_at_ms else None
+
     def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
         """Milliseconds from one commit to the next, on average, of the partition that was committed most between these
         offsets; None below two commits."""

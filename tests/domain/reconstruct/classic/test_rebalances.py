@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
+from rebalance_audit.domain.gather.commit_marks import joined
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import GroupEvidence, LogKind, Movement, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -188,6 +190,24 @@ def test_a_static_restart_that_only_a_line_tells_is_a_rewrite_and_the_next_gener
     }  # fmt: skip
     assert "static_member_replaced" not in {t.trigger for t in second.triggers}
     assert first.kind == "rebalance"
+
+
+def test_the_time_without_a_commit_around_the_line_is_how_long_it_stood_still() -> None:
+    """It closes at 4 s, where it commits, is back at 7 s, and commits next on its timer."""
+    story = a_group("orders").stabilized(1, at_ms=990).received(1, at_ms=1_000)
+    story.generation(1, {"c1": "0"}, at_ms=1_000, instances={"c1": "inst-1"})
+    for at_ms in (3_000, 4_000, 12_000):
+        story.commit(0, at_ms=at_ms)
+    story.marks = [reduce(joined, story.marks)]
+    story.says(
+        LogKind.STATIC_MEMBER_REPLACED, at_ms=7_000, member_id=member_id("c1"), new_member_id="c1-new",
+        group_instance_id="inst-1",
+    )  # fmt: skip
+    story.lines[-1] = replace(story.lines[-1], group_id=None)
+    [movement] = rebalances(story)[1].movements
+    assert (movement.stopped_at_lower_ms, movement.stopped_at_upper_ms) == (4_000 - 50, 7_000 + 10)
+    assert (movement.resumed_at_lower_ms, movement.resumed_at_upper_ms) == (7_000 - 10, 12_000 + 10)
+    assert movement.pause_estimate_ms == 7_000 + 8 - 4_000
 
 
 def test_another_assignor_for_a_returning_static_member_is_a_rebalance_and_records_alone_say_so() -> None:
