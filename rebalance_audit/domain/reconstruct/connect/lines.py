@@ -66,6 +66,11 @@ class WorkerLines:
                 self._add_joined(line)
         self._times = {node: [line.at_ms or 0 for line in found] for node, found in self._by_node.items()}
 
+    @property
+    def client_ids_of_several(self) -> frozenset[str]:
+        """Client ids that workers on several nodes have."""
+        return frozenset(client for client, nodes in self._nodes_of_client.items() if len(nodes) > 1)
+
     def _add_joined(self, line: LogEvent) -> None:
         generation_id, at_ms = line.fields["generation_id"], line.at_ms or 0
         same = self._joined.setdefault(generation_id, [])

@@ -83,7 +83,19 @@ def rounds_of(attempts: Sequence[Attempt], lines: WorkerLines) -> Rounds:
             group = lines.joined_near(attempt.number, attempt.known_at_ms)
             if group is not None:
                 rounds.append(_from_lines(index, attempt, group, urls, lines))
+    if any(_is_incremental(r) for r in rounds):
+        # Up to 2.3 no line says the protocol (docs/versions.md#231).
+        rounds = [replace(r, mode=Mode.INCREMENTAL) if _says_no_protocol(r) else r for r in rounds]
     return Rounds(rounds)
+
+
+def _says_no_protocol(found: Round) -> bool:
+    return found.is_partial and found.mode == Mode.UNKNOWN and found.assignor is None
+
+
+def _is_incremental(found: Round) -> bool:
+    """Whether it took something away, or announced a delay, as the eager protocol cannot."""
+    return _says_no_protocol(found) and (bool(found.delay_ms) or any(w.taken for w in found.workers))
 
 
 def _from_record(
@@ -183,9 +195,12 @@ def _from_lines(index: int, attempt: Attempt, group: JoinedLines, urls: dict[str
                 joined=line,
             )
         )
-    if len({w.member_id for w in workers}) < len(workers):
-        # Before 3.7 all workers may have the same client id.
-        workers = [replace(w, member_id=f"{w.member_id}@{w.node}", key=w.node or w.key) for w in workers]
+    alike = lines.client_ids_of_several
+    # Before 3.7 all workers may have the same client id: they are kept apart from the first on.
+    workers = [
+        replace(w, member_id=f"{w.member_id}@{w.node}", key=w.node or w.key) if w.member_id in alike else w
+        for w in workers
+    ]
     fields = [line.fields for line in group.by_node.values()]
     return Round(
         index=index,
