@@ -1,1 +1,0 @@
-"""The read-only app: `words` says, `charts` draws, `queries` reads, `page` frames, `views` answer one question each."""

@@ -1,1 +1,0 @@
-"""Alerts: which incidents are new to a target, how each reads, where it goes, and what was sent before."""

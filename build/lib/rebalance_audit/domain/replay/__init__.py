@@ -1,1 +1,0 @@
-"""Play a group's history again by Kafka's rules under other settings, and compare the cost."""

@@ -1,6 +1,0 @@
-"""Alerts within a second of their evidence: what `watch` knows of the groups that something happens to right now.
-
-landed evidence ─ memory (one group's evidence, folded by the same functions as in the stages) ─ judge ─ alerts
-
-The tables follow (spark_jobs) and say the same: an incident has one id, and one file of what was sent.
-"""
