@@ -190,3 +190,11 @@ def test_without_the_log_of_the_coordinator_before_members_may_have_stopped_for_
 def test_a_rejoin_that_had_failed_at_a_coordinator_that_has_just_taken_over_came_from_the_failover() -> None:
     assert told(taken_over(is_loaded=True).evidence())[-1] == (2, "rebalance", "coordinator_failover")
     assert told(taken_over(is_loaded=False).evidence())[-1] != (2, "rebalance", "coordinator_failover")
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("tab\there", 1), ("a 'b' \"c\" 🚚", 1), ("torn\nhere", 0), ("torn\rhere", 0)]
+)
+def test_a_tab_tears_no_line_apart_and_a_line_break_does(name: str, count: int) -> None:
+    story = a_group(name).stabilized(1, at_ms=990).received(1, at_ms=1_000)
+    assert len(reconstruct(lines_alone(story)).rebalances) == count
