@@ -63,7 +63,12 @@ def produced(address: str, stop: threading.Event) -> None:
     while not stop.is_set():
         for n in range(made, made + RECORDS_PER_S // 10):
             key, value = offset_commit(n)
-            producer.produce(TOPIC, key=key, value=value, partition=n // 64 % PARTITIONS)
+            while True:
+                try:
+                    producer.produce(TOPIC, key=key, value=value, partition=n // 64 % PARTITIONS)
+                    break
+                except BufferError:  # the broker is slower than that
+                    producer.poll(0.1)
             if n % 1_000 == 0:
                 producer.poll(0)
         made += RECORDS_PER_S // 10
