@@ -23,7 +23,7 @@ from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, of_groups
+from spark_jobs.group_rows import GROUP, of_keys
 from spark_jobs.stages.stage import Run
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
@@ -118,10 +118,10 @@ def _histories(files: list[str], groups: pa.Table) -> Iterator[list[Rebalance]]:
     """Each group's latest rebalances, and the one before them, in their order."""
     listed = ", ".join(f'"{name}"' for name in _COLUMNS)
     with database() as db:
-        db.register("wanted", groups)
+        source = of_keys(db, files, groups, None)
         found = db.execute(
             f"""
-            SELECT {listed} FROM {of_groups(files, groups)}
+            SELECT {listed} FROM {source}
             QUALIFY row_number() OVER (PARTITION BY cluster_id, group_id ORDER BY place DESC) <= {LATEST_REBALANCES + 1}
             ORDER BY cluster_id, group_id, place
             """

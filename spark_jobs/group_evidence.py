@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -64,8 +64,22 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
     return dict(found)
 
 
-_PAIRS: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, int | None], list[NodePairs]]] = WeakKeyDictionary()
-"""The pairs read last: four stages of a run ask about the same versions."""
+@dataclass(slots=True)
+class _Voting:
+    """Pairs as of two versions, and what would change them."""
+
+    versions: tuple[int | None, int | None]
+    """Of silver.group_event and bronze.source."""
+    pairs: list[NodePairs]
+    nodes: set[tuple[str, str]] = field(default_factory=set)
+    last_votes: dict[tuple[str, str, str, int], tuple[int, str]] = field(default_factory=dict)
+    """By cluster, node, kind and stretch of time, where there are as many votes as count: the last one."""
+    numbers: set[tuple[str, str, int]] = field(default_factory=set)
+    """Cluster, group, and the generation or epoch that a voter names."""
+
+
+_VOTING: WeakKeyDictionary[Warehouse, _Voting] = WeakKeyDictionary()
+"""The pairs read last: four stages of a run ask about the same versions, and most news brings no vote."""
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
@@ -74,47 +88,96 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
         warehouse.version("silver.group_event") if event_version is None else event_version,
         warehouse.version("bronze.source") if source_version is None else source_version,
     )
-    known = _PAIRS.get(warehouse)
-    if known is None or known[0] != asked:
-        known = _PAIRS[warehouse] = asked, _node_pairs(warehouse, *asked)
-    return known[1]
+    known = _VOTING.get(warehouse)
+    if known is not None and known.versions != asked and not _brings_votes(warehouse, known, asked):
+        known.versions = asked
+    elif known is None or known.versions != asked:
+        known = _VOTING[warehouse] = _voting(warehouse, asked)
+    return known.pairs
 
 
-def _node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    events = stored(warehouse, "silver.group_event", event_version)
-    zones = _zones(warehouse, source_version)
+_NUMBER = (
+    "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
+)
+_VALUE = "coalesce(json_extract(detail, '$.value.generation'), json_extract(detail, '$.value.epoch'))::BIGINT"
+_VOTES = (
+    f"source_kind = 'log' AND kind IN ({', '.join(repr(str(kind)) for kind in PAIRED_KINDS)}) "
+    f"AND group_id IS NOT NULL AND {_NUMBER} IS NOT NULL"
+)
+_ANSWERS = (
+    "source_kind = 'record' AND value IS NOT NULL "
+    "AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
+)
+
+
+def _brings_votes(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, int | None]) -> bool:
+    """Whether what came since may change the pairs. A line behind the last of a stretch that has votes enough does
+    not, nor does a record that no voter names."""
+    came = []
+    for table, since, until in zip(("silver.group_event", "bronze.source"), known.versions, asked, strict=True):
+        files = None if since is None or until is None else warehouse.appended(table, since, until)
+        if files is None:
+            return True
+        came.append(files)
+    events, sources = came
+    with cursor() as db:
+        if (
+            sources
+            and db.execute(f"SELECT 1 FROM {relation(sources)} WHERE log_time_zone IS NOT NULL LIMIT 1").fetchone()
+        ):
+            return True
+        if not events:
+            return False
+        new = relation(events)
+        nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {new} WHERE source_kind = 'log'").fetchall()
+        if not known.nodes.issuperset(nodes):
+            return True
+        votes = db.execute(
+            f"SELECT cluster_id, node, kind, at_ms // {STRETCH_MS}, at_ms, ref FROM {new} WHERE {_VOTES}"
+        ).fetchall()
+        if any((at_ms, ref) < known.last_votes.get(tuple(place), (_EVER_MS, "")) for *place, at_ms, ref in votes):
+            return True
+        answers = db.execute(f"SELECT cluster_id, group_id, {_VALUE} FROM {new} WHERE {_ANSWERS}").fetchall()
+        return not known.numbers.isdisjoint(answers)
+
+
+_EVER_MS = 1 << 62
+
+
+def _voting(warehouse: Warehouse, versions: tuple[int | None, int | None]) -> _Voting:
+    events = stored(warehouse, "silver.group_event", versions[0])
+    zones = _zones(warehouse, versions[1])
     if events is None:
-        return [
-            NodePairs(c, node, zone, (), None)
-            for c, of_c in sorted(zones.items())
-            for node, zone in sorted(of_c.items())
-        ]
-    number = (
-        "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
-    )
-    value = "coalesce(json_extract(detail, '$.value.generation'), json_extract(detail, '$.value.epoch'))::BIGINT"
-    kinds = ", ".join(f"'{kind}'" for kind in PAIRED_KINDS)
+        return _Voting(
+            versions,
+            [
+                NodePairs(c, node, zone, (), None)
+                for c, of_c in sorted(zones.items())
+                for node, zone in sorted(of_c.items())
+            ],
+        )
     with cursor() as db:
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
         # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
+        place = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
         db.execute(
             f"""
-            CREATE TEMP TABLE voter AS SELECT cluster_id, group_id, ref, {number} number FROM {events}
-            WHERE source_kind = 'log' AND kind IN ({kinds}) AND group_id IS NOT NULL AND number IS NOT NULL
-            QUALIFY row_number() OVER (PARTITION BY cluster_id, node, kind, at_ms // {STRETCH_MS} ORDER BY at_ms, ref)
-                    <= {PAIRS_PER_STRETCH}
+            CREATE TEMP TABLE voter AS SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number
+            FROM {events} WHERE {_VOTES}
+            QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}
             """
         )
+        last_votes = db.execute(
+            f"SELECT {place}, max(at_ms), arg_max(ref, (at_ms, ref)) FROM voter GROUP BY ALL "
+            f"HAVING count(*) = {PAIRS_PER_STRETCH}"
+        ).fetchall()
+        numbers = db.execute("SELECT DISTINCT cluster_id, group_id, number FROM voter").fetchall()
         lines = _rows(db, f"SELECT * FROM {events} SEMI JOIN voter USING (cluster_id, ref)")
         records = _rows(
             db,
             f"""
-            FROM (
-                SELECT * FROM {events} SEMI JOIN voter USING (cluster_id, group_id)
-                WHERE source_kind = 'record' AND value IS NOT NULL
-                  AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')
-            ) record SEMI JOIN voter
-            ON record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {value} = voter.number
+            FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) record SEMI JOIN voter
+            ON record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number
             """,
         )
     by_cluster: dict[str, set[str]] = defaultdict(set)
@@ -133,7 +196,9 @@ def _node_pairs(warehouse: Warehouse, event_version: int | None, source_version:
         for node in sorted(names):
             zone = zones.get(cluster_id, {}).get(node)
             found.append(NodePairs(cluster_id, node, zone, tuple(pairs.get(node, ())), refs.get(node)))
-    return found
+    return _Voting(
+        versions, found, set(nodes), {tuple(place): (at_ms, ref) for *place, at_ms, ref in last_votes}, set(numbers)
+    )
 
 
 def _zones(warehouse: Warehouse, version: int | None) -> dict[str, dict[str, str]]:
@@ -157,6 +222,16 @@ def settings_of(clocks: Clocks) -> dict[str, Any]:
         }
         for cluster_id, by_node in sorted(clocks.items())
     }
+
+
+def homes_of_nameless(warehouse: Warehouse, version: int | None) -> Belonging:
+    """`belonging`, where there are events that name no group; else nothing, and nothing is read for it."""
+    events = stored(warehouse, "silver.group_event", version)
+    if events is None:
+        return Belonging({}, {})
+    with cursor() as db:
+        found = db.execute(f"SELECT 1 FROM {events} WHERE group_id IS NULL LIMIT 1").fetchone()
+    return Belonging({}, {}) if found is None else belonging(warehouse, version)
 
 
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
@@ -227,13 +302,26 @@ def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
 
 def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
     """The end of each cluster's evidence: the last record time anything was read at."""
+    versions = tuple(warehouse.version(table) for table, _, _ in _ENDS)
+    known = _SEEN.get(warehouse)
+    if known is None or known[0] != versions:
+        known = _SEEN[warehouse] = versions, _seen_until_ms(warehouse)
+    return dict(known[1])
+
+
+_ENDS = (
+    ("bronze.source", "to_at_ms", "true"),
+    ("silver.group_event", "at_ms", "source_kind <> 'log'"),
+    ("silver.commit_mark", "last_at_ms", "true"),
+)
+_SEEN: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, ...], dict[str, int]]] = WeakKeyDictionary()
+"""The ends read last: stages ask for them half a dozen times in a run."""
+
+
+def _seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
     found: dict[str, int] = {}
     with cursor() as db:
-        for table, column, where in (
-            ("bronze.source", "to_at_ms", "true"),
-            ("silver.group_event", "at_ms", "source_kind <> 'log'"),
-            ("silver.commit_mark", "last_at_ms", "true"),
-        ):
+        for table, column, where in _ENDS:
             rows = stored(warehouse, table, None)
             if rows is None:
                 continue

@@ -9,23 +9,28 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import chosen_rows, greatest
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
+from spark_jobs.stages.stage import Batch
 from spark_jobs.task_files import WRITTEN, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _LISTED_AT_MOST = 500
-"""So many groups are listed for the reader of Parquet, who then skips what holds none of them."""
+"""Of so many groups, row groups that hold none of them are not read."""
 
 _ROWS_AT_ONCE = 2_000
 """Rows per batch, each with all that is nested in it."""
 
+_ROWS_AT_MOST = 5_000
+"""Of more rows that changed, to read whole groups costs no more."""
 Place = tuple[str, str]
 """Cluster and group."""
 RowsByTable = Mapping[str, list[dict[str, Any]]]
@@ -49,8 +54,10 @@ def rows_of_groups(
     groups: pa.Table | None,
     where: str = "true",
     version: int | None = None,
+    asked: Sequence[str] = (),
 ) -> pa.Table:
-    """The table's rows of these groups (None: of any), as `Warehouse.read` gives them."""
+    """The table's rows of these groups (None: of any), as `Warehouse.read` gives them. `asked`: the columns that
+    `where` names beside those."""
     if groups is None:
         return warehouse.read(table, columns, where, version=version)
     schema = warehouse.schema(table)
@@ -59,9 +66,11 @@ def rows_of_groups(
     if not files or groups.num_rows == 0:
         return schema.empty_table()
     listed = ", ".join(f'"{column}"' for column in schema.names)
+    of_table = warehouse.schema(table)
+    needed = dict.fromkeys((*GROUP.names, *schema.names, *asked))
+    read = pa.schema([of_table.field(column) for column in needed])
     with cursor() as db:
-        db.register("wanted", groups)
-        found = db.execute(f"SELECT {listed} FROM {of_groups(files, groups)} WHERE {where}").to_arrow_table()
+        found = db.execute(f"SELECT {listed} FROM {of_keys(db, files, groups, read)} WHERE {where}").to_arrow_table()
     return in_types_of(found, schema)
 
 
@@ -74,25 +83,47 @@ class GroupReader:
     columns: Mapping[str, Sequence[str]]
     """By table; cluster_id and group_id among them."""
     groups: pa.Table
+    column: str = "group_id"
+    """By which rows are chosen; `groups` has it in place of `group_id`."""
 
     def work(self) -> pa.Table:
         """The reading to do, for `Engine.spread` and `Engine.gather`."""
-        return row_groups(self.files, {group_id for _, group_id in _places(self.groups)})
+        return row_groups(self.files, self.column, set(self.groups[self.column].to_pylist()))
 
     def batches(self, named: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """The groups' rows in what one row of `work` names."""
         table = named["table"]
         columns = self.columns[table]
-        wanted = dict.fromkeys(_places(self.groups), 1)
+        place = ("cluster_id", self.column)
+        wanted = dict.fromkeys(zip(*(self.groups[name].to_pylist() for name in place), strict=True), 1)
         # Of most files nothing is wanted when little is new.
         if any(
             (numbers_of(head.column(0), head.column(1), wanted) > 0).any()
-            for head in batches_of(named, GROUP.names, _ROWS_AT_ONCE)
+            for head in batches_of(named, place, _ROWS_AT_ONCE)
         ):
             for batch in batches_of(named, columns, _ROWS_AT_ONCE):
-                flags = numbers_of(batch["cluster_id"], batch["group_id"], wanted) > 0
+                flags = numbers_of(batch["cluster_id"], batch[self.column], wanted) > 0
                 if flags.any():
                     yield batch if flags.all() else batch.filter(pa.array(flags))
+
+
+INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "started_lower_ms")
+"""When a rebalance was: whatever of these is known."""
+
+
+def files_since(files: Sequence[str], from_ms: int) -> list[str]:
+    """Of files of rebalances, those in which some may have been at or after this instant."""
+    return [file for file in files if (at_ms := greatest(file, INSTANTS)) is None or at_ms >= from_ms]
+
+
+def changed_rebalances(warehouse: Warehouse, table: str, columns: Sequence[str], batch: Batch) -> GroupReader | None:
+    """Reads the single rebalances of this table that a batch changed. `groups` names those that are gone, too. None
+    where that is not known, or they are many: then whole groups are read."""
+    key = [*GROUP.names, "rebalance_id"]
+    changes = warehouse.row_changes(table, key, batch.since[table], batch.until[table])
+    if changes is None or changes.keys.num_rows > _ROWS_AT_MOST:
+        return None
+    return GroupReader(files={table: changes.files}, columns={table: columns}, groups=changes.keys, column=key[-1])
 
 
 # ---- group by group
@@ -151,11 +182,27 @@ def _folding(fold: GroupFold, folder: str) -> ArrowTask:
 # ---- in the words of DuckDB
 
 
-def of_groups(files: Sequence[str], groups: pa.Table) -> str:
-    """Rows of these files of the groups registered as `wanted`."""
-    names = sorted(set(groups["group_id"].to_pylist()) - {None})
-    few = f" WHERE group_id IN ({', '.join(map(literal, names))})" if 0 < len(names) <= _LISTED_AT_MOST else ""
-    return f"(SELECT * FROM (FROM {relation(files)}{few}) SEMI JOIN wanted USING (cluster_id, group_id))"
+def of_keys(
+    db: duckdb.DuckDBPyConnection,
+    files: Sequence[str],
+    keys: pa.Table,
+    schema: pa.Schema | None,
+    name: str = "wanted",
+) -> str:
+    """Rows of these files of these keys: of groups, or of what is named with one other column. `schema`: the columns
+    that are asked for; None where all rows of the keys may be too many for the memory. `name`: for what is registered,
+    not the same twice in one question."""
+    db.register(name, keys)
+    column = keys.schema.names[-1]
+    listed = set(keys[column].to_pylist()) - {None}
+    same = ", ".join(keys.schema.names)
+    if schema is None or len(listed) > _LISTED_AT_MOST:
+        few = f" WHERE {column} IN ({', '.join(map(literal, sorted(listed)))})"
+        whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= _LISTED_AT_MOST else ''})"
+        return f"(SELECT * FROM {whole} SEMI JOIN {name} USING ({same}))"
+    rows = [chosen.rows for chosen in chosen_rows(files, schema, column, listed)]
+    db.register(f"{name}_rows", pa.concat_tables([schema.empty_table(), *rows]))
+    return f"(SELECT * FROM {name}_rows SEMI JOIN {name} USING ({same}))"
 
 
 def literal(text: str) -> str:

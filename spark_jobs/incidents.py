@@ -24,7 +24,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, of_groups
+from spark_jobs.group_rows import GROUP, files_since, of_keys
 
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = "silver.reassignment"
@@ -66,14 +66,16 @@ def incident_tables(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     leader_moves: pa.Table,
-    groups: pa.Table,
+    changed: pa.Table,
     limits: Callable[[str, str], Limits] | None = None,
+    *,
+    since_versions: Mapping[str, int] | None = None,
 ) -> Incidents:
-    """`versions`: of the silver tables. `groups`: keys of those with new rows. `leader_moves`: all rows there are."""
-    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
-    spans = _spans(stored)
+    """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
+    keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are."""
+    stored = _Stored(warehouse)
     seen = seen_until_ms(warehouse)
-    since = _since(warehouse, versions, groups, spans)
+    since = _since(warehouse, versions, since_versions or {}, changed, stored)
     moves: dict[str, list[LeaderMove]] = defaultdict(list)
     for row in leader_moves.to_pylist():
         moves[row["cluster_id"]].append(from_row(LeaderMove, row))
@@ -82,17 +84,52 @@ def incident_tables(
     for cluster_id, from_ms in sorted(since.items()):
         rows = _cluster_rows(
             warehouse, versions, cluster_id, from_ms, seen.get(cluster_id, 0), moves[cluster_id],
-            _still_shown(stored, cluster_id), limits,
+            stored.still_shown(cluster_id), limits,
         )  # fmt: skip
         found, marked = incidents_of(rows)
         incidents += [incident_row(i) for i in found]
         marks += [mark_row(m) for m in marked]
+    gone = [row for cluster_id, from_ms in since.items() for row in stored.since(cluster_id, from_ms)]
     return Incidents(
         rows_to_table("gold.incident", incidents),
-        _scope("incident_id", stored, "last_at_ms", incidents, since),
+        _scope("incident_id", gone, incidents),
         rows_to_table("gold.mark", marks),
-        _scope("mark_id", _marks_of_evidence(warehouse), "at_ms", marks, since),
+        _scope("mark_id", _marks_of_evidence(warehouse, since), marks),
     )
+
+
+class _Stored:
+    """gold.incident as it stands: of its many rows those that are open, and those that end after some moment."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self.open = self._read("status = 'open'")
+
+    def since(self, cluster_id: str, from_ms: int) -> list[dict[str, Any]]:
+        """The open ones of a cluster, and those that end at or after this moment."""
+        later = self._read("cluster_id = ? AND last_at_ms >= ? AND status <> 'open'", cluster_id, from_ms)
+        return [row for row in self.open if row["cluster_id"] == cluster_id] + later
+
+    def reaching_back(self, cluster_id: str, from_ms: int) -> int:
+        """The begin of whatever reaches beyond `from_ms`, or of what reaches into that; else `from_ms`."""
+        while True:
+            spans = [
+                (row["first_at_ms"], row["last_at_ms"])
+                for row in self.since(cluster_id, from_ms)
+                if row["rebalance_ids"] or row["reassignment_ids"]
+            ]
+            before, from_ms = from_ms, min([from_ms, *(first for first, last in spans if last >= from_ms)])
+            if from_ms == before:
+                return from_ms
+
+    def still_shown(self, cluster_id: str) -> list[str]:
+        """Findings of open incidents: what is over by now has a last moment long ago."""
+        opened = (row for row in self.open if row["cluster_id"] == cluster_id)
+        return sorted({finding_id for row in opened for finding_id in row["finding_ids"]})
+
+    def _read(self, where: str, *params: Any) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._warehouse.read("gold.incident", _STORED, where, params).to_pylist()
+        return rows
 
 
 def cluster_rows(
@@ -105,18 +142,16 @@ def cluster_rows(
     limits: Callable[[str, str], Limits] | None = None,
 ) -> ClusterRows:
     """What the incidents of one cluster since `from_ms` are made of, as published last."""
-    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
     moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id]).to_pylist()
     return _cluster_rows(
         warehouse, versions, cluster_id, from_ms, now_ms, [from_row(LeaderMove, row) for row in moves],
-        _still_shown(stored, cluster_id), limits,
+        _Stored(warehouse).still_shown(cluster_id), limits,
     )  # fmt: skip
 
 
 def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
-    stored: list[dict[str, Any]] = warehouse.read("gold.incident", _STORED).to_pylist()
-    return _reaching_back(_spans(stored).get(cluster_id, ()), from_ms)
+    return _Stored(warehouse).reaching_back(cluster_id, from_ms)
 
 
 def _cluster_rows(
@@ -145,26 +180,12 @@ def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) ->
     return lambda group_id: DEFAULT if limits is None else limits(cluster_id, group_id)
 
 
-def _spans(stored: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, int, bool]]]:
-    """(first, last, is open) of every stored incident that consists of rebalances or reassignments, by cluster."""
-    found: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)
-    for row in stored:
-        if row["rebalance_ids"] or row["reassignment_ids"]:
-            found[row["cluster_id"]].append((row["first_at_ms"], row["last_at_ms"], row["status"] == "open"))
-    return found
-
-
-def _still_shown(stored: Iterable[Mapping[str, Any]], cluster_id: str) -> list[str]:
-    """Findings of open incidents: what is over by now has a last moment long ago."""
-    opened = (row for row in stored if row["cluster_id"] == cluster_id and row["status"] == "open")
-    return sorted({finding_id for row in opened for finding_id in row["finding_ids"]})
-
-
 def _since(
     warehouse: Warehouse,
     versions: Mapping[str, int],
-    groups: pa.Table,
-    spans: Mapping[str, list[tuple[int, int, bool]]],
+    before: Mapping[str, int],
+    changed: pa.Table,
+    stored: _Stored,
 ) -> dict[str, int]:
     """By cluster with news: from when on incidents are to be worked out again."""
     news: dict[str, int] = {}
@@ -173,22 +194,29 @@ def _since(
         for cluster_id, at_ms in rows:
             news[cluster_id] = min(news.get(cluster_id, 1 << 62), 0 if at_ms is None else at_ms)
 
-    note(_differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, _AT, groups))
-    note(_differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, None))
-    note(_differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", "coalesce(started_at_ms, 0)", None))
-    for cluster_id, each in spans.items():  # time alone may end them
-        note((cluster_id, first_ms) for first_ms, _, is_open in each if is_open)
-    since: dict[str, int] = {}
-    for cluster_id, at_ms in news.items():
-        since[cluster_id] = _reaching_back(spans.get(cluster_id, ()), at_ms - MARGIN_MS)
-    return since
+    note(_differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, _AT, changed))
+    told = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
+    note(_differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, told))
+    if REASSIGNMENTS not in before or before[REASSIGNMENTS] != versions[REASSIGNMENTS]:
+        at = "coalesce(started_at_ms, 0)"
+        note(_differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", at, None))
+    # Time alone may end those that are open.
+    note(
+        (row["cluster_id"], row["first_at_ms"])
+        for row in stored.open
+        if row["rebalance_ids"] or row["reassignment_ids"]
+    )
+    return {cluster_id: stored.reaching_back(cluster_id, at_ms - MARGIN_MS) for cluster_id, at_ms in news.items()}
 
 
-def _reaching_back(spans: Iterable[tuple[int, int, bool]], from_ms: int) -> int:
-    for first_ms, last_ms, _ in sorted(spans, key=lambda span: -span[1]):
-        if last_ms >= from_ms:
-            from_ms = min(from_ms, first_ms)
-    return from_ms
+def _changed_keys(
+    warehouse: Warehouse, table: str, key: str, versions: Mapping[str, int], before: Mapping[str, int]
+) -> pa.Table | None:
+    """The keys of rows that readers cannot have seen as they are; None: any."""
+    if table not in before:
+        return None
+    changes = warehouse.row_changes(table, ["cluster_id", key], before[table], versions[table])
+    return None if changes is None else changes.keys
 
 
 def _differing(
@@ -198,14 +226,20 @@ def _differing(
     gold: str,
     content: str,
     at_ms: str,
-    groups: pa.Table | None,
+    among: pa.Table | None,
 ) -> list[tuple[str, int | None]]:
-    """By cluster, the earliest row that readers do not see as it is now."""
+    """By cluster, the earliest row that readers do not see as it is now; `among`: only rows with one of these keys."""
     files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
+    if among is not None and among.num_rows == 0:
+        return []
     with cursor() as db:
-        if groups is not None:
-            db.register("wanted", groups)
-        sources = [relation(f) if groups is None else of_groups(f, groups) for f in files if f]
+        sources = [
+            relation(of_table)
+            if among is None
+            else of_keys(db, of_table, among, warehouse.schema(table), f"wanted_{n}")
+            for n, (table, of_table) in enumerate(zip((silver, gold), files, strict=True))
+            if of_table
+        ]
         each = [f"SELECT cluster_id, {at_ms} at_ms, {content} FROM {source}" for source in sources]
         if len(each) == 2:
             sql = f"(({each[0]}) EXCEPT ({each[1]})) UNION ALL (({each[1]}) EXCEPT ({each[0]}))"
@@ -221,6 +255,8 @@ def _rebalances(
 ) -> dict[str, list[Rebalance]]:
     """Rebalances from then on, with the members that came or went, and what the missing ones held."""
     files = warehouse.files(REBALANCES, versions[REBALANCES])
+    if not _clocks_differ(warehouse, versions, cluster_id):
+        files = files_since(files, from_ms)
     if not files:
         return {}
     own = [c.name for c in GOLD_REBALANCE.columns]
@@ -233,11 +269,11 @@ def _rebalances(
         )
         places = db.execute("SELECT group_id FROM first").to_arrow_table()
         wanted = pa.table({"cluster_id": pa.array([cluster_id] * len(places), pa.string()), **places.to_pydict()})
-        db.register("wanted", wanted.cast(GROUP))
+        source = of_keys(db, files, wanted.cast(GROUP), warehouse.schema(REBALANCES))
         rows = db.execute(
             f"""
             SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements
-            FROM {of_groups(files, wanted)} JOIN first USING (group_id)
+            FROM {source} JOIN first USING (group_id)
             WHERE place >= since ORDER BY group_id, place
             """
         ).to_arrow_table()
@@ -246,6 +282,12 @@ def _rebalances(
         for row in batch.to_pylist():
             found[row["group_id"]].append(from_row(Rebalance, row))
     return found
+
+
+def _clocks_differ(warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str) -> bool:
+    """Whether a clock ever jumped back or was wrong: then what came later may be dated much earlier."""
+    where = "group_id IS NULL AND rule_id = 'TR003' AND cluster_id = ?"
+    return warehouse.read(FINDINGS, ["rule_id"], where, [cluster_id], version=versions[FINDINGS]).num_rows > 0
 
 
 def _waiting(warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str) -> list[ConnectTask]:
@@ -274,27 +316,19 @@ def _reassignments(
     return [reassignment_of(row) for row in rows if row["cluster_id"] == cluster_id]
 
 
-def _marks_of_evidence(warehouse: Warehouse) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = warehouse.read(
-        "gold.mark", ["cluster_id", "mark_id", "at_ms"], "source = 'evidence'"
-    ).to_pylist()
-    return rows
+def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The marks from these moments on, by cluster."""
+    where = "source = 'evidence' AND cluster_id = ? AND at_ms >= ?"
+    return [
+        row
+        for place in sorted(since.items())
+        for row in warehouse.read("gold.mark", ["cluster_id", "mark_id"], where, place).to_pylist()
+    ]
 
 
-def _scope(
-    key: str,
-    stored: Iterable[Mapping[str, Any]],
-    until: str,
-    rows: Iterable[Mapping[str, Any]],
-    since: Mapping[str, int],
-) -> pa.Table:
-    """The rows stored from then on, and those that should be."""
-    gone = {
-        (r["cluster_id"], r[key])
-        for r in stored
-        if r["cluster_id"] in since and (r[until] >= since[r["cluster_id"]] or r.get("status") == "open")
-    }
-    keys = sorted(gone | {(r["cluster_id"], r[key]) for r in rows})
+def _scope(key: str, gone: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The keys of the rows that go, and of those that should be."""
+    keys = sorted({(r["cluster_id"], r[key]) for r in gone} | {(r["cluster_id"], r[key]) for r in rows})
     return pa.table(
         {"cluster_id": pa.array([k[0] for k in keys], pa.string()), key: pa.array([k[1] for k in keys], pa.string())}
     )

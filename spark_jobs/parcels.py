@@ -35,7 +35,7 @@ from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Belonging, Clocks
-from spark_jobs.group_rows import Place, of_groups, places_table
+from spark_jobs.group_rows import Place, of_keys, places_table
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, row_groups
 
@@ -170,17 +170,16 @@ def _pieces(
     started = places_table(chosen).append_column(
         "from_ms", pa.array([starts[place].from_ms - _DAY_MS for place in chosen], pa.int64())
     )
-    selects = [
-        f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {of_groups(files, groups)} "
-        f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
-        for table, at_ms, size in (
-            (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
-            (MARKS, "first_at_ms", "100"),
-        )
-        if (files := context.warehouse.files(table, batch.until[table]))
-    ] or ["SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"]
     with cursor() as db:
-        db.register("wanted", groups)
+        selects = [
+            f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {of_keys(db, files, groups, None)} "
+            f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
+            for table, at_ms, size in (
+                (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
+                (MARKS, "first_at_ms", "100"),
+            )
+            if (files := context.warehouse.files(table, batch.until[table]))
+        ] or ["SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"]
         db.register("started", started)
         db.execute(f"CREATE TEMP VIEW piece AS {' UNION ALL '.join(selects)}")
         yield db
@@ -189,7 +188,7 @@ def _pieces(
 def evidence_of(context: Run, batch: Batch, plan: ParcelPlan) -> pa.Table:
     """The work of the tasks that read."""
     files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
-    return row_groups(files, {group_id for _, group_id in plan.buckets}, with_nameless=plan.has_nameless)
+    return row_groups(files, "group_id", {group_id for _, group_id in plan.buckets}, with_nameless=plan.has_nameless)
 
 
 # ---- in the tasks that read

@@ -89,6 +89,9 @@ def run(
             report(stage.name, "ended" if did else "nothing new")
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+        for table in sorted(context.rows_written):
+            if opened.join_small_files(table):
+                context.reached(f"{table}:joined")
         if outcome.ms_by_stage:
             ended_at_ms = time.time_ns() // 1_000_000
             opened.remember("last_run", {**asdict(outcome), "ended_at_ms": ended_at_ms})

@@ -18,7 +18,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Belonging, Clocks
-from spark_jobs.group_rows import Place, of_groups, places_table, rows_of_groups
+from spark_jobs.group_rows import GROUP, Place, of_keys, places_table, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, added_files
 
 CHECKPOINTS, REOPENINGS = "silver.checkpoint", "silver.reopening"
@@ -110,10 +110,10 @@ def _earliest_news(context: Run, batch: Batch, places: set[Place], clocks: Clock
     files = added_files(context, _EVENTS, batch)
     if files:
         with cursor() as db:
-            db.register("wanted", groups)
+            source = of_keys(db, files, groups, _schema_of(context, ("source_kind", "node", "at_ms")))
             rows = db.execute(
                 "SELECT cluster_id, group_id, CASE source_kind WHEN 'log' THEN node END node, min(at_ms) "
-                f"FROM {of_groups(files, groups)} GROUP BY ALL"
+                f"FROM {source} GROUP BY ALL"
             ).fetchall()
         for cluster_id, group_id, node, at_ms in rows:
             clock = clocks.get(cluster_id, {}).get(node)
@@ -123,6 +123,11 @@ def _earliest_news(context: Run, batch: Batch, places: set[Place], clocks: Clock
             news.setdefault((cluster_id, group_id), []).append(at_ms)
     unknown = _note_marks(context, batch, groups, news)
     return {place: min(found) for place, found in news.items() if place not in unknown}
+
+
+def _schema_of(context: Run, columns: Sequence[str]) -> pa.Schema:
+    whole = context.warehouse.schema(_EVENTS)
+    return pa.schema([whole.field(name) for name in (*GROUP.names, *columns)])
 
 
 def _note_marks(context: Run, batch: Batch, groups: pa.Table, news: dict[Place, list[int]]) -> set[Place]:

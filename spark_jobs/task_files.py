@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, footer, open_writer, row_groups_of
+from rebalance_audit.warehouse.row_groups import (
+    ROW_GROUP_ROWS,
+    SOON_REPLACED,
+    SOON_REPLACED_ROWS,
+    footer,
+    open_writer,
+    row_groups_of,
+)
 from rebalance_audit.warehouse.storage import located
 
 Flags = npt.NDArray[np.bool_]
@@ -34,13 +41,13 @@ _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
 _SOON_REPLACED = frozenset({"gold.group", "silver.finding", "gold.finding"})
 _SORTED = frozenset({"silver.group_event"})
-_FEW_ROWS, _MANY_ROWS = 500, 1_000_000
+_FEW_ROWS, _MANY_ROWS = SOON_REPLACED_ROWS, 1_000_000
 """In a file."""
 _MOST_ROWS = {
-    "silver.rebalance": 2_000,
-    "silver.measured_rebalance": 2_000,
+    "silver.rebalance": 1_000,
+    "silver.measured_rebalance": 1_000,
     "gold.rebalance": 2_000,
-    "gold.rebalance_member": 20_000,
+    "gold.rebalance_member": 5_000,
     "gold.movement": 20_000,
     "gold.standstill": 20_000,
     "silver.connect_task": 20_000,
@@ -54,17 +61,21 @@ _MOST_ROWS = {
 
 
 def row_groups(
-    files: Mapping[str, Sequence[str]], groups: Collection[str] | None = None, *, with_nameless: bool = False
+    files: Mapping[str, Sequence[str]],
+    column: str = "group_id",
+    values: Collection[str] | None = None,
+    *,
+    with_nameless: bool = False,
 ) -> pa.Table:
     """The row groups to read, a row of (table, file, row_group) each: the work of tasks.
 
-    Of few `groups`, only what may hold something of theirs, or of no group if asked.
+    Of few `values` of the column, only what may hold something of theirs, or of no group if asked.
     """
-    few = groups is not None and len(groups) <= ASKED_AT_MOST
+    few = values is not None and len(values) <= ASKED_AT_MOST
     named = [
         {"table": table, "file": found.file, "row_group": found.number}
         for table, of_table in files.items()
-        for found in row_groups_of(of_table, "group_id" if few else None, groups or (), with_null=with_nameless)
+        for found in row_groups_of(of_table, column if few else None, values or (), with_null=with_nameless)
     ]
     return pa.Table.from_pylist(named, NAMED)
 
@@ -134,6 +145,7 @@ class _FilePart(NamedTuple):
 
     table: str
     is_replaced_soon: bool
+    is_recent: bool = False
 
 
 class TaskWriter:
@@ -151,17 +163,19 @@ class TaskWriter:
         self._files: dict[_FilePart, tuple[str, pq.ParquetWriter]] = {}
         self._written: list[tuple[str, str]] = []
 
-    def add(self, table: str, rows: pa.RecordBatch) -> None:
+    def add(self, table: str, rows: pa.RecordBatch, is_recent: Flags | None = None) -> None:
         """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
-        need not be written again with them."""
-        if "is_final" not in rows.schema.names:
-            self._add(_FilePart(table, table in _SOON_REPLACED), rows)
-            return
-        is_final = rows["is_final"].fill_null(False)
-        for part, of_part in ((_FilePart(table, False), is_final), (_FilePart(table, True), pc.invert(is_final))):
-            chosen = rows.filter(of_part)
-            if chosen.num_rows:
-                self._add(part, chosen)
+        need not be written again with them. So have recent ones, if it is said which these are: who asks for the last
+        hours passes the other files over."""
+        soon = pa.array(np.full(rows.num_rows, table in _SOON_REPLACED))
+        if "is_final" in rows.schema.names:
+            soon = pc.invert(rows["is_final"].fill_null(False))
+        recent = pa.array(np.zeros(rows.num_rows, np.bool_) if is_recent is None else is_recent)
+        for of_time, is_of_time in ((False, pc.invert(recent)), (True, recent)):
+            for is_soon, is_so in ((False, pc.invert(soon)), (True, soon)):
+                chosen = rows.filter(pc.and_(is_of_time, is_so))
+                if chosen.num_rows:
+                    self._add(_FilePart(table, is_soon, of_time), chosen)
 
     def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
         most_rows = _FEW_ROWS if part.is_replaced_soon else _MOST_ROWS.get(part.table, _MANY_ROWS)
@@ -196,7 +210,7 @@ class TaskWriter:
         table = part.table
         if part not in self._files:
             # A name of its own: what a task that fails has written is in no one's way.
-            file = f"{self._folder}/{table}-{uuid.uuid4().hex}.parquet"
+            file = f"{self._folder}/{SOON_REPLACED if part.is_replaced_soon else table}-{uuid.uuid4().hex}.parquet"
             fs, path = located(file)
             fs.create_dir(path.rpartition("/")[0], recursive=True)
             self._files[part] = file, open_writer(path, self._schemas.get(table) or arrow_schema(table), fs)

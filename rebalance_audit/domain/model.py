@@ -5,9 +5,10 @@ Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from rebalance_audit.domain.causes import Cause, cause_of
@@ -680,18 +681,28 @@ def _row(thing: Any) -> dict[str, Any]:
 
 def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
     """The thing of a table row; columns it does not have are left out, lists become tuples."""
-    nested = _NESTED.get(kind.__name__, {})
-    closed = _CLOSED.get(kind.__name__, {})
     values: dict[str, Any] = {}
-    for f in fields(kind):  # type: ignore[arg-type]
-        if f.name not in row:
+    whole: Any = kind
+    for name, made in _columns_of(whole):
+        if name not in row:
             continue
-        value = row[f.name]
-        if f.name in nested:
-            value = tuple(from_row(nested[f.name], item) for item in value or ())
-        elif f.name in closed:
-            value = closed[f.name](value)
+        value = row[name]
+        if made is not None:
+            value = made(value)
         elif isinstance(value, list):
             value = tuple(value)
-        values[f.name] = value
+        values[name] = value
     return kind(**values)
+
+
+@cache
+def _columns_of(kind: Any) -> list[tuple[str, Callable[[Any], Any] | None]]:
+    """Each field with what makes its value of the stored one, where that is more than a list."""
+    nested = _NESTED.get(kind.__name__, {})
+    made: dict[str, Callable[[Any], Any]] = {**_CLOSED.get(kind.__name__, {})}
+    made |= {name: partial(_from_rows, inner) for name, inner in nested.items()}
+    return [(f.name, made.get(f.name)) for f in fields(kind)]
+
+
+def _from_rows(kind: type[T], rows: Sequence[Mapping[str, Any]] | None) -> tuple[T, ...]:
+    return tuple(from_row(kind, row) for row in rows or ())

@@ -7,17 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, footer, open_writer, row_groups_of
+from rebalance_audit.warehouse.row_groups import (
+    ROW_GROUP_ROWS,
+    SOON_REPLACED,
+    SOON_REPLACED_ROWS,
+    chosen_rows,
+    footer,
+    is_soon_replaced,
+    open_writer,
+)
 from rebalance_audit.warehouse.storage import located, relation
 
-JOINED_ROWS = 2_000
-"""What is left of touched files is joined up to so many rows in a file, so that files do not become ever larger."""
+JOINED_ROWS = 100
+"""What is left of small files is joined up to so many rows in a file. More would be read and written again by the next
+commits that take a row away."""
+_IN_MEMORY_ROWS = 5_000
+"""So many rows that are already in files are read and split; of more, a file that is new as a whole is linked."""
 _ASKED_AT_MOST = 500
 """Of so few values of a key's column, only row groups that may hold one are read."""
 
@@ -28,8 +41,8 @@ class Differing:
     """Files that hold rows which must go."""
     kept: list[str]
     """Names of new files in the table's folder, with what else the touched ones held."""
-    fresh: pa.Table | Sequence[str]
-    """Of the new rows those that are not there yet."""
+    fresh: Sequence[pa.Table | str]
+    """Of the new rows those that are not there yet; files of which all rows are new as they were given."""
     keys: pa.Table
     """Under which anything changes."""
 
@@ -49,45 +62,71 @@ def differing(
     data: pa.Table | Sequence[str],
     keys: pa.Table,
     since: str | None = None,
+    own: Sequence[str] = (),
 ) -> Differing:
-    """What differs between `data` and the rows of these files under these keys. Rows are compared by a hash of them."""
+    """What differs between `data` and the rows of these files under these keys. Rows are compared by a hash of them.
+    `own`: the table's key, by which what changed is named as well."""
     of_keys = agreeing(keys.schema.names, since)
-    columns = [column for column in keys.schema.names if column != since]
-    listed = ", ".join(f'"{column}"' for column in columns)
+    columns = list(dict.fromkeys([*(column for column in keys.schema.names if column != since), *own]))
+    listed = ", ".join(f't."{column}"' for column in columns)
     row = "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
+    parts = _in_memory(data, schema)
     with cursor() as db:
-        db.register("k", keys.group_by(keys.schema.names).aggregate([]) if columns else keys)
-        stored = _stored(db, schema, files, keys)
-        db.execute(
-            f"CREATE TEMP TABLE stored AS SELECT {listed}, filename, file_row_number, {row} h FROM {stored} t "
+        db.register("k", keys.group_by(keys.schema.names).aggregate([]) if keys.num_columns else keys)
+        stored = db.execute(
+            f"SELECT {listed}, filename, file_row_number, {row} h FROM {_stored(db, schema, files, keys)} t "
             f"WHERE EXISTS (SELECT 1 FROM k WHERE {of_keys})"
-        )
-        if len(data) == 0:
-            arrived = None
-        elif isinstance(data, pa.Table):
-            db.register("data", data)
-            arrived = "data"
-        else:
-            arrived = relation(data)
-        db.execute(
-            f"CREATE TEMP TABLE arrived AS SELECT {listed}, {row} h FROM {arrived} t"
-            if arrived
-            else "CREATE TEMP TABLE arrived AS SELECT * EXCLUDE (filename, file_row_number) FROM stored LIMIT 0"
-        )
-        db.execute("CREATE TEMP TABLE gone AS FROM stored ANTI JOIN arrived USING (h)")
-        changed = db.execute(
-            f"SELECT {listed} FROM gone UNION SELECT {listed} FROM arrived ANTI JOIN stored USING (h)"
         ).to_arrow_table()
-        new_count, same_count = _pair(db, "SELECT count(*), count(*) FILTER (h IN (SELECT h FROM stored)) FROM arrived")
-        fresh: pa.Table | Sequence[str] = data
-        if same_count == new_count:
-            fresh = schema.empty_table()
-        elif same_count:
-            own = ", ".join(f't."{column}"' for column in schema.names)
-            new = db.execute(f"SELECT {own} FROM {arrived} t WHERE {row} NOT IN (SELECT h FROM stored)")
-            fresh = in_types_of(new.to_arrow_table(), schema)
-        touched, kept = _kept(db, folder, schema)
-        return Differing(touched, kept, fresh, changed.cast(keys.select(columns).schema))
+        if parts is None:
+            arrived = db.execute(f"SELECT {listed}, {row} h FROM {relation(data)} t").to_arrow_table()
+        else:
+            joined = pa.concat_tables([schema.empty_table(), *parts])
+            numbers = pa.array(np.arange(joined.num_rows))
+            db.register("data", joined.append_column("file_row_number", numbers))
+            arrived = db.execute(f"SELECT {listed}, file_row_number, {row} h FROM data t").to_arrow_table()
+        gone = stored.filter(pc.invert(pc.is_in(stored["h"], arrived["h"].combine_chunks())))
+        new = arrived.filter(pc.invert(pc.is_in(arrived["h"], stored["h"].combine_chunks())))
+        fresh: Sequence[pa.Table | str]
+        if new.num_rows == arrived.num_rows and not isinstance(data, pa.Table):
+            fresh = data
+        elif parts is not None:
+            fresh = _chosen(parts, data, np.sort(new["file_row_number"].to_numpy()))
+        elif new.num_rows == 0:
+            fresh = []
+        else:
+            own_columns = ", ".join(f't."{column}"' for column in schema.names)
+            db.register("new", new.select(["h"]))
+            found = db.execute(f"SELECT {own_columns} FROM {relation(data)} t WHERE {row} IN (SELECT h FROM new)")
+            fresh = [in_types_of(found.to_arrow_table(), schema)]
+    key_schema = pa.schema([schema.field(column) for column in columns])
+    changed = pa.concat_tables([gone.select(columns), new.select(columns)]).cast(key_schema)
+    touched, kept = _kept(gone, folder, schema)
+    return Differing(touched, kept, fresh, changed.group_by(columns).aggregate([]) if columns else changed)
+
+
+def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Table] | None:
+    """The rows, a table for each file; None if these are many in files."""
+    if isinstance(data, pa.Table):
+        return [whole(data, schema)]
+    if sum(footer(file).num_rows for file in data) > _IN_MEMORY_ROWS:
+        return None
+    return [whole(pq.read_table(path, filesystem=fs), schema) for fs, path in map(located, data)]
+
+
+def _chosen(
+    parts: Sequence[pa.Table], data: pa.Table | Sequence[str], rows: npt.NDArray[np.int64]
+) -> list[pa.Table | str]:
+    """Of each table the rows with these places in all of them together; of all rows of a file, its name."""
+    found: list[pa.Table | str] = []
+    begin = 0
+    for at, part in enumerate(parts):
+        inside = rows[(rows >= begin) & (rows < begin + part.num_rows)] - begin
+        begin += part.num_rows
+        if len(inside) == part.num_rows and not isinstance(data, pa.Table):
+            found.append(data[at])
+        elif len(inside):
+            found.append(part.take(pa.array(inside)))
+    return found
 
 
 def _stored(db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[str], keys: pa.Table) -> str:
@@ -96,18 +135,9 @@ def _stored(db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[st
     if few is None:
         return relation(files, with_name=True, with_row=True)
     parts = []
-    column, values = few
-    for group in row_groups_of(files, column, values):
-        fs, path = located(group.file)
-        with pq.ParquetFile(path, filesystem=fs, metadata=footer(group.file)) as file:
-            held = file.read_row_group(group.number, [column], use_threads=False)[column]
-            chosen = pc.indices_nonzero(pc.is_in(held, pa.array(values, held.type)))
-            if len(chosen):
-                rows = file.read_row_group(group.number, use_threads=False).take(chosen)
-                places = pc.add(chosen.cast(pa.int64()), group.first_row)
-                whole = in_types_of(rows.select(schema.names), schema)
-                names = pa.array([group.file] * len(chosen), pa.string())
-                parts.append(whole.append_column("filename", names).append_column("file_row_number", places))
+    for chosen in chosen_rows(files, schema, *few):
+        names = pa.array([chosen.file] * chosen.rows.num_rows, pa.string())
+        parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
     placed = schema.append(pa.field("filename", pa.string())).append(pa.field("file_row_number", pa.int64()))
     db.register("placed", pa.concat_tables([placed.empty_table(), *parts]))
     return "placed"
@@ -123,31 +153,30 @@ def _few(keys: pa.Table) -> tuple[str, list[str]] | None:
     return None
 
 
-def _kept(db: duckdb.DuckDBPyConnection, folder: str, schema: pa.Schema) -> tuple[list[str], list[str]]:
-    gone = db.execute("SELECT filename, count(*) FROM gone GROUP BY 1 ORDER BY 1").fetchall()
-    touched = [str(file) for file, _ in gone]
-    if not touched:
-        return [], []
-    left = [(footer(file).num_rows - count, str(file)) for file, count in gone]
+def _kept(gone: pa.Table, folder: str, schema: pa.Schema) -> tuple[list[str], list[str]]:
+    """The files that hold rows which must go, and new ones with all others that these hold."""
+    places: dict[str, list[int]] = {}
+    for file, row in zip(gone["filename"].to_pylist(), gone["file_row_number"].to_pylist(), strict=True):
+        places.setdefault(file, []).append(row)
     batches: list[list[str]] = []
-    filled = 0
-    for rows, file in sorted(left):
+    filled: dict[bool, int] = {}
+    last: dict[bool, list[str]] = {}
+    for rows, file in sorted((footer(file).num_rows - len(rows), file) for file, rows in places.items()):
         if rows == 0:
             continue
-        if not batches or filled + rows > JOINED_ROWS:
-            batches.append([])
-            filled = 0
-        batches[-1].append(file)
-        filled += rows
-    places: dict[str, list[int]] = {}
-    for file, row in db.execute("SELECT filename, file_row_number FROM gone").fetchall():
-        places.setdefault(str(file), []).append(row)
+        soon = is_soon_replaced(file)
+        most = SOON_REPLACED_ROWS if soon else JOINED_ROWS
+        if soon not in last or filled[soon] + rows > most:
+            last[soon], filled[soon] = [], 0
+            batches.append(last[soon])
+        last[soon].append(file)
+        filled[soon] += rows
     kept = []
     for batch in batches:
-        name = f"part-{uuid.uuid4().hex}.parquet"
+        name = f"{SOON_REPLACED if is_soon_replaced(batch[0]) else 'part'}-{uuid.uuid4().hex}.parquet"
         _write_others(f"{folder}/{name}", schema, {file: places[file] for file in batch})
         kept.append(name)
-    return touched, kept
+    return sorted(places), kept
 
 
 def _write_others(target: str, schema: pa.Schema, gone: Mapping[str, Sequence[int]]) -> None:
@@ -165,9 +194,3 @@ def _write_others(target: str, schema: pa.Schema, gone: Mapping[str, Sequence[in
                     at += group.num_rows
                     if others.num_rows:
                         writer.write_table(whole(others, schema), row_group_size=ROW_GROUP_ROWS)
-
-
-def _pair(db: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, int]:
-    found = db.execute(sql).fetchone()
-    assert found is not None
-    return int(found[0]), int(found[1])

@@ -25,6 +25,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -36,6 +37,8 @@ from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news, rea
 from rebalance_audit.warehouse.lease import Lease, lease
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, open_writer
+from rebalance_audit.warehouse.small_files import SMALL_FILES, sorted_rows, tiers_of
 from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
 from rebalance_audit.warehouse.upgrading import extended, fingerprint, lacking, upgrade
 
@@ -56,6 +59,19 @@ class TableChange:
     version: int
     added: tuple[str, ...]
     keys_file: str | None
+    kept: tuple[str, ...] | None = None
+    """Of the added files, those that hold only rows which were there before. None: not known, and rows that changed
+    are not named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What happened to single rows of a table."""
+
+    keys: pa.Table
+    """Of every row that came, went or is otherwise now: the asked columns."""
+    files: list[str]
+    """Files among whose rows are all that came or are otherwise now."""
 
 
 class Warehouse:
@@ -77,6 +93,8 @@ class Warehouse:
         """Likewise, tables nobody has written to yet."""
         self._transactions: dict[tuple[str, int, str], int | None] = {}
         """By table, version and application: asked dozens of times in a run, 1 to 2 ms each."""
+        self._small_files: dict[str, int] = {}
+        """At most so many files of few rows, of tables that were looked at once."""
 
     @classmethod
     def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
@@ -182,8 +200,39 @@ class Warehouse:
             if keys_file and not self._files.is_there(f"{_folder(name)}/{keys_file}"):
                 return None
             if added or keys_file:
-                found.append(TableChange(version, added, keys_file))
+                kept = info.get("keptFiles") or ("[]" if _only_adds(actions) else None)
+                named = None if kept is None else tuple(self._file_uri(name, path) for path in json.loads(kept))
+                found.append(TableChange(version, added, keys_file, named))
         return found
+
+    def appended(self, name: str, since: int, until: int) -> list[str] | None:
+        """The files of rows that came after version `since`; None if a row may have gone, or that is not known."""
+        found: list[str] = []
+        for version in range(since + 1, until + 1):
+            actions = self.actions(name, version)
+            if actions is None or any("remove" in a and a["remove"]["dataChange"] for a in actions):
+                return None
+            found += (self._file_uri(name, a["add"]["path"]) for a in actions if "add" in a and a["add"]["dataChange"])
+        return found if since <= until else None
+
+    def row_changes(
+        self, name: str, columns: Sequence[str], since: int | None, until: int | None = None
+    ) -> RowChanges | None:
+        """The rows that changed after version `since`, by these columns, the table's key among them. None where that
+        is not known row by row: then see `changed_keys`."""
+        changes = self.changes(name, since, until)
+        if changes is None or any(change.kept is None for change in changes):
+            return None
+        schema = pa.schema([self.schema(name).field(c) for c in columns])
+        current = self.files(name, until)
+        known = set(current)
+        fresh = [file for change in changes for file in change.added if file not in set(change.kept or ())]
+        # What a later commit joined with other rows, or compaction did, is somewhere else by now.
+        files = fresh if known.issuperset(fresh) else current
+        sources = [[f"{self._uri(name)}/{c.keys_file}"] if c.keys_file else list(c.added) for c in changes]
+        found = [self._rows(name, source, schema) for source in sources if source]
+        keys = pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
+        return RowChanges(keys, files)
 
     def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:
         """What the commit of this version says, in Delta's own words; None if it was cleaned up."""
@@ -246,6 +295,7 @@ class Warehouse:
         adds: list[AddAction] = []
         removes: list[RemoveAction] = []
         metadata: dict[str, Any] = {}
+        fresh: Sequence[pa.Table | str] = [data] if isinstance(data, pa.Table) else data
         table = self._delta(name)
         if table is not None and table.file_uris():
             sizes = {str(p): int(s) for p, s in _paths_and_sizes(table)}
@@ -253,20 +303,24 @@ class Warehouse:
                 touched = list(sizes)
             else:
                 files = {self._file_uri(name, path): path for path in sizes}
-                found = differing(self._uri(name), self.schema(name), list(files), data, keys, since)
+                own = tables.BY_NAME[name].key
+                found = differing(self._uri(name), self.schema(name), list(files), data, keys, since, own)
                 touched = [files[uri] for uri in found.touched]
                 adds += [self._add_action(name, file) for file in found.kept]
-                data, keys = found.fresh, found.keys
+                fresh, keys = found.fresh, found.keys
+                metadata["keptFiles"] = json.dumps(found.kept)
             now_ms = int(time.time() * 1000)
             removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
         if keys is not None and keys.num_rows:
             keys_file = f"_keys/{uuid.uuid4().hex}.parquet"
             self._put_parquet(name, keys_file, keys)
             metadata["replacedKeys"] = keys_file
-        if not isinstance(data, pa.Table):
-            adds += [self._taken_in(name, file) for file in data]
-        rows = data if isinstance(data, pa.Table) else None
-        return self._write(name, rows, transaction, adds, removes, metadata)
+        for rows in fresh:
+            if isinstance(rows, str):
+                adds.append(self._taken_in(name, rows))
+            else:
+                adds += self._put_rows(name, rows)
+        return self._write(name, None, transaction, adds, removes, metadata)
 
     def adopt(self, name: str, files: Sequence[str], transaction: Transactions = None) -> bool:
         """Commit Parquet files that are already written, as they are. Those outside the table are linked into it."""
@@ -282,14 +336,47 @@ class Warehouse:
         table = self._delta(name)
         if table is None:
             return
-        before = int(table.version())
-        self._forget(name)  # this one is about to change
-        table.optimize.compact()
+        self.join_small_files(name, at_least=2)
+        table = self._opened(name)
+        assert table is not None, name
+        self._forget(name)  # its log is about to change
         table.create_checkpoint()
         table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
-        self._republish(name, before)
         table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
         self._delete_older(f"{_folder(name)}/_keys", keep_hours)
+
+    def join_small_files(self, name: str, at_least: int | None = None) -> bool:
+        """Join files of few rows, once there are so many of them (None: SMALL_FILES): what commits of every second
+        leave behind. No file is deleted, no row changes, and no large file is read, so the pause is short however large
+        the table is.
+
+        False if there are few of them. What was published stays published, as with `compact`.
+        """
+        least = SMALL_FILES if at_least is None else at_least
+        if self._small_files.get(name, least) < least:
+            return False
+        table = self._delta(name)
+        if table is None:
+            return False
+        listed = pa.table(table.get_add_actions(flatten=True))
+        rows_of = dict(zip(*(listed[column].to_pylist() for column in ("path", "num_records")), strict=True))
+        sizes = dict(zip(*(listed[column].to_pylist() for column in ("path", "size_bytes")), strict=True))
+        tiers = tiers_of(name, rows_of)
+        joined = [tier for tier in tiers if len(tier.files) >= least]
+        self._small_files[name] = max((len(tier.files) for tier in tiers if tier not in joined), default=0)
+        if not joined:
+            return False
+        now_ms, before = int(time.time() * 1000), int(table.version())
+        adds: list[AddAction] = []
+        for tier in joined:
+            rows = sorted_rows(name, [self._file_uri(name, path) for path in tier.files], self.schema(name))
+            for start in range(0, rows.num_rows, tier.joined_rows):
+                part = rows.slice(start, tier.joined_rows)
+                adds.append(self._put_file(name, tier.kind, part, is_change=False))
+        removes = [RemoveAction(path, False, now_ms, sizes[path], {}) for tier in joined for path in tier.files]
+        self._commit(name, [*removes, *adds], {}, {})
+        self._republish(name, before)
+        return True
 
     def _republish(self, name: str, before: int) -> None:
         manifest = self.publication()
@@ -653,9 +740,7 @@ class Warehouse:
             return False
         actions: list[AddAction | RemoveAction] = [*removes, *adds]
         if data is not None and data.num_rows:
-            file = f"part-{uuid.uuid4().hex}.parquet"
-            self._put_parquet(name, file, in_types_of(data.select(self.schema(name).names), self.schema(name)))
-            actions.append(self._add_action(name, file))
+            actions += self._put_rows(name, data)
         if not actions and not _as_mapping(transaction):
             return False
         if not self.exists(name):
@@ -721,6 +806,8 @@ class Warehouse:
             return commit_id.encode() in log
         table.update_incremental()
         self._newest[name] = table
+        if name in self._small_files:
+            self._small_files[name] += sum(isinstance(action, AddAction) for action in actions)
         self._forget_before(name, int(table.version()))
         if self._lease is not None:
             self._checked.add(name)
@@ -741,6 +828,23 @@ class Warehouse:
         path = self._files.path(f"{_folder(name)}/{file}")
         self._files.make_folder_of(f"{_folder(name)}/{file}")
         pq.write_table(data, path, filesystem=self._files.fs, compression="zstd")
+
+    def _put_rows(self, name: str, rows: pa.Table) -> list[AddAction]:
+        """New files of the table, which no commit names yet. What is not final has one of its own."""
+        schema = self.schema(name)
+        rows = in_types_of(rows.select(schema.names), schema)
+        parts = [("part", rows)]
+        if "is_final" in schema.names:
+            is_final = pc.fill_null(rows["is_final"], False)
+            parts = [("part", rows.filter(is_final)), (SOON_REPLACED, rows.filter(pc.invert(is_final)))]
+        return [self._put_file(name, kind, part) for kind, part in parts if part.num_rows]
+
+    def _put_file(self, name: str, kind: str, rows: pa.Table, *, is_change: bool = True) -> AddAction:
+        file = f"{kind}-{uuid.uuid4().hex}.parquet"
+        self._files.make_folder_of(f"{_folder(name)}/{file}")
+        with open_writer(self._files.path(f"{_folder(name)}/{file}"), rows.schema, self._files.fs) as writer:
+            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        return self._add_action(name, file, is_change=is_change)
 
     def _add_action(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
         path = self._files.path(f"{_folder(name)}/{file}")
@@ -787,6 +891,11 @@ def _delta_options(location: str) -> dict[str, str] | None:
     from rebalance_audit.warehouse.object_store import delta_options
 
     return delta_options(location)
+
+
+def _only_adds(actions: Sequence[Mapping[str, Any]]) -> bool:
+    info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    return "replacedKeys" not in info and not any("remove" in a and a["remove"]["dataChange"] for a in actions)
 
 
 def _folder(name: str) -> str:

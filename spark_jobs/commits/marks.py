@@ -65,7 +65,8 @@ def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concer
 def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
     """Where known group records stand. The events of this batch are committed already, so theirs are among them."""
     columns = [*_PLACE, "offset"]
-    known = rows_of_groups(context.warehouse, "silver.group_event", columns, concerned, "source_kind = 'record'")
+    where, asked = "source_kind = 'record'", ["source_kind"]
+    known = rows_of_groups(context.warehouse, "silver.group_event", columns, concerned, where, asked=asked)
     return known.sort_by([(column, "ascending") for column in (*_PLACE, "offset")])
 
 

@@ -1,6 +1,6 @@
 """measure: silver.rebalance -> silver.measured_rebalance.
 
-Rows in:  rebalances of groups that were folded again.
+Rows in:  rebalances that a fold made, or made otherwise.
 Rows out: the same rows, with the numbers; each from its own row alone.
 Law:      one row per rebalance; what cannot be known is null with a reason, never 0.
 
@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.measure.pauses import (
@@ -26,14 +27,17 @@ from rebalance_audit.domain.measure.pauses import (
 )
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.engine import ArrowTask
-from spark_jobs.group_rows import GroupReader
+from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_rows import INSTANTS, GroupReader, changed_rebalances
 from spark_jobs.plan import MEASURE
 from spark_jobs.stages.stage import Run, added_files, next_batch
 from spark_jobs.structs import distinct, lists_of
-from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table
 
 NAME, (INPUT,), (OUTPUT,) = MEASURE.name, MEASURE.reads, MEASURE.writes
 _GROUP = ("cluster_id", "group_id")
+_RECENT_MS = 25 * 3_600_000
+"""What follows asks for the last hour, for the last day, and for what is going on with three hours before it."""
 _COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
 
 
@@ -41,29 +45,41 @@ def run(context: Run) -> bool:
     batch = next_batch(context.warehouse, NAME, (INPUT,), (OUTPUT,))
     if batch is None:
         return False
-    groups = context.warehouse.changed_keys(INPUT, _GROUP, batch.since[INPUT], batch.until[INPUT])
-    if groups.num_rows == 0:
-        context.replace(OUTPUT, arrow_schema(OUTPUT).empty_table(), groups, batch.batch_id, batch.transaction)
+    reader = changed_rebalances(context.warehouse, INPUT, _COLUMNS, batch)
+    if reader is None:
+        groups = context.warehouse.changed_keys(INPUT, _GROUP, batch.since[INPUT], batch.until[INPUT])
+        files = {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])}
+        reader = GroupReader(files=files, columns={INPUT: _COLUMNS}, groups=groups)
+    if reader.groups.num_rows == 0:
+        context.replace(OUTPUT, arrow_schema(OUTPUT).empty_table(), reader.groups, batch.batch_id, batch.transaction)
         return True
     engine = context.engine_for(added_files(context, INPUT, batch))
-    files = {INPUT: context.warehouse.files(INPUT, batch.until[INPUT])}
-    reader = GroupReader(files=files, columns={INPUT: _COLUMNS}, groups=groups)
     with context.staging_folder() as folder:
-        measured = engine.spread(reader.work(), _measuring(folder, engine.share(reader)), WRITTEN)
+        recent = {cluster_id: at_ms - _RECENT_MS for cluster_id, at_ms in seen_until_ms(context.warehouse).items()}
+        measured = engine.spread(reader.work(), _measuring(folder, engine.share(reader), recent), WRITTEN)
         written = files_by_table(measured).get(OUTPUT, [])
-        context.replace(OUTPUT, written, groups, batch.batch_id, batch.transaction)
+        context.replace(OUTPUT, written, reader.groups, batch.batch_id, batch.transaction)
     return True
 
 
-def _measuring(folder: str, shared: Callable[[], GroupReader]) -> ArrowTask:
+def _measuring(folder: str, shared: Callable[[], GroupReader], recent: Mapping[str, int]) -> ArrowTask:
     def run_task(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer, reader = TaskWriter(folder), shared()
         for row in (row for some in named for row in some.to_pylist()):
             for rebalances in measure_rows(reader.batches(row)):
-                writer.add(OUTPUT, rebalances)
+                writer.add(OUTPUT, rebalances, _is_recent(rebalances, recent))
         yield from writer.written()
 
     return run_task
+
+
+def _is_recent(rebalances: pa.RecordBatch, recent: Mapping[str, int]) -> Flags:
+    """Of each rebalance, whether it was in the last day, or nobody knows when."""
+    latest = pc.max_element_wise(*(rebalances[name] for name in INSTANTS))
+    clusters = rebalances["cluster_id"].to_pylist()
+    since = pa.array([recent.get(cluster_id, 0) for cluster_id in clusters], pa.int64())
+    flags: Flags = pc.greater_equal(latest, since).fill_null(True).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

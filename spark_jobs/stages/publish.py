@@ -36,9 +36,11 @@ from spark_jobs.group_rows import (
     GroupReader,
     Place,
     RowsByTable,
+    changed_rebalances,
+    files_since,
     histories,
     literal,
-    of_groups,
+    of_keys,
     rows_of_groups,
 )
 from spark_jobs.incidents import incident_tables
@@ -106,12 +108,19 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
     group_scope = _moving_groups(context, batch, scope, finding_scope)
     engine = context.engine_for(added_files(context, REBALANCES, batch))
-    flat = _flat(context, engine, batch, scope, folder)
+    columns = [c.name for c in tables.SILVER_MEASURED.columns]
+    reader = changed_rebalances(warehouse, REBALANCES, columns, batch)
+    if reader is None:
+        files = {REBALANCES: warehouse.files(REBALANCES, consumed[REBALANCES])}
+        reader = GroupReader(files=files, columns={REBALANCES: columns}, groups=scope)
+    flat = _flat(context, engine, reader, folder)
     groups = _group_files(context, engine, batch, group_scope, folder)
     leader_moves = leader_move_rows(warehouse, consumed)
-    incidents = incident_tables(warehouse, consumed, leader_moves, scope, context.settings.get("limits"))
+    incidents = incident_tables(
+        warehouse, consumed, leader_moves, reader.groups, context.settings.get("limits"), since_versions=before
+    )
     return {
-        **{table: Wanted(flat.get(table, []), GROUP, scope) for table in FLAT},
+        **{table: Wanted(flat.get(table, []), GROUP, reader.groups) for table in FLAT},
         "gold.connect_task": Wanted(
             rows_of_groups(warehouse, TASKS, None, task_scope, version=consumed[TASKS]), GROUP, task_scope
         ),
@@ -141,9 +150,10 @@ def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
         for window_ms in (HOUR_MS, DAY_MS)
         if now != before.get(cluster_id)
     ]
-    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
     parts = [table.cast(_GROUP) for table in changed]
-    if files and moved:
+    earliest = min((from_ms for _, from_ms, _ in moved), default=0)
+    files = files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), earliest) if moved else []
+    if files:
         clusters, froms, tos = zip(*moved, strict=True)
         at_ms = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms)"
         with cursor() as db:
@@ -169,17 +179,14 @@ def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
 # ---- rebalances, their members and their movements
 
 
-def _flat(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> dict[str, list[str]]:
-    """The files of FLAT with all that these groups' rebalances are."""
-    if scope.num_rows == 0:
+def _flat(context: Run, engine: Engine, reader: GroupReader, folder: str) -> dict[str, list[str]]:
+    """The files of FLAT with all that these rebalances are."""
+    if reader.groups.num_rows == 0:
         return {}
-    files = {REBALANCES: context.warehouse.files(REBALANCES, batch.until[REBALANCES])}
-    columns = [c.name for c in tables.SILVER_MEASURED.columns]
-    reader = GroupReader(files=files, columns={REBALANCES: columns}, groups=scope)
     flattening = _flattening(folder, engine.share(reader), context.settings.get("team"))
     written = files_by_table(engine.spread(reader.work(), flattening, WRITTEN))
     if rebalances := written.get("gold.rebalance"):
-        written["gold.rebalance"] = _with_revision(context, rebalances, scope, folder)
+        written["gold.rebalance"] = _with_revision(context, rebalances, reader.groups, folder)
     return written
 
 
@@ -234,9 +241,9 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
     listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
     target = f"{folder}/gold.rebalance-{uuid.uuid4().hex}.parquet"
     with cursor() as db:
-        db.register("wanted", scope)
+        was = of_keys(db, seen, scope, arrow_schema("gold.rebalance"))
         db.execute(
-            f"COPY (SELECT {listed} FROM {relation(files)} new LEFT JOIN {of_groups(seen, scope)} was "
+            f"COPY (SELECT {listed} FROM {relation(files)} new LEFT JOIN {was} was "
             f"USING (cluster_id, rebalance_id)) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
         )
     return [target]

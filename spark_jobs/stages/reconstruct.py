@@ -34,8 +34,8 @@ from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMM
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from spark_jobs.engine import ArrowTask, Engine
-from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks, settings_of
-from spark_jobs.group_rows import GROUP, Place, places_table
+from spark_jobs.group_evidence import Belonging, Clocks, homes_of_nameless, node_clocks, settings_of
+from spark_jobs.group_rows import GROUP, Place, places_table, rows_of_groups
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcels import (
     ParcelPlan,
@@ -75,7 +75,7 @@ def run(context: Run) -> bool:
         return False
     events, sources = batch.until["silver.group_event"], batch.until["bronze.source"]
     clocks = node_clocks(context.warehouse, events, sources)
-    homes = belonging(context.warehouse, events)
+    homes = homes_of_nameless(context.warehouse, events)
     names = _topic_names(context, batch)
     lines = digests_of_lines(homes)
     # What these say is dated, named or placed otherwise now, however old it is.
@@ -175,18 +175,22 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
         return _places(warehouse.changed_keys(marks, GROUP.names, None, until))
     place = list(tables.SILVER_COMMIT_MARK.key)
     changed = warehouse.changed_keys(marks, place, since, until)
+    groups = changed.group_by(GROUP.names).aggregate([]).select(GROUP.names).cast(GROUP)
     asked = ["first_at_ms", "topic_id", "last_at_ms", "gap_from_at_ms", "gap_to_at_ms", "second_gap_ms", "after_at_ms"]
     columns = [*place, *asked]
-    now = warehouse.read(marks, columns, version=until)
+    now = rows_of_groups(warehouse, marks, columns, groups, version=until)
     try:
-        before = warehouse.read(marks, columns, version=since)
-    except duckdb.IOException:  # cleaned up meanwhile
+        before = rows_of_groups(warehouse, marks, columns, groups, version=since)
+    except (duckdb.IOException, FileNotFoundError):  # cleaned up meanwhile
         before = now.slice(0, 0)
-    records = warehouse.read(
+    records = rows_of_groups(
+        warehouse,
         "silver.group_event",
         [*GROUP.names, "offset"],
-        "source_kind = 'record' AND group_id IS NOT NULL",
+        groups,
+        "source_kind = 'record'",
         version=batch.until["silver.group_event"],
+        asked=["source_kind"],
     )
     keys = ", ".join(place)
     # A gap that may be a standstill, and no other: the longest of any group grows now and then.

@@ -15,6 +15,7 @@ import pytest
 
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
+from rebalance_audit.warehouse import warehouse as in_warehouse
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.stages import reconstruct
@@ -195,3 +196,17 @@ def test_a_capture_in_pieces_gives_the_tables_of_the_whole(golden: Path, tmp_pat
         deliver(warehouse, f"piece-{at}", {noun: of_noun[at] for noun, of_noun in parts.items() if at < len(of_noun)})
         step(warehouse)
     assert everything_of(warehouse) == expected
+
+
+def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
+    long_lives: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What measure and publish take from row to row, with files that are joined all the time."""
+    monkeypatch.setattr(in_warehouse, "SMALL_FILES", 3)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    joins: list[str] = []
+    for at, flush in enumerate(long_lives):
+        deliver(warehouse, f"flush-{at}", flush)
+        run(warehouse, reached=lambda point: joins.append(point) if point.endswith(":joined") else None)
+    assert {"silver.measured_rebalance:joined", "gold.rebalance:joined"} <= set(joins)
+    assert gold(warehouse) | {table: rows_of(warehouse, table) for table in SILVER} == expected

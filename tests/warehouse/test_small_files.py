@@ -1,0 +1,99 @@
+"""Small files are joined in tiers, and nothing but the files changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.tables import BY_NAME
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.small_files import SMALL_FILES, tiers_of
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+REBALANCE = "gold.rebalance"
+
+
+def a_row(number: int, *, is_final: bool) -> dict[str, object]:
+    required = {c.name: "x" for c in BY_NAME[REBALANCE].columns if c.required and c.type == "string"}
+    group_id = f"group-{number % 7}"
+    return required | {
+        "cluster_id": "lab", "group_id": group_id, "rebalance_id": f"lab/{group_id}/{number}", "is_final": is_final,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    """Of each of 40 commits one row that is final and one that is not."""
+    opened = Warehouse.open(tmp_path, create=True)
+    for number in range(40):
+        rows = [a_row(2 * number, is_final=True), a_row(2 * number + 1, is_final=False)]
+        opened.append(REBALANCE, rows_to_table(REBALANCE, rows), ("t", number))
+    return opened
+
+
+def ids(warehouse: Warehouse) -> list[str]:
+    return sorted(warehouse.read(REBALANCE, ["rebalance_id"])["rebalance_id"].to_pylist())
+
+
+def test_many_small_files_become_few_with_the_same_rows(warehouse: Warehouse) -> None:
+    before, version = ids(warehouse), warehouse.version(REBALANCE)
+    warehouse.publish({REBALANCE: version or 0}, {"silver.finding": 3})
+    assert warehouse.join_small_files(REBALANCE)
+    files = warehouse.files(REBALANCE)
+    assert [footer(file).num_rows for file in files] == [40, 40]
+    assert sum("/soon-" in file for file in files) == 1  # what is not final stays apart
+    assert ids(warehouse) == before
+    assert warehouse.transaction_version(REBALANCE, "t") == 39
+    assert warehouse.published() == {REBALANCE: warehouse.version(REBALANCE)}
+    assert warehouse.publication()["consumed"] == {"silver.finding": 3}
+
+
+def test_joining_is_no_change_and_changed_rows_are_still_found(warehouse: Warehouse) -> None:
+    version = warehouse.version(REBALANCE)
+    warehouse.append(REBALANCE, rows_to_table(REBALANCE, [a_row(100, is_final=True)]), ("t", 40))
+    assert warehouse.join_small_files(REBALANCE)
+    assert warehouse.changed_keys(REBALANCE, ["rebalance_id"], warehouse.version(REBALANCE)).num_rows == 0
+    changes = warehouse.row_changes(REBALANCE, ["cluster_id", "rebalance_id"], version)
+    assert changes is not None
+    assert changes.keys["rebalance_id"].to_pylist() == ["lab/group-2/100"]
+    assert changes.files == warehouse.files(REBALANCE)  # the file that came with it is not there any more
+
+
+def test_few_small_files_stay_where_they_are(warehouse: Warehouse) -> None:
+    assert warehouse.join_small_files(REBALANCE)
+    version = warehouse.version(REBALANCE)
+    for number in range(SMALL_FILES - 2):
+        warehouse.append(REBALANCE, rows_to_table(REBALANCE, [a_row(200 + number, is_final=True)]))
+        assert not warehouse.join_small_files(REBALANCE)
+    assert warehouse.version(REBALANCE) == (version or 0) + SMALL_FILES - 2
+    warehouse.append(REBALANCE, rows_to_table(REBALANCE, [a_row(300, is_final=True)]))
+    assert warehouse.join_small_files(REBALANCE)  # with the one of 40 rows
+
+
+def test_a_file_joins_in_its_tier() -> None:
+    rows = {"part-a": 5, "part-b": 63, "part-c": 64, "part-d": 1_023, "part-e": 1_024, "soon-f": 25, "soon-g": 26}
+    rows_of = {**rows, "part-h": None}
+    found = [set(tier.files) for tier in tiers_of(REBALANCE, rows_of)]
+    assert found == [{"soon-f"}, {"part-a", "part-b"}, {"part-c", "part-d"}]
+    assert set(tiers_of("silver.group_event", rows_of)[-1].files) == {"part-e"}
+
+
+def test_rows_that_changed_are_named_one_by_one(warehouse: Warehouse) -> None:
+    version = warehouse.version(REBALANCE)
+    rows = [a_row(0, is_final=False), a_row(7, is_final=False), a_row(14, is_final=True)]  # 0: not final any more
+    keys = rows_to_table(REBALANCE, rows).select(["cluster_id", "group_id"])
+    warehouse.replace(REBALANCE, rows_to_table(REBALANCE, rows), keys, ("t", 40))
+    changes = warehouse.row_changes(REBALANCE, ["cluster_id", "rebalance_id"], version)
+    assert changes is not None
+    named = changes.keys["rebalance_id"].to_pylist()
+    gone = [f"lab/group-0/{number}" for number in range(21, 80, 7)]
+    assert sorted(named) == sorted(["lab/group-0/0", *gone])
+    assert sum(footer(file).num_rows for file in changes.files) == 1
+
+
+def test_of_a_table_that_was_replaced_as_a_whole_no_single_rows_are_named(warehouse: Warehouse) -> None:
+    version = warehouse.version(REBALANCE)
+    warehouse.replace(REBALANCE, rows_to_table(REBALANCE, [a_row(0, is_final=True)]), None)
+    assert warehouse.row_changes(REBALANCE, ["cluster_id", "rebalance_id"], version) is None
