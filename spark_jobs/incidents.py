@@ -73,7 +73,7 @@ def incident_tables(
 ) -> Incidents:
     """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
     keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are."""
-    stored = _Stored(warehouse)
+    stored = _KnownIncidents(warehouse)
     seen = seen_until_ms(warehouse)
     since = _since(warehouse, versions, since_versions or {}, changed, stored)
     moves: dict[str, list[LeaderMove]] = defaultdict(list)
@@ -98,7 +98,7 @@ def incident_tables(
     )
 
 
-class _Stored:
+class _KnownIncidents:
     """gold.incident as it stands: of its many rows those that are open, and those that end after some moment."""
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -145,13 +145,13 @@ def cluster_rows(
     moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id]).to_pylist()
     return _cluster_rows(
         warehouse, versions, cluster_id, from_ms, now_ms, [from_row(LeaderMove, row) for row in moves],
-        _Stored(warehouse).still_shown(cluster_id), limits,
+        _KnownIncidents(warehouse).still_shown(cluster_id), limits,
     )  # fmt: skip
 
 
 def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
-    return _Stored(warehouse).reaching_back(cluster_id, from_ms)
+    return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
 
 
 def _cluster_rows(
@@ -185,7 +185,7 @@ def _since(
     versions: Mapping[str, int],
     before: Mapping[str, int],
     changed: pa.Table,
-    stored: _Stored,
+    stored: _KnownIncidents,
 ) -> dict[str, int]:
     """By cluster with news: from when on incidents are to be worked out again."""
     news: dict[str, int] = {}
