@@ -13,7 +13,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
-from rebalance_audit.commands.output import json_text, visible
+from rebalance_audit.commands.output import json_text, output_width, visible
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.whatif_fleet import weigh_fleet
 
@@ -107,7 +107,8 @@ def whatif(
     if output is Output.JSON:
         sys.stdout.write(json_text(_as_json(fit, found, settings)) + "\n")
     else:
-        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(group, situation.in_force, fit, found))
+        unit = "task" if situation.script.protocol_type == "connect" else "partition"
+        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(group, unit, situation.in_force, fit, found))
 
 
 def _from_evidence(
@@ -168,29 +169,53 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
     }
 
 
-def _as_text(group: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> Iterator[str]:
-    yield (
-        f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {in_force.heartbeat_interval_ms} ms   "
-        f"stood still {fit.measured_seconds:.1f} partition-seconds as measured"
+def _first_line(group: str, unit: str, fit: Fit, found: Sequence[Option]) -> str:
+    if fit.refused is not None:
+        return f"Nothing is predicted for {group}: {fit.refused}."
+    best = next((o for o in found if (o.saved_lower_seconds or 0.0) > 0), None)
+    if best is None or best.saved_seconds is None:
+        return f"No setting that was tried would have saved {group} more than the spread of its replays."
+    settings = " and ".join(f"{name}={value}" for name, value in best.settings.items())
+    return (
+        f"{settings} would have saved {group} {best.saved_seconds:.1f} {unit}-seconds ({best.saved_lower_seconds:.1f} "
+        f"\u2026 {best.saved_upper_seconds:.1f})."
     )
-    yield (
+
+
+def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> Iterator[str]:
+    """The answer in the first line. `unit`: task or partition."""
+    from rebalance_audit.domain.explain.layout import hanging
+
+    width = output_width()
+    yield from hanging(_first_line(group, unit, fit, found), width, 3)
+    yield ""
+    yield from hanging(
+        f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {in_force.heartbeat_interval_ms} ms; "
+        f"stood still {fit.measured_seconds:.1f} {unit}-seconds as measured",
+        width,
+        3,
+    )
+    yield from hanging(
         f"replayed as it was: {fit.rebalances:.0%} of the rebalances, {fit.causes:.0%} of the causes, "
-        f"{fit.cost_seconds:.1f} partition-seconds"
+        f"{fit.cost_seconds:.1f} {unit}-seconds",
+        width,
+        3,
     )
     if fit.refused is not None:
-        yield f"Nothing is predicted: {fit.refused}."
         return
-    yield (
+    yield from hanging(
         "Ranges hold nine in ten replays. Two real runs of one script differ by up to 1.5 times: a saving below that "
-        "may not show in a single deploy."
+        "may not show in a single deploy.",
+        width,
+        3,
     )
     for option in found[:SHOWN_OPTIONS]:
         yield ""
         yield "  " + "  ".join(f"{name}={value}" for name, value in option.settings.items())
         if option.refused is not None:
-            yield f"    refused: {option.refused}"
+            yield from hanging(f"    refused: {option.refused}", width, 6)
             continue
-        yield f"    {option.why}"
+        yield from hanging(f"    {option.why}", width, 6)
         if (option.saved_seconds or 0) > 0:
             for client, lines in option.properties.items():
                 yield from (f"    {client:<12} {line}" for line in lines)
