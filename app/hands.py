@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app import clock, page, words
+from app import access, clock, page, words
 from app.queries import Questions, WarehouseError
 from app.words import fill
 from rebalance_audit.domain.incidents.responses import (
@@ -39,6 +39,8 @@ def answers(reader: Questions, incident: Subject) -> None:
         )
     if (why := st.session_state.pop(f"hands-refused-{incident.incident_id}", None)) is not None:
         page.panel(fill("<p>{w}</p>", w=words.visible(why)))
+    if not reader.may_answer:
+        return
     with st.container(horizontal=True):
         with st.popover("Acknowledge"):
             _acknowledge(reader, incident)
@@ -54,9 +56,15 @@ def answers(reader: Questions, incident: Subject) -> None:
             )
 
 
+def _who() -> str:
+    """Who is logged in, else who they say they are."""
+    known = access.visitor().name
+    return known if known is not None else st.text_input("Your name", value=st.session_state.get(_NAME, ""))
+
+
 def _acknowledge(reader: Questions, incident: Subject) -> None:
     with st.form(f"hands-ack-{incident.incident_id}", border=False):
-        by = st.text_input("Your name", value=st.session_state.get(_NAME, ""))
+        by = _who()
         reason = st.text_input("What is being done (may be empty)")
         if st.form_submit_button("I am on it"):
             _keep(reader, incident, by, lambda now: acknowledgement(incident, by, now, reason.strip() or None))
@@ -64,7 +72,7 @@ def _acknowledge(reader: Questions, incident: Subject) -> None:
 
 def _silence(reader: Questions, incident: Subject) -> None:
     with st.form(f"hands-silence-{incident.incident_id}", border=False):
-        by = st.text_input("Your name", value=st.session_state.get(_NAME, ""))
+        by = _who()
         ends = st.selectbox("For", list(ENDS))
         reason = st.text_input("Why nobody need hear of it")
         if st.form_submit_button("Send no alerts about it"):
@@ -78,11 +86,11 @@ def _silence(reader: Questions, incident: Subject) -> None:
 
 def _lift(reader: Questions, incident: Subject, silenced: Response) -> None:
     now = clock.now_ms()
-    by = st.session_state.get(_NAME) or "a reader of the app"
+    by = access.visitor().name or st.session_state.get(_NAME) or "a reader of the app"
     lifted = silence(silenced.pattern or "", by, now, now, "lifted in the app", silenced.cluster_id)
     try:
         reader.respond(lifted)
-    except WarehouseError as error:
+    except (ResponseRefused, WarehouseError) as error:
         st.session_state[f"hands-refused-{incident.incident_id}"] = str(error)
 
 

@@ -35,8 +35,10 @@ chosen = st.navigation(
     ],
     position="top",
 )
+page.gate()
 page.phone_navigation(VIEWS)
 with st.container(key="palette-place"):
     page.palette()
 page.follow()
 page.run(chosen)
+page.account()

@@ -12,7 +12,7 @@ from app.page.address import (
     switch_in_address,
     text_in_address,
 )
-from app.page.frame import follow, not_known, phone_navigation, reader, reader_with_groups, run, style
+from app.page.frame import account, follow, gate, not_known, phone_navigation, reader, reader_with_groups, run, style
 from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
 from app.page.palette import palette
 from app.page.picture import time_line
@@ -22,6 +22,7 @@ from app.page.search import search
 from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
 
 __all__ = [
+    "account",
     "address",
     "cause_of",
     "choice_in_address",
@@ -32,6 +33,7 @@ __all__ = [
     "facts",
     "flag_in_address",
     "follow",
+    "gate",
     "go",
     "group_in_address",
     "heading",

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 import streamlit as st
 
-from app import words
+from app import access, words
 from app.page.address import link
-from app.page.saying import panel, title
+from app.page.saying import note, panel, title
 from app.page.time_range import carried, keep_zone
-from app.queries import Questions, WarehouseError, opened
+from app.queries import Questions, WarehouseError, opened, opened_for_visitor
 from app.words import Html, fill
 
 ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
@@ -41,7 +41,7 @@ def follow() -> None:
     if location is None:
         return
     try:
-        newest = opened(location).newest()
+        newest = opened_for_visitor(location).newest()
     except WarehouseError:
         return  # the page itself says so
     if st.session_state.setdefault("publication", newest) != newest:
@@ -74,7 +74,7 @@ def _damage() -> None:
     """What the page could not read: above all it shows, so that nothing missing is taken for nothing there."""
     location = warehouse_location()
     try:
-        found = opened(location).damaged() if location is not None else ()
+        found = opened_for_visitor(location).damaged() if location is not None else ()
     except WarehouseError:
         return  # the page itself says so
     if found:
@@ -91,6 +91,35 @@ def phone_navigation(views: list[Any]) -> None:
             st.page_link(view, label=view.title, query_params=carried())
 
 
+def gate() -> None:
+    """Nobody goes on who has to log in first, or whom no team and no auditor's list names."""
+    if access.rules() is None:
+        return
+    if not access.is_logged_in():
+        title("Log in to see your groups")
+        st.button("Log in", type="primary", on_click=st.login)
+        st.stop()
+    here = access.visitor()
+    if here.teams is not None and not here.teams:
+        title("Your account belongs to no team")
+        panel(
+            fill("<p>You are logged in as {n}.</p>", n=words.code(here.name, 80)),
+            Html("<p>Whoever keeps the settings file can add you to a team's members, or to the auditors.</p>"),
+        )
+        st.button("Log out", on_click=st.logout)
+        st.stop()
+
+
+def account() -> None:
+    """Who is logged in, and the way out."""
+    if access.rules() is not None:
+        who = access.visitor()
+        role = "auditor, sees all" if who.teams is None else ", ".join(sorted(who.teams))
+        with st.container(horizontal=True, horizontal_alignment="right", key="account"):
+            note("{n} ({r})", n=words.name(who.name, 60), r=words.name(role, 60))
+            st.button("Log out", type="tertiary", on_click=st.logout)
+
+
 def reader() -> Questions:
     """The warehouse, or a page that says what is missing and what to do, and nothing after it."""
     location = warehouse_location()
@@ -100,7 +129,7 @@ def reader() -> Questions:
             "Start the app with `rebalance-audit ui --warehouse FOLDER`, or set REBALANCE_AUDIT_WAREHOUSE.",
         )
     try:
-        found = opened(location)
+        found = opened_for_visitor(location)
         found.refresh()
     except WarehouseError as error:
         opened.cache_clear()
@@ -113,6 +142,12 @@ def reader_with_groups() -> Questions:
     found = reader()
     if found.group_count():
         return found
+    if found.sight is not None:
+        title("None of your team's groups is here yet")
+        panel(
+            Html("<p>Groups appear once their cluster's evidence was collected; other teams' groups are not shown.</p>")
+        )
+        st.stop()
     state = found.state()
     title("Nothing has been audited yet")
     if state.record_count or state.line_count:

@@ -11,7 +11,7 @@ from app import words
 from app.answers.rows import Place
 from app.page.address import href
 from app.page.frame import warehouse_location
-from app.queries import WarehouseError, opened
+from app.queries import WarehouseError, opened_for_visitor
 
 _HERE = Path(__file__).parents[1]
 MOST = 30
@@ -48,7 +48,7 @@ def _found(query: str) -> list[Place]:
     if not query or location is None:
         return []
     try:
-        return opened(location).places(query, MOST)
+        return opened_for_visitor(location).places(query, MOST)
     except WarehouseError:
         return []  # the page itself says so
 

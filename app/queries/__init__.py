@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
+from app import access
+from app.access import Visitor
 from app.queries.connect import ConnectQuestions
 from app.queries.findings import FindingQuestions
 from app.queries.groups import GroupQuestions
@@ -15,11 +18,13 @@ from app.queries.rebalances import RebalanceQuestions
 from app.queries.responses import ResponseQuestions
 from app.queries.trust import TrustQuestions
 from app.queries.whatif import WhatifQuestions
-from rebalance_audit.warehouse.warehouse import WarehouseError
+from rebalance_audit.domain.teams import Sight
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
-__all__ = ["HOUR_MS", "Reader", "WarehouseError", "opened"]
+__all__ = ["HOUR_MS", "Questions", "WarehouseError", "opened", "opened_for_visitor"]
 
 HOUR_MS = 3_600_000
+EVERYBODY = Visitor()
 
 
 class Questions(
@@ -38,7 +43,15 @@ class Questions(
     """Typed questions to one warehouse. Safe to share between threads."""
 
 
-@lru_cache(maxsize=4)
-def opened(location: str) -> Questions:
-    """The one reader of this warehouse in this process. Raises WarehouseError, and tries anew the next time."""
-    return Questions.open(location)
+@lru_cache(maxsize=64)
+def opened(location: str, visitor: Visitor = EVERYBODY) -> Questions:
+    """The reader of this warehouse for all visitors who may see and do the same. Raises WarehouseError, and tries anew
+    the next time."""
+    found = access.rules()
+    sight = None if visitor.teams is None or found is None else Sight(found.team_of, visitor.teams)
+    return Questions(Warehouse.open(location), sight, may_answer=visitor.may_answer)
+
+
+def opened_for_visitor(location: str) -> Questions:
+    """The reader for whoever looks at the page that is being drawn."""
+    return opened(location, replace(access.visitor(), name=None))

@@ -18,8 +18,16 @@ class PresentQuestions(IncidentQuestions):
             note = kept(self._warehouse, cluster_id)
             if note is not None and now_ms - note.written_at_ms <= FRESH_MS:
                 new = tuple(i for i in note.just_in if not self._is_held(cluster_id, i))
-                found.append(replace(note, just_in=new))
+                found.append(self._narrowed(replace(note, just_in=new)))
         return [note for note in found if note.running or note.just_in]
+
+    def _narrowed(self, note: Present) -> Present:
+        """Of groups that may be seen. An incident that no table holds yet names its groups nowhere, so it waits."""
+        if self.sight is None:
+            return note
+        theirs = set(self.sight.of((r.cluster_id, r.group_id) for r in note.running))
+        running = tuple(r for r in note.running if (r.cluster_id, r.group_id) in theirs)
+        return replace(note, running=running, running_count=len(running), just_in=())
 
     def _is_held(self, cluster_id: str, incident: JustIn) -> bool:
         held = self.incident(cluster_id, incident.incident_id)

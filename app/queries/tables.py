@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from app.answers.rows import FindingRow
 from rebalance_audit.domain import numbers
+from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.catalog import Catalog
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.storage import store_fault
@@ -35,9 +36,10 @@ GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
 class Tables:
     """One warehouse, asked in SQL. Safe to share between threads."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
-        self._catalog = Catalog(warehouse)
+    def __init__(self, warehouse: Warehouse, sight: Sight | None = None, *, may_answer: bool = True) -> None:
+        """`sight`: the groups whose rows are seen, whatever is asked; all without one."""
+        self._warehouse, self.sight, self.may_answer = warehouse, sight, may_answer
+        self._catalog = Catalog(warehouse, sight)
         self._lock = threading.Lock()
         self._answers: dict[tuple[Any, ...], pa.Table] = {}
         self._built: dict[tuple[Any, ...], Any] = {}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import until_stopped
 from rebalance_audit.commands.options import ENVIRONMENT_WAREHOUSE, CommandError
 from rebalance_audit.commands.output import note
+
+if TYPE_CHECKING:
+    from rebalance_audit.settings.choices import AppLogin
 
 LOOPBACK = "127.0.0.1"
 Port = Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535)]
@@ -58,15 +61,19 @@ def ui(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Serve the app. It asks nobody who they are: other addresses than loopback belong behind a proxy that does."""
+    """Serve the app. Without `app.login` in the settings it asks nobody who they are: keep it on loopback then."""
+    from rebalance_audit.settings.choices import login_of
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    serve_app(Warehouse.open(warehouse).location, port, host=host, quiet=quiet)
+    login = login_of(options.settings(config))
+    if login is None and host not in (LOOPBACK, "localhost", "::1"):
+        note(f"Whoever reaches {host}:{port} can read everything; docs/login.md puts a log-in before it.", quiet=quiet)
+    serve_app(Warehouse.open(warehouse).location, port, host=host, quiet=quiet, login=login)
 
 
-def serve_app(location: str, port: int, *, host: str = LOOPBACK, quiet: bool) -> None:
+def serve_app(location: str, port: int, *, host: str = LOOPBACK, quiet: bool, login: AppLogin | None = None) -> None:
     """Raises CommandError if the app does not come up."""
-    app = start_app(location, port, host)
+    app = start_app(location, port, host, login)
     try:
         note(f"The app is at {app.address}; Ctrl-C ends.", quiet=quiet)
         with until_stopped() as stopped:
@@ -79,8 +86,10 @@ def serve_app(location: str, port: int, *, host: str = LOOPBACK, quiet: bool) ->
 class App:
     """The Streamlit server as a child process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], address: str, output: Path) -> None:
-        self._process, self.address, self._output = process, address, output
+    def __init__(
+        self, process: subprocess.Popen[bytes], address: str, output: Path, secrets: Path | None = None
+    ) -> None:
+        self._process, self.address, self._output, self._secrets = process, address, output, secrets
 
     def wait_until_up(self, timeout_s: float = 120) -> None:
         from urllib.request import urlopen  # a tenth of the time of --help
@@ -109,9 +118,11 @@ class App:
             self._process.kill()
             self._process.wait()
         self._output.unlink(missing_ok=True)
+        if self._secrets is not None:
+            self._secrets.unlink(missing_ok=True)
 
 
-def start_app(location: str, port: int, host: str = LOOPBACK) -> App:
+def start_app(location: str, port: int, host: str = LOOPBACK, login: AppLogin | None = None) -> App:
     """Port 0: any that is free. Comes back when the app answers."""
     import tempfile
     from importlib.util import find_spec
@@ -126,17 +137,26 @@ def start_app(location: str, port: int, host: str = LOOPBACK) -> App:
         "--server.headless", "true", "--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none",
         "--client.showErrorDetails", "none", "--client.toolbarMode", "minimal",
     ]  # fmt: skip
+    environment, secrets = os.environ | {ENVIRONMENT_WAREHOUSE: location}, None
+    environment.pop("REBALANCE_AUDIT_ACCESS", None)
+    if login is not None:
+        if find_spec("authlib") is None:
+            raise CommandError("A log-in needs authlib: pip install 'rebalance-audit[ui]'.")
+        secrets = Path(tempfile.mkstemp(prefix="rebalance-audit-login-", suffix=".toml")[1])  # for this user alone
+        secrets.write_text(login.secrets)
+        environment["REBALANCE_AUDIT_ACCESS"] = login.rules
+        command += ["--secrets.files", str(secrets)]
     with output.open("wb") as said:
         process = subprocess.Popen(
             command,
             cwd=Path(spec.origin).parents[1],  # where .streamlit/config.toml lies
-            env=os.environ | {ENVIRONMENT_WAREHOUSE: location},
+            env=environment,
             stdout=said,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
     reached = LOOPBACK if host == "0.0.0.0" else host
-    app = App(process, f"http://{reached}:{port}", output)
+    app = App(process, f"http://{reached}:{port}", output, secrets)
     try:
         app.wait_until_up()
     except BaseException:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from typing import Any
 
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits, limits_for
+from rebalance_audit.domain.teams import TeamOf
 from rebalance_audit.settings.model import Cluster, Settings
 from rebalance_audit.settings.reading import SettingsError, revealed
 
@@ -25,28 +26,6 @@ class LimitsOf:
 
     def __call__(self, cluster_id: str, group_id: str) -> Limits:
         return limits_for(self.overrides, cluster_id, group_id) if self.overrides else DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
-class TeamOf:
-    """(cluster id, group id) → the name of the first team whose patterns match, or None.
-
-    Clusters match by their id or by the name that the settings give them.
-    """
-
-    teams: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
-    """(team, patterns of clusters, patterns of groups), in the order of the file."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Name of a cluster by its id."""
-
-    def __call__(self, cluster_id: str, group_id: str) -> str | None:
-        called = [cluster_id, *([self.names[cluster_id]] if cluster_id in self.names else [])]
-        for team, clusters, groups in self.teams:
-            if any(fnmatchcase(name, pattern) for name in called for pattern in clusters) and any(
-                fnmatchcase(group_id, pattern) for pattern in groups
-            ):
-                return team
-        return None
 
 
 def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[str, Any]:
@@ -105,6 +84,40 @@ def _source(cluster: Cluster) -> dict[str, Any]:
         "cluster_id": cluster.cluster_id if cluster.bootstrap_servers is None else None,
     }
     return {name: value for name, value in given.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class AppLogin:
+    """What the app's server is started with."""
+
+    secrets: str
+    """Streamlit's secrets, TOML."""
+    rules: str
+    """Who sees what, as `app.access` reads it."""
+
+
+def login_of(settings: Settings) -> AppLogin | None:
+    """None: nobody is asked who they are. Raises SettingsError for a secret that is not there."""
+    login = settings.app.login
+    if login is None:
+        return None
+    auth = {
+        "redirect_uri": f"{settings.app.public_url}/oauth2callback",
+        "cookie_secret": revealed(login.cookie_secret),
+        "client_id": login.client_id,
+        "client_secret": revealed(login.client_secret),
+        "server_metadata_url": login.metadata_url,
+    }
+    lines = ["[auth]", *(f"{name} = {json.dumps(value)}" for name, value in auth.items())]
+    lines += ["[auth.client_kwargs]", f"scope = {json.dumps(login.scope)}", f'prompt = "{login.prompt}"']
+    rules = {
+        "claim": login.claim,
+        "members": {team.name: team.members for team in settings.teams},
+        "auditors": settings.app.auditors,
+        "teams": [[team.name, team.clusters, team.groups] for team in settings.teams],
+        "names": {c.cluster_id: c.name for c in settings.clusters if c.cluster_id is not None},
+    }
+    return AppLogin(secrets="\n".join(lines) + "\n", rules=json.dumps(rules))
 
 
 def for_pipeline(settings: Settings) -> dict[str, Any]:

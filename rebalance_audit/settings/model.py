@@ -89,6 +89,8 @@ class Team(_Part):
     name: Annotated[str, Field(min_length=1)]
     clusters: list[Pattern] = ["*"]
     groups: Annotated[list[Pattern], Field(min_length=1)]
+    members: list[Pattern] = []
+    """Who sees these groups in the app: values of the log-in's claim, or verified addresses."""
 
 
 class EvidenceLog(_Part):
@@ -112,6 +114,38 @@ class Retention(_Part):
     gold: Age = "400d"
 
 
+class Login(_Part):
+    """The OpenID provider that says who looks at the app."""
+
+    metadata_url: Annotated[str, Field(pattern=r"^https?://")]
+    """https://…/.well-known/openid-configuration"""
+    client_id: str
+    client_secret: Secret
+    cookie_secret: Secret
+    """Signs the app's own cookie: at least 32 random characters."""
+    scope: str = "openid email profile"
+    prompt: Literal["select_account", "login", "consent", "none"] = "select_account"
+    """What the provider is asked to show; some refuse `select_account`."""
+    claim: str = "groups"
+    """The claim whose values `members` of teams and `auditors` list."""
+
+
+class App(_Part):
+    """The app that `ui` serves."""
+
+    public_url: Annotated[str, Field(pattern=r"^https?://[^?#]+[^/?#]$")] | None = None
+    """How browsers reach it; the provider sends them back to `public_url`/oauth2callback."""
+    login: Login | None = None
+    auditors: list[Pattern] = []
+    """As `members` of teams: who sees all and changes nothing."""
+
+    @model_validator(mode="after")
+    def _can_come_back(self) -> App:
+        if self.login is not None and self.public_url is None:
+            raise ValueError("a login needs public_url, to which the provider sends people back")
+        return self
+
+
 class Settings(_Part):
     """The whole file. Everything is optional."""
 
@@ -121,6 +155,7 @@ class Settings(_Part):
     teams: list[Team] = []
     alerts: list[AlertTarget] = []
     evidence_log: EvidenceLog = EvidenceLog()
+    app: App = App()
     retention: Retention = Retention()
     limits: list[dict[str, Any]] = []
     """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster` and `group`; later

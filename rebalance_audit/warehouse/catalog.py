@@ -20,11 +20,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from rebalance_audit.domain.teams import Sight
+from rebalance_audit.warehouse.narrowing import ASKING, narrowed, needed
 from rebalance_audit.warehouse.queries import close, shared_database
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FLAT = "flat.rebalance"
+_GROUPS = "gold.group"
 _OF = "gold.rebalance"
 MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
@@ -53,8 +56,9 @@ class Catalog:
     """Asks one warehouse in SQL, from any thread. A question takes half of the cores, so that another reader's finds
     one free."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
+    def __init__(self, warehouse: Warehouse, sight: Sight | None = None) -> None:
+        """`sight`: the groups that are seen; all without one."""
+        self._warehouse, self._sight = warehouse, sight
         self._lock = threading.Lock()
         self._db: duckdb.DuckDBPyConnection | None = None
         self._names = itertools.count()
@@ -67,10 +71,15 @@ class Catalog:
     def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
         """As `Warehouse.query`, and over `flat.rebalance`."""
         versions = self._warehouse.published()
-        files = self._warehouse.seen_files(self.mentioned(sql), without, versions)
+        names = self.mentioned(sql) if self._sight is None else needed(self.mentioned(sql))
+        files = self._warehouse.seen_files(names, without, versions)
+        groups = {} if self._sight is None else self._warehouse.seen_files([_GROUPS], without, versions)
         with self._lock:
             publication = self._of(versions)
-            for name, its_files in sorted(files.items()):
+            if self._sight is not None:
+                self._see(publication, self._sight, tuple(groups[_GROUPS]))
+            # Those that other views ask come first.
+            for name, its_files in sorted(files.items(), key=lambda each: (each[0] in ASKING, each[0])):
                 self._bind(publication, name, tuple(its_files))
             if FLAT in sql:
                 self._bind_flat(publication, tuple(files[_OF]))
@@ -101,7 +110,7 @@ class Catalog:
             made = _Publication(f"publication_{next(self._names)}", versions)
             db = self._opened()
             db.execute(f"ATTACH ':memory:' AS {made.name}")
-            for layer in ("bronze", "silver", "gold", "flat"):
+            for layer in ("bronze", "silver", "gold", "flat", "seen"):
                 db.execute(f"CREATE SCHEMA {made.name}.{layer}")
             self._publications.append(made)
             self._let_go()
@@ -111,8 +120,24 @@ class Catalog:
         if publication.bound.get(name) == files:
             return
         source = relation(files) if files else self._empty(name)
-        self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{name} AS SELECT * FROM {source}")
+        selected = f"SELECT * FROM {source}"
+        if self._sight is not None:
+            selected = narrowed(name, self._warehouse.schema(name).names, source, publication.name)
+        self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{name} AS {selected}")
         publication.bound[name] = files
+
+    def _see(self, publication: _Publication, sight: Sight, files: tuple[str, ...]) -> None:
+        """`seen.groups` of this publication."""
+        if publication.bound.get("seen.groups") == files:
+            return
+        source = relation(files) if files else self._empty(_GROUPS)
+        with closing(self._opened().cursor()) as own:
+            found = sight.of(own.execute(f"SELECT DISTINCT cluster_id, group_id FROM {source}").fetchall())
+            columns = {"cluster_id": [c for c, _ in found], "group_id": [g for _, g in found]}
+            texts = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
+            own.register("found", pa.table(columns, schema=texts))
+            own.execute(f"CREATE OR REPLACE TABLE {publication.name}.seen.groups AS SELECT * FROM found")
+        publication.bound["seen.groups"] = files
 
     def _empty(self, name: str) -> str:
         db, kept = self._opened(), f'kept."{name}"'
@@ -125,7 +150,7 @@ class Catalog:
         if publication.bound.get(FLAT) == files:
             return
         columns = self._columns()
-        if self._keep(files, columns):
+        if self._sight is None and self._keep(files, columns):
             numbers = ", ".join(str(self._numbers[file]) for file in files) or "NULL"
             source = f"SELECT {columns} FROM kept.rebalance WHERE file IN ({numbers})"
         else:

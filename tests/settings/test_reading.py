@@ -180,3 +180,15 @@ def test_run_takes_limits_and_teams_from_the_settings_file(tmp_path: Path) -> No
         teams = opened.query("SELECT DISTINCT team FROM gold.rebalance")
         assert teams.column(0).to_pylist() == ["shop"]
     assert found["usual"] - found["allowed"] == {"RB001"}
+
+
+def test_a_login_without_a_way_back_is_a_fault() -> None:
+    text = (
+        "app:\n  login:\n    metadata_url: https://login.example.org/x\n    client_id: a\n"
+        "    client_secret: {env: A}\n    cookie_secret: {env: B}\n"
+    )
+    with pytest.raises(SettingsError, match=r"f\.yaml:1: app: a login needs public_url"):
+        parse_settings(text, "f.yaml")
+    found = parse_settings(text + "  public_url: https://audit.example.org\n", "f.yaml")
+    assert found.app.login is not None
+    assert found.app.login.claim == "groups"
