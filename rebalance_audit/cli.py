@@ -26,6 +26,7 @@ from rebalance_audit.commands import (
     maintain,
     mark,
     options,
+    outward,
     pipeline,
     report,
     respond,
@@ -37,7 +38,7 @@ from rebalance_audit.commands import (
 from rebalance_audit.commands import doctor as doctor_verb
 from rebalance_audit.commands.examples import epilog
 from rebalance_audit.commands.explain.command import explain
-from rebalance_audit.commands.output import visible
+from rebalance_audit.commands.output import ENVIRONMENT_LOG_FORMAT, LogFormat, complain, visible
 
 EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130
 ENVIRONMENT_DEBUG = "REBALANCE_AUDIT_DEBUG"
@@ -66,6 +67,8 @@ app.command("maintain", epilog=epilog("maintain"))(maintain.maintain)
 app.command("erase", epilog=epilog("erase"))(erase.erase)
 app.command("check", epilog=epilog("check"))(report.check)
 app.command("alert", epilog=epilog("alert"))(report.alert)
+app.command("trace", epilog=epilog("trace"))(outward.trace)
+app.command("annotate", epilog=epilog("annotate"))(outward.annotate)
 app.command("serve", epilog=epilog("serve"))(serve.serve)
 app.command("ui", epilog=epilog("ui"))(serve.ui)
 app.add_typer(config.config)
@@ -90,8 +93,16 @@ def _globals(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            "--log-format", help=f"Lines on stderr as text or as JSON, one object a line; {ENVIRONMENT_LOG_FORMAT} too."
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="With an error, show where in the program it arose.")] = False,
 ) -> None:
+    if log_format is not None:
+        os.environ[ENVIRONMENT_LOG_FORMAT] = log_format.value
     if debug:
         os.environ[ENVIRONMENT_DEBUG] = "1"
 
@@ -132,7 +143,7 @@ def run(argv: Sequence[str]) -> int:
                 f"`rebalance-audit --debug …` to see where, and report it."
             )
         for fault in getattr(error, "faults", (sentence,)):
-            print(f"rebalance-audit: {visible(fault)}", file=sys.stderr)
+            complain(fault, f"rebalance-audit: {visible(fault)}")
         return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
 
 
@@ -143,7 +154,8 @@ def _misused(error: Any) -> int:
         return EXIT_USAGE
     context = getattr(error, "ctx", None)
     command = "rebalance-audit" if context is None else context.command_path
-    print(f"rebalance-audit: {visible(error.format_message().rstrip('.'))}; see `{command} --help`.", file=sys.stderr)
+    fault = f"{error.format_message().rstrip('.')}; see `{command} --help`."
+    complain(fault, f"rebalance-audit: {visible(fault)}")
     return EXIT_USAGE
 
 
@@ -163,7 +175,7 @@ _KNOWN_ERRORS = (
 
 _EXTRAS = {
     "confluent_kafka": "collector", "pyspark": "spark", "great_expectations": "spark", "streamlit": "ui",
-    "pandas": "ui", "airflow": "airflow",
+    "pandas": "ui", "opentelemetry": "otel", "airflow": "airflow",
 }  # fmt: skip
 """Which extra of the package brings a module that a small installation lacks."""
 

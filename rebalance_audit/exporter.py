@@ -5,6 +5,7 @@ Counters count what is in evidence, so a recomputed warehouse may lower them; Pr
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +69,9 @@ class Exporter(Collector):
         self._versions: dict[str, int] | None = None
         self._evidence_end_ms: dict[str, int] = {}
         self._source_end_ms: dict[tuple[str, str], int] = {}
+        self._alerts_waiting: Metric | None = None
+        self._alerts_of: object = None
+        """The publication and the state of alerts that it was counted of."""
         self._is_up = False
         self._refreshed_at = 0.0
         self.registry = CollectorRegistry()
@@ -84,16 +88,27 @@ class Exporter(Collector):
                 with self._lock:
                     self._metrics, self._evidence_end_ms, self._versions = metrics, ends, versions
                     self._source_end_ms = {(_label(c), _label(source)): end for (c, source), end in sources.items()}
+            if (versions, state := self._alert_state()) != self._alerts_of:
+                waiting = health_metrics.alerts_waiting(self._warehouse, time.time_ns() // 1_000_000)
+                with self._lock:
+                    self._alerts_waiting, self._alerts_of = waiting, (versions, state)
             is_up = True
         except (WarehouseError, OSError):
             is_up = False
         with self._lock:
             self._is_up, self._refreshed_at = is_up, time.time()
 
+    def _alert_state(self) -> str:
+        """Another text once something was sent."""
+        try:
+            return json.dumps(self._warehouse.recall("alerts"), sort_keys=True)
+        except ValueError:
+            return "not readable"
+
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             metrics, ends, sources = list(self._metrics), dict(self._evidence_end_ms), dict(self._source_end_ms)
-            is_up, refreshed_at = self._is_up, self._refreshed_at
+            is_up, refreshed_at, waiting = self._is_up, self._refreshed_at, self._alerts_waiting
         yield GaugeMetricFamily(f"{PREFIX}_up", METRICS["up"], value=float(is_up))
         yield InfoMetricFamily(f"{PREFIX}_build", METRICS["build"], value={"version": __version__})
         yield GaugeMetricFamily(f"{PREFIX}_last_refresh_seconds", METRICS["last_refresh_seconds"], value=refreshed_at)
@@ -103,6 +118,8 @@ class Exporter(Collector):
             age.add_metric([_label(cluster)], max(0.0, time.time() - end_ms / 1000))
         yield age
         yield health_metrics.source_ages(sources, time.time())
+        if waiting is not None:
+            yield waiting
 
     def listen(self, host: str, port: int) -> int:
         """The port, which is another than given if that was 0. Raises OSError."""

@@ -5,6 +5,7 @@ Sources are bounded: a topic is one, whatever its partitions, and so are the log
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -22,6 +23,7 @@ METRICS: Mapping[str, str] = {
     "run_rows": "Rows that run wrote, by table.",
     "last_run_timestamp_seconds": "When that run ended, seconds since the epoch.",
     "undecoded_parts": "Records and lines that could not be read, by what of them: key, value, line and so on.",
+    "alerts_waiting": "Messages about incidents that targets have not had yet, over all targets that ever had one.",
     "evidence_log_leaves": "Leaves of the log of evidence under its newest head.",
 }
 LAST_RUN = "last_run"
@@ -48,6 +50,23 @@ def source_ages(ends: Mapping[tuple[str, str], int], now_s: float) -> Metric:
     for (cluster, source), end_ms in ends.items():
         ages.add_metric([cluster, source], max(0.0, now_s - end_ms / 1000))
     return ages
+
+
+def alerts_waiting(warehouse: Warehouse, now_ms: int) -> Metric:
+    """Without a sample where the state of alerts cannot be read: not known is not 0."""
+    from rebalance_audit.alerts.sending import AlertError, waiting_count
+    from rebalance_audit.alerts.state import state_of
+    from rebalance_audit.domain.incidents import incident_of
+    from rebalance_audit.warehouse.responses import responses
+
+    waiting = _gauge("alerts_waiting", [])
+    rows = warehouse.query("SELECT * FROM gold.incident").to_pylist()
+    with contextlib.suppress(AlertError):
+        count = waiting_count(
+            [incident_of(row) for row in rows], state_of(warehouse.location), responses(warehouse), now_ms
+        )
+        waiting.add_metric([], count)
+    return waiting
 
 
 def health_metrics(warehouse: Warehouse) -> Iterator[Metric]:

@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,26 @@ def test_every_error_with_a_sentence_is_where_the_command_line_looks_for_it(modu
     kind = getattr(importlib.import_module(module), name)
     assert kind.__module__ == module
     assert cli.sentence_for(kind("what, where, what to do")) == "what, where, what to do"
+
+
+def test_what_programs_say_of_themselves_can_be_json(tmp_path: Path) -> None:
+    def said(*arguments: str, **environment: str) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "rebalance_audit.cli", *arguments], cwd=ROOT, capture_output=True, text=True,
+            env=os.environ | environment, check=False,
+        )  # fmt: skip
+        return [json.loads(line) for line in done.stderr.splitlines()]
+
+    (refused,) = said("--log-format", "json", "run", "-w", str(tmp_path / "no\nwhere"))
+    assert refused["level"] == "error"
+    assert "There is no warehouse" in refused["message"]
+    assert datetime.fromisoformat(refused["at"]).tzinfo is not None
+    (misused,) = said("run", "--nonsense", REBALANCE_AUDIT_LOG_FORMAT="json")
+    assert "see `rebalance-audit run --help`" in misused["message"]
+    Warehouse.open(tmp_path / "w", create=True)
+    lines = said("--log-format", "json", "run", "-w", str(tmp_path / "w"))
+    assert {line["level"] for line in lines} <= {"info"}
+    assert said("--log-format", "json", "run", "-q", "-w", str(tmp_path / "w")) == []
 
 
 def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

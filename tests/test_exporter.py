@@ -221,3 +221,30 @@ def test_a_run_leaves_its_times_for_the_metrics(tmp_path: Path) -> None:
     assert found["rebalance_audit_last_run_timestamp_seconds", ()] > 0
     rebalances = Warehouse.open(location).read("gold.rebalance").num_rows
     assert found["rebalance_audit_run_rows", labels(table="gold.rebalance")] == rebalances
+
+
+def test_messages_that_wait_are_counted(tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    told = Exporter(warehouse)
+    told.refresh()
+    name = ("rebalance_audit_alerts_waiting", ())
+    assert scraped(told)[name] == 0  # nobody was ever sent anything
+    open_ones = warehouse.query(
+        "SELECT incident_id FROM gold.incident WHERE status = 'open' AND severity <> 'info'"
+    ).num_rows
+    assert open_ones >= 2
+    # A target that had one message, about an incident that is still open and new to it but for that.
+    state = tmp_path / "w/notes/alerts.json"
+    state.parent.mkdir(exist_ok=True)
+    state.write_text(
+        '{"version": 2, "delivered": {"a-target": {"in:none": {"status": "over", "severity": "warning"}}}}'
+    )
+    told.refresh()
+    over = warehouse.query(
+        "SELECT incident_id FROM gold.incident WHERE status = 'over' AND severity <> 'info'"
+    ).num_rows
+    assert scraped(told)[name] == open_ones + over
+    state.write_text("not what this version wrote")
+    told.refresh()
+    assert name not in scraped(told)  # not known is not 0
+    assert scraped(told)["rebalance_audit_up", ()] == 1

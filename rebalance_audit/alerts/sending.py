@@ -100,6 +100,23 @@ def send_alerts(
     return AlertReport(delivered_count=delivered, failures=tuple(failures))
 
 
+def waiting_count(
+    incidents: Sequence[Incident],
+    state_path: Path | StoredState,
+    responses: Sequence[Response] = (),
+    now_ms: int = 0,
+    min_severity: str = Severity.WARNING,
+) -> int:
+    """Messages that would be sent now, over all targets that ever had one; `incidents` are all there are."""
+    state = read_state(state_path)
+    stands = {i.incident_id: standing(i, responses, now_ms) for i in incidents} if responses else {}
+    return sum(
+        1
+        for key in state["delivered"]
+        for _ in _news(incidents, state, key, min_severity, stands, is_all=True, is_live=False)
+    )
+
+
 def _news(
     incidents: Sequence[Incident],
     state: dict[str, Any],
@@ -219,4 +236,4 @@ def _forget(incidents: Sequence[Incident], state: dict[str, Any], except_ids: Co
             del delivered[incident_id]
 
 
-__all__ = ["AlertError", "AlertReport", "masked", "send_alerts"]
+__all__ = ["AlertError", "AlertReport", "masked", "send_alerts", "waiting_count"]

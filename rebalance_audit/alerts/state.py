@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.warehouse.lease import lease
-from rebalance_audit.warehouse.storage import Files, WarehouseError
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
 
 STATE_VERSION = 2
 """1 remembered findings. Its targets get what is open once more, as incidents."""
@@ -37,6 +37,12 @@ class StoredState:
 
 
 Place: TypeAlias = Path | StoredState
+
+
+def state_of(location: str) -> Place:
+    """Where a warehouse remembers what was sent."""
+    files = files_at(location)
+    return Path(location) / "notes" / "alerts.json" if files.is_local else StoredState(files)
 
 
 def read_state(path: Place) -> dict[str, Any]:

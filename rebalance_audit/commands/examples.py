@@ -35,6 +35,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "check": ("check -w W --fail-on critical", "check -w W -g orders-app -o json", "check -w W --docs checks/",
               "check -w W --release import-20261121T140000-1a2b3c4d-00000"),
     "alert": ("alert -w W --to slack://TOKEN/CHANNEL --dry-run",),
+    "trace": ("trace -w W --to http://collector:4318",),
+    "annotate": ("annotate -w W --to http://grafana:3000 --token-file /run/secrets/grafana",),
     "serve": ("serve -w W --port 9108",),
     "ui": ("ui -w W", "ui -w W --port 8600"),
     "demo": ("demo", "demo --live"),

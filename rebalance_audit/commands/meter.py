@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rebalance_audit.commands.output import note
+
 Progress = Callable[[int, int, str], None]
 """Done, in all, what."""
 
@@ -54,7 +56,7 @@ def stages(names: list[str], *, quiet: bool = False) -> Iterator[Callable[[str, 
                 started[stage] = time.monotonic()
             else:
                 took = f"{time.monotonic() - started[stage]:.1f} s" if what == "ended" else what
-                print(f"{stage}: {took}", file=sys.stderr, flush=True)
+                note(f"{stage}: {took}")
 
         yield say
         return

@@ -9,10 +9,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, TextIO
 
 from rebalance_audit.commands.options import Output
 
+ENVIRONMENT_LOG_FORMAT = "REBALANCE_AUDIT_LOG_FORMAT"
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _INVISIBLE_IN_JSON = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -111,7 +114,29 @@ def output_width() -> int:
     return shutil.get_terminal_size((DEFAULT_WIDTH, 40)).columns
 
 
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def log_format() -> LogFormat:
+    """What the command line or the environment asked for; text for any other value."""
+    return LogFormat.JSON if os.environ.get(ENVIRONMENT_LOG_FORMAT) == LogFormat.JSON else LogFormat.TEXT
+
+
 def note(text: str, *, quiet: bool = False) -> None:
     """One line for the operator, on stderr."""
     if not quiet:
-        print(visible(text), file=sys.stderr, flush=True)
+        _line(text, "info", visible(text))
+
+
+def complain(text: str, told: str) -> None:
+    """What went wrong, on stderr, quiet or not; `told` is the line as text."""
+    _line(text, "error", told)
+
+
+def _line(text: str, level: str, told: str) -> None:
+    if log_format() is LogFormat.JSON:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        told = json_text({"at": at, "level": level, "program": "rebalance-audit", "pid": os.getpid(), "message": text})
+    print(told, file=sys.stderr, flush=True)

@@ -176,11 +176,9 @@ def send(
 
 def alert_state(opened: Any) -> Path | StoredState:
     """Where a warehouse remembers what was sent."""
-    from rebalance_audit.alerts.state import StoredState
-    from rebalance_audit.warehouse.storage import files_at
+    from rebalance_audit.alerts.state import state_of
 
-    files = files_at(opened.location)
-    return Path(opened.location) / "notes" / "alerts.json" if files.is_local else StoredState(files)
+    return state_of(opened.location)
 
 
 def _print_message(text: str) -> None:

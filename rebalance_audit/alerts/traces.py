@@ -1,0 +1,130 @@
+"""Incidents that are over, sent once to a receiver of OpenTelemetry (OTLP over HTTP)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from rebalance_audit.alerts.state import Place, StoredState, locked
+from rebalance_audit.alerts.target import AlertError
+from rebalance_audit.domain.traces import Span, spans_of
+from rebalance_audit.warehouse.storage import files_at
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+NOTE = "traces"
+SPANS_AT_ONCE = 512
+_PATH = "/v1/traces"
+
+
+def send_traces(opened: Any, url: str, *, from_ms: int | None = None, timeout_s: float = 10) -> int:
+    """How many incidents were sent. What was sent to this address is not sent again; what could not be waits.
+
+    `from_ms`: incidents that ended before it are left out. Raises AlertError where the receiver is away or refuses; the
+    incidents before that are remembered as sent.
+    """
+    address = _address(url)
+    exporter = _Exporter(address, timeout_s)
+    sent_count = 0
+    with locked(_place(opened)):
+        note: dict[str, list[str]] = opened.recall(NOTE)
+        shown = _without_secrets(address)
+        sent = set(note.get(shown, ()))
+        incidents = opened.query(
+            "SELECT * FROM gold.incident WHERE status = 'over' AND (?::BIGINT IS NULL OR last_at_ms >= ?)"
+            " ORDER BY last_at_ms, cluster_id, incident_id",
+            [from_ms, from_ms],
+        ).to_pylist()
+        there = {f"{row['cluster_id']}/{row['incident_id']}" for row in incidents}
+        try:
+            for incident in incidents:
+                name = f"{incident['cluster_id']}/{incident['incident_id']}"
+                if name not in sent:
+                    exporter.send(_spans(opened, incident))
+                    sent.add(name)
+                    sent_count += 1
+        finally:
+            exporter.close()
+            if sent_count:
+                keep = sent if from_ms is not None else sent & there  # what the tables let go need not be remembered
+                opened.remember(NOTE, {**note, shown: sorted(keep)})
+    return sent_count
+
+
+def _place(opened: Any) -> Place:
+    files = files_at(opened.location)
+    return Path(opened.location) / f"notes/{NOTE}.json" if files.is_local else StoredState(files, f"notes/{NOTE}.json")
+
+
+def _spans(opened: Any, incident: dict[str, Any]) -> list[Span]:
+    asked = [incident["cluster_id"], incident["rebalance_ids"]]
+    rebalances, members, movements = (
+        opened.query(
+            f"SELECT * FROM {table} WHERE cluster_id = ? AND rebalance_id IN (SELECT unnest(?::VARCHAR[]))", asked
+        ).to_pylist()
+        for table in ("gold.rebalance", "gold.rebalance_member", "gold.movement")
+    )
+    return spans_of(incident, rebalances, members, movements)
+
+
+class _Exporter:
+    def __init__(self, address: str, timeout_s: float) -> None:
+        from opentelemetry.exporter.otlp.proto.http import Compression
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        # What it says of a failure is said here, in one sentence.
+        logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter").setLevel(logging.CRITICAL)
+        self._address = address
+        self._exporter = OTLPSpanExporter(endpoint=address, timeout=timeout_s, compression=Compression.Gzip)
+
+    def send(self, spans: Sequence[Span]) -> None:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        for at in range(0, len(spans), SPANS_AT_ONCE):
+            some = [_readable(span) for span in spans[at : at + SPANS_AT_ONCE]]
+            if self._exporter.export(some) is not SpanExportResult.SUCCESS:
+                raise AlertError(
+                    f"{_without_secrets(self._address)} does not take traces; is it an OTLP receiver over HTTP, and is "
+                    "it up? What was not sent is sent the next time."
+                )
+
+    def close(self) -> None:
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _readable(span: Span) -> ReadableSpan:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+    def context(span_id: int) -> SpanContext:
+        return SpanContext(span.trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+    return ReadableSpan(
+        name=span.name,
+        context=context(span.span_id),
+        parent=None if span.parent_id is None else context(span.parent_id),
+        resource=Resource({"service.name": "rebalance-audit"}),
+        attributes=dict(span.attributes),
+        kind=SpanKind.INTERNAL,
+        status=Status(StatusCode.ERROR if span.is_error else StatusCode.UNSET),
+        start_time=span.start_ms * 1_000_000,
+        end_time=span.end_ms * 1_000_000,
+    )
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise AlertError(f"{_without_secrets(url)} is no address of an OTLP receiver; give http(s)://HOST:4318.")
+    return url if parts.path.rstrip("/") else url.rstrip("/") + _PATH
+
+
+def _without_secrets(url: str) -> str:
+    """Without user, password and query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
