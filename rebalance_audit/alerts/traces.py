@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from rebalance_audit.alerts.state import Place, StoredState, locked
 from rebalance_audit.alerts.target import AlertError
-from rebalance_audit.domain.traces import Span, spans_of
+from rebalance_audit.domain.traces import TraceSpan, spans_of
 from rebalance_audit.warehouse.storage import files_at
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def send_traces(opened: Any, url: str, *, from_ms: int | None = None, timeout_s:
     incidents before that are remembered as sent.
     """
     address = _address(url)
-    exporter = _Exporter(address, timeout_s)
+    exporter = _OtlpExporter(address, timeout_s)
     sent_count = 0
     with locked(_place(opened)):
         note: dict[str, list[str]] = opened.recall(NOTE)
@@ -60,7 +60,7 @@ def _place(opened: Any) -> Place:
     return Path(opened.location) / f"notes/{NOTE}.json" if files.is_local else StoredState(files, f"notes/{NOTE}.json")
 
 
-def _spans(opened: Any, incident: dict[str, Any]) -> list[Span]:
+def _spans(opened: Any, incident: dict[str, Any]) -> list[TraceSpan]:
     asked = [incident["cluster_id"], incident["rebalance_ids"]]
     rebalances, members, movements = (
         opened.query(
@@ -71,7 +71,7 @@ def _spans(opened: Any, incident: dict[str, Any]) -> list[Span]:
     return spans_of(incident, rebalances, members, movements)
 
 
-class _Exporter:
+class _OtlpExporter:
     def __init__(self, address: str, timeout_s: float) -> None:
         from opentelemetry.exporter.otlp.proto.http import Compression
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -81,7 +81,7 @@ class _Exporter:
         self._address = address
         self._exporter = OTLPSpanExporter(endpoint=address, timeout=timeout_s, compression=Compression.Gzip)
 
-    def send(self, spans: Sequence[Span]) -> None:
+    def send(self, spans: Sequence[TraceSpan]) -> None:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         for at in range(0, len(spans), SPANS_AT_ONCE):
@@ -96,7 +96,7 @@ class _Exporter:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-def _readable(span: Span) -> ReadableSpan:
+def _readable(span: TraceSpan) -> ReadableSpan:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags

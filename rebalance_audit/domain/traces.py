@@ -22,7 +22,7 @@ Attribute = str | int | float | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TraceSpan:
     """One piece of time of one trace. Ids are integers of 128 and 64 bits, never 0."""
 
     trace_id: int
@@ -42,7 +42,7 @@ def trace_id(cluster_id: str, incident_id: str) -> int:
 
 def spans_of(
     incident: Row, rebalances: Sequence[Row], members: Iterable[Row] = (), movements: Iterable[Row] = ()
-) -> list[Span]:
+) -> list[TraceSpan]:
     """Rows of gold.incident, gold.rebalance, gold.rebalance_member and gold.movement; the root first."""
     trace = trace_id(incident["cluster_id"], incident["incident_id"])
     root = _number(8, "incident", incident["cluster_id"], incident["incident_id"])
@@ -67,7 +67,7 @@ def spans_of(
     if len(kept) < len(made):
         attributes[f"{_PREFIX}spans_left_out"] = len(made) - len(kept)
     is_error = not incident["expected"] and incident["severity"] == "critical"
-    whole = Span(
+    whole = TraceSpan(
         trace_id=trace, span_id=root, parent_id=None, name="incident", start_ms=first, end_ms=last,
         attributes={"messaging.system": "kafka", **attributes}, is_error=is_error,
     )  # fmt: skip
@@ -76,7 +76,7 @@ def spans_of(
 
 def _rebalance(
     trace: int, root: int, rebalance: Row, names: Mapping[tuple[str, str], Row], movements: Sequence[Row]
-) -> Iterator[Span]:
+) -> Iterator[TraceSpan]:
     started, joined, assigned = (rebalance[f"{name}_at_ms"] for name in ("started", "joined", "assigned"))
     known = [at for at in (started, joined, assigned, rebalance["ended_at_ms"]) if at is not None]
     still = [(movement, times) for movement in movements if (times := _standstill(movement)) is not None]
@@ -95,13 +95,13 @@ def _rebalance(
     )  # fmt: skip
     ends = [*known, *(end for _, (_, end) in still)]
     begins = [*known, *(start for _, (start, _) in still)]
-    yield Span(
+    yield TraceSpan(
         trace_id=trace, span_id=parent, parent_id=root, name="rebalance", start_ms=min(begins), end_ms=max(ends),
         attributes={**group, **attributes}, is_error=rebalance["outcome"] == "failed",
     )  # fmt: skip
     for name, start, end in (("prepare and join", started, joined), ("sync", joined, assigned)):
         if start is not None and end is not None and start <= end:
-            yield Span(
+            yield TraceSpan(
                 trace_id=trace, span_id=_number(8, name, cluster, own), parent_id=parent, name=name, start_ms=start,
                 end_ms=end, attributes=dict(group),
             )  # fmt: skip
@@ -112,7 +112,7 @@ def _rebalance(
             taken.setdefault(movement["to_member_id"], []).append(end)
     for member_id, ends_of in taken.items() if handed_out is not None else ():
         member = names.get((own, member_id), {})
-        yield Span(
+        yield TraceSpan(
             trace_id=trace, span_id=_number(8, "reconcile", cluster, own, member_id), parent_id=parent,
             name="reconcile", start_ms=handed_out, end_ms=max([handed_out, *ends_of]),
             attributes={
@@ -125,7 +125,7 @@ def _rebalance(
         if movement["topic"] is not None and movement["partition"] is not None:
             place["messaging.destination.name"] = _text(movement["topic"])
             place["messaging.destination.partition.id"] = str(movement["partition"])
-        yield Span(
+        yield TraceSpan(
             trace_id=trace,
             span_id=_number(8, "standstill", cluster, own, movement["resource_type"], movement["resource"]),
             parent_id=parent, name="standstill", start_ms=start, end_ms=end,

@@ -130,7 +130,7 @@ class Login(_Part):
     """The claim whose values `members` of teams and `auditors` list."""
 
 
-class App(_Part):
+class AppSettings(_Part):
     """The app that `ui` serves."""
 
     public_url: Annotated[str, Field(pattern=r"^https?://[^?#]+[^/?#]$")] | None = None
@@ -140,7 +140,7 @@ class App(_Part):
     """As `members` of teams: who sees all and changes nothing."""
 
     @model_validator(mode="after")
-    def _can_come_back(self) -> App:
+    def _can_come_back(self) -> AppSettings:
         if self.login is not None and self.public_url is None:
             raise ValueError("a login needs public_url, to which the provider sends people back")
         return self
@@ -155,7 +155,7 @@ class Settings(_Part):
     teams: list[Team] = []
     alerts: list[AlertTarget] = []
     evidence_log: EvidenceLog = EvidenceLog()
-    app: App = App()
+    app: AppSettings = AppSettings()
     retention: Retention = Retention()
     limits: list[dict[str, Any]] = []
     """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster` and `group`; later
