@@ -67,6 +67,8 @@ class Catalog:
         self._numbers: dict[str, int] = {}
         """Of the files whose rows are in memory."""
         self._next_number = 0
+        self._judged: dict[tuple[str, str], bool] = {}
+        """Cluster and group, and whether they may be seen: patterns are asked once for each."""
 
     def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
         """As `Warehouse.query`, and over `flat.rebalance`."""
@@ -132,7 +134,11 @@ class Catalog:
             return
         source = relation(files) if files else self._empty(_GROUPS)
         with closing(self._opened().cursor()) as own:
-            found = sight.of(own.execute(f"SELECT DISTINCT cluster_id, group_id FROM {source}").fetchall())
+            groups = own.execute(f"SELECT DISTINCT cluster_id, group_id FROM {source}").fetchall()
+            new = [group for group in groups if group not in self._judged]
+            theirs = set(sight.of(new))
+            self._judged |= {group: group in theirs for group in new}
+            found = [group for group in groups if self._judged[group]]
             columns = {"cluster_id": [c for c, _ in found], "group_id": [g for _, g in found]}
             texts = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
             own.register("found", pa.table(columns, schema=texts))
