@@ -247,8 +247,8 @@ with DAG(
         "For clusters whose evidence is copied every night. Each run takes in one folder, that of the day before its "
         "logical date, and runs all stages; a day without a folder is skipped. A window is a backfill of Airflow: "
         "`airflow backfill create --dag-id rebalance_audit_days --from-date 2026-11-02 --to-date 2026-11-30 "
-        '--dag-run-conf \'{"folder": "/evidence"}\' --reprocess-behavior failed`. Said again after it was stopped or '
-        "a day failed, it does what is left; a day that was taken in twice changes nothing."
+        '--dag-run-conf \'{"folder": "/evidence"}\' --reprocess-behavior failed`. Said again when it has ended, it '
+        "does what failed; a day that was taken in twice changes nothing."
     ),
     schedule="45 0 * * *",
     **COMMON,

@@ -1,8 +1,8 @@
-"""What this package runs on, tried: `make matrix`, or `python -m tests.matrix [3.12 3.13 …]`.
+"""What this package runs on, tried: `make matrix`, or `python -m tests.matrix [3.12 PATH/TO/python …]`.
 
-For each version of Python that uv has or can fetch: a clean environment, the wheel with the extras `collector`, `spark`
-and `ui` and whatever versions fit there today, and evidence of every Kafka version that the golden captures have, all
-the way. Rows must be those of this checkout's own environment. Prints the table of docs/install.md.
+For each Python, given by version (uv finds or fetches it) or by path: a clean environment, the wheel with the extras
+`collector`, `spark` and `ui` and whatever versions fit there today, and evidence of every Kafka version that the golden
+captures have, all the way. Rows must be those of this checkout's own environment. Prints the table of docs/install.md.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main(pythons: list[str]) -> int:
         (place / "own").mkdir()
         expected = rows(Path(sys.executable).with_name("rebalance-audit"), place / "own")
         wheel = next((place / "dist").glob("*.whl"))
-        lines = [tried(python, wheel, expected, place / python) for python in pythons]
+        lines = [tried(python, wheel, expected, place / f"try-{n}") for n, python in enumerate(pythons)]
     print("| Python | with | " + f"{len(captures())} Kafka versions through all stages |")
     print("| --- | --- | --- |")
     for line in lines:

@@ -177,6 +177,10 @@ class Standalone:
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self.ask("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"])
 
+    def backfills_are_over(self, dag_id: str) -> bool:
+        found = self.ask("GET", f"/api/v2/backfills?dag_id={dag_id}")["backfills"]
+        return all(backfill["completed_at"] for backfill in found)
+
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
         found = self.ask("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=100")
         return {task["task_id"]: task for task in found["task_instances"]}

@@ -114,6 +114,7 @@ def filled(airflow: Standalone, warehouse: Path) -> dict[str, dict[str, Any]]:
         return runs if {run["state"] for run in runs.values()} <= OVER else None
 
     runs = airflow.wait_for("the backfill", over, 300)
+    airflow.wait_for("its end", lambda: airflow.backfills_are_over(DAYS), 120)
     airflow.type(fill)  # said again
     return runs
 
