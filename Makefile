@@ -61,8 +61,19 @@ test-spark: $(STAMP) ## The stages on real Spark
 check-infra: ## infra/compose.yml by Compose's own loader, which Go fetches
 	go run github.com/compose-spec/compose-go/v2/cmd@v2.16.2 -no-interpolation infra/compose.yml > /dev/null
 
+ARCHIVE := .build/rebalance-audit.pex
+
+archive: $(ARCHIVE) ## The environment as one file for the workers of a Spark cluster (.build/rebalance-audit.pex)
+
+$(ARCHIVE): $(STAMP) $(shell find rebalance_audit spark_jobs -name '*.py')
+	@mkdir -p .build
+	$(BIN)/pex --venv-repository $(VENV) --inherit-path=fallback rebalance-audit pandas -o $(ARCHIVE)
+
 cluster: $(STAMP) ## The stages on a Spark standalone cluster over an S3 server: tables equal to those of one process
 	$(PYTEST) -v tests/spark_jobs/test_cluster.py
+
+cluster-kills: $(STAMP) ## The same by spark-submit, with a worker killed in each stage and speculation on (CAPTURES=...)
+	$(BIN)/python -m tests.spark_jobs.on_cluster $(CAPTURES)
 
 test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
 	$(call tier,live cluster,broker and not (airflow or browser),java javac mvn)
@@ -159,6 +170,6 @@ bench: $(STAMP) ## Every benchmark
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements cluster check-infra lint test test-domain test-spark test-differential test-broker \
-	test-airflow test-browser site tour sbom matrix demo live doctor \
+.PHONY: help setup requirements archive cluster cluster-kills check-infra lint test test-domain test-spark test-differential \
+	test-broker test-airflow test-browser site tour sbom matrix demo live doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean

@@ -166,6 +166,7 @@ _KNOWN_ERRORS = (
     ("rebalance_audit.settings.reading", "SettingsError"),
     ("ingest.errors", "IngestError"),
     ("spark_jobs.session", "NoJavaError"),
+    ("spark_jobs.spark_engine", "WorkerError"),
     ("spark_jobs.streaming", "StreamError"),
     ("spark_jobs.checks", "QualityError"),
     ("infra.lab.processes", "LabError"),

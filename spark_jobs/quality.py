@@ -31,6 +31,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.checks import EXAMPLES, UNIQUE_COLUMN, Check, Verdict, checks_of, example, law_column
 from spark_jobs.compiled_checks import examples_of as compiled_examples
 from spark_jobs.compiled_checks import projection
+from spark_jobs.spark_engine import collected
 from spark_jobs.stages.stage import row_count
 from spark_jobs.task_files import batches_of, row_groups
 
@@ -104,7 +105,7 @@ def _rows_of(session: SparkSession, table: tables.Table, files: Sequence[str]) -
 def frame_verdicts(table: tables.Table, data: DataFrame, batch_id: str) -> list[Verdict]:
     projected = _projection(table, data)
     checked = projected.withColumn(UNIQUE_COLUMN, F.count(F.lit(1)).over(Window.partitionBy(*table.key)) == 1)
-    small = projected.limit(ON_DRIVER_ROWS + 1).toArrow()
+    small = collected(projected.limit(ON_DRIVER_ROWS + 1))
     if small.num_rows == 0:
         return []
     if small.num_rows <= ON_DRIVER_ROWS:

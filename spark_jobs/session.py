@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
@@ -31,7 +33,8 @@ def open_session(
     cores_hint: int | None = None,
     more: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The Spark session, made on first use. SPARK_MASTER and SPARK_DRIVER_MEMORY override the defaults.
+    """The Spark session, made on first use. SPARK_MASTER and SPARK_DRIVER_MEMORY override the defaults; without them
+    spark-submit and spark-defaults.conf name the master.
 
     With another master than `local` only what the stages rely on is set: memory, addresses, retries and all else are
     the cluster's, by spark-defaults.conf or spark-submit (docs/cluster.md). `more` are settings of one job.
@@ -42,7 +45,7 @@ def open_session(
     if active is not None:
         return active
     java = find_java()
-    master = master or os.environ.get("SPARK_MASTER", DEFAULT_MASTER)
+    master = master or _master()
     builder = SparkSession.builder.master(master).appName("rebalance-audit")
     settings = dict(_EVERYWHERE)
     if master.startswith("local"):
@@ -56,6 +59,19 @@ def open_session(
     if "SPARK_LOG_LEVEL" in os.environ:
         session.sparkContext.setLogLevel(os.environ["SPARK_LOG_LEVEL"])
     return session
+
+
+def _master() -> str:
+    if named := os.environ.get("SPARK_MASTER"):
+        return named
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started the JVM and has its say there
+        SparkContext._ensure_initialized()  # else the conf knows nothing of that JVM
+        return str(SparkConf().get("spark.master", DEFAULT_MASTER))
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    defaults = Path(folder or os.devnull) / "spark-defaults.conf"
+    found = re.search(r"(?m)^\s*spark\.master[\s=]+(\S+)", defaults.read_text()) if defaults.is_file() else None
+    return found[1] if found else DEFAULT_MASTER
 
 
 _EVERYWHERE = {

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.engine import PARCEL, ArrowTask, Shared
+
+_WITHOUT_OUR_PYTHON = re.compile(
+    r"No module named '?[\w.]+'?|PYTHON_VERSION_MISMATCH|"
+    r"Cannot run program \"[^\"]*python[^\"]*\"|\S*python\S*: not found"
+)
+
+
+class WorkerError(Exception):
+    """A worker cannot run our tasks at all: one sentence with the remedy."""
 
 
 class SparkEngine:
@@ -28,9 +38,31 @@ class SparkEngine:
     def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
         # Not as a list of rows: Spark reads those in Python workers of another daemon, which takes three seconds.
         found = self.session.createDataFrame(work).mapInArrow(task, from_arrow_schema(out))
-        return found.toArrow().cast(out)
+        return collected(found).cast(out)
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
         packed = self.session.createDataFrame(work).mapInArrow(pack, from_arrow_schema(PARCEL))
         together = packed.repartitionById(max(buckets, 1), "bucket").sortWithinPartitions("bucket", "slice")
-        return together.mapInArrow(fold, from_arrow_schema(out)).toArrow().cast(out)
+        return collected(together.mapInArrow(fold, from_arrow_schema(out))).cast(out)
+
+
+def _said_by(error: Exception) -> str:
+    """With what its causes in the JVM say."""
+    said, cause = [str(error)], getattr(error, "java_exception", None)
+    while cause is not None:
+        said.append(str(cause.toString()))
+        cause = cause.getCause()
+    return "\n".join(said)
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """What the workers give. Raises WorkerError where they lack our Python."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if (lacking := _WITHOUT_OUR_PYTHON.search(_said_by(error))) is None:
+            raise
+        raise WorkerError(
+            f"The Spark workers have not the Python that the stages need ({lacking[0].strip()}); give them the archive "
+            "(make archive, docs/cluster.md), or name the right one in PYSPARK_PYTHON."
+        ) from error

@@ -12,6 +12,7 @@ import pytest
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.spark_engine import WorkerError, collected
 from tests.object_store import ObjectStore
 from tests.spark_cluster import ROOT, SparkCluster
 from tests.spark_jobs.arrivals import deliver, landed, rows_of
@@ -48,3 +49,19 @@ def test_the_tables_are_those_of_one_process(
     for table in tables.TABLES:
         assert rows_of(on_cluster, table.name) == rows_of(alone, table.name), table.name
     assert rows_of(alone, "gold.rebalance")
+
+
+class WithoutOurPython:
+    """A frame whose workers are started with another Python, and what Spark 4.2.1 standalone said then."""
+
+    def toArrow(self) -> None:
+        raise RuntimeError(
+            "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times\nError from python worker:\n"
+            "  /usr/bin/python3: Error while finding module specification for 'spark_jobs.worker_daemon' "
+            "(ModuleNotFoundError: No module named 'spark_jobs')\nPYTHONPATH was: /opt/spark/python"
+        )
+
+
+def test_a_worker_without_the_right_python_is_one_sentence() -> None:
+    with pytest.raises(WorkerError, match=r"have not the Python .* \(No module named 'spark_jobs'\); give them"):
+        collected(WithoutOurPython())  # type: ignore[arg-type]
