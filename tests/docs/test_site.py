@@ -103,3 +103,47 @@ def test_the_tour_leads_from_nothing_to_a_verified_audit(tmp_path: Path) -> None
 
     folder = clone(tmp_path / "clone", has_environment=True)
     check(folder)
+
+
+@pytest.mark.broker
+def test_the_first_answer_and_the_rights_work_on_a_real_cluster(tmp_path: Path) -> None:
+    """With Kafka's own tool for rights, which the lab has as a class and not as a script."""
+    from confluent_kafka import Consumer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    from infra.lab.cluster import Cluster
+    from infra.lab.jars import libs, tool
+
+    rights = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "kafka-acls.sh"
+    script.write_text(
+        f'#!/bin/sh\nexec {tool("java")} -cp "{libs("4.3.0")}/*" org.apache.kafka.tools.AclCommand "$@"\n'
+    )
+    script.chmod(0o755)
+    for name in ("admin.properties", "client.properties"):
+        (tmp_path / name).write_text("security.protocol=PLAINTEXT\n")
+    with Cluster(folder=tmp_path / "lab", broker_properties=rights) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("orders", 2)])["orders"].result(30)
+        for _ in range(2):
+            consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "orders-app"})
+            consumer.subscribe(["orders"])
+            while not consumer.assignment():
+                consumer.poll(0.2)
+            consumer.close()
+        yours = {
+            "KAFKA": cluster.bootstrap, "LOGS": str(cluster.folder / "logs"), "GROUP": "orders-app",
+            "ADMIN": "admin.properties", "WE": "User:ANONYMOUS", "CLIENT": "client.properties",
+        }  # fmt: skip
+        environment = {
+            "PATH": os.pathsep.join([f"{tmp_path}/bin", str(Path(sys.executable).parent), os.environ["PATH"]])
+        }
+        said = run(typed("access", yours), tmp_path, environment)
+        assert "operation=READ, permissionType=ALLOW" in said.stdout
+        said = run(typed("first_answer", yours), tmp_path, environment)
+        assert "orders-app" in said.stdout
+        assert "a member joined" in said.stdout
