@@ -41,7 +41,7 @@ def shown(changes: list[Change]) -> pd.DataFrame:
             "group": [words.name(c.group_id, 60) for c in changes],
             "cluster": [words.name(c.cluster_id, 40) for c in changes],
             "change": [words.name("  ".join(c.settings), 120) if c.settings else "none" for c in changes],
-            "it": [verdict(c) for c in changes],
+            "what it does": [verdict(c) for c in changes],
             "downtime measured": [
                 "not known" if c.measured_seconds is None else f"{c.measured_seconds:,.1f} s" for c in changes
             ],
@@ -96,7 +96,7 @@ def fleet(changes: list[Change]) -> None:
     listed = changes[:MOST]
     row = page.clickable_table(
         shown(listed),
-        {"change": st.column_config.TextColumn(width=330), "it": st.column_config.TextColumn(width=260)},
+        {"change": st.column_config.TextColumn(width=330), "what it does": st.column_config.TextColumn(width=260)},
         key="changes",
         height=min(38 + 35 * len(listed), 600),
     )

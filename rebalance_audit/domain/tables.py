@@ -563,7 +563,7 @@ GOLD_GROUP = Table(
         _c("protocol_type", "string", ""),
         _c("state", "string", "Stable, Empty, PreparingRebalance, … as last seen.", required=True),
         _c("mode", "string", "", required=True),
-        _c("assignor", "string", ""),
+        _c("assignor", "string", "The last that is known: a group without members has none."),
         _c("generation_id", "int", ""),
         _c("group_epoch", "int", ""),
         _c("member_count", "int", ""),

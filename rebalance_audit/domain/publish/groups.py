@@ -37,7 +37,7 @@ def group_row(
         "protocol_type": next((r.protocol_type for r in reversed(rebalances) if r.protocol_type), None),
         "state": _state(last),
         "mode": settled.mode,
-        "assignor": settled.assignor,
+        "assignor": next((r.assignor for r in reversed(rebalances) if r.assignor), None),
         "generation_id": last.generation_id,
         "group_epoch": last.group_epoch,
         "member_count": settled.member_count,

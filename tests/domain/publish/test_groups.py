@@ -57,6 +57,11 @@ def test_an_open_attempt_does_not_hide_what_the_last_completed_one_left() -> Non
     assert (row["member_count"], row["mode"], row["generation_id"]) == (2, "eager", 2)
 
 
+def test_an_empty_group_keeps_the_assignor_that_it_had() -> None:
+    emptied = a_rebalance(2, outcome="emptied", member_count=0, assignor=None)
+    assert group_row([a_rebalance(1, assignor="range"), emptied], [], NOW_MS)["assignor"] == "range"
+
+
 def test_only_open_findings_count() -> None:
     row = group_row([a_rebalance(1)], [a_finding("info"), a_finding("warning"), a_finding("critical", "resolved")], 1)
     assert (row["open_finding_count"], row["worst_severity"]) == (2, "warning")
