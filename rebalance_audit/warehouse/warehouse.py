@@ -435,7 +435,7 @@ class Warehouse:
         if table is not None:
             table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
             self._forget(name)
-            self._delete_older(f"{_folder(name)}/_keys", keep_hours)
+        self._delete_older(f"{_folder(name)}/_keys", keep_hours)  # also of a table that never had a row
 
     def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
         """Delete landing files that bronze took in, as their transaction `application(file)` shows, and that are this

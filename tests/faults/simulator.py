@@ -472,8 +472,10 @@ def _live(world: World, warehouse: Path, receiver: Receiver, until: Callable[[],
                 with (
                     patch.object(ingest.collector, "topics_to_read", lambda cluster, settings: ({}, {})),
                     patch.object(
-                        ingest.collector, "BrokerReader", lambda cluster, topics, positions: Reader(world, positions)
-                    ),
+                        ingest.collector,
+                        "BrokerReader",
+                        lambda cluster, topics, positions, owned: Reader(world, positions),
+                    ),  # fmt: skip
                 ):
                     collector.run(_Cluster(), stop, lambda done, total, what: None)  # type: ignore[arg-type]
             except Retryable:
