@@ -80,7 +80,7 @@ def _damage() -> None:
     if found:
         panel(
             Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing below, not zero.</p>"),
-            *[fill("<p>{why}.</p>", why=words.visible(why[0].upper() + why[1:])) for why in found],
+            *[fill("<p>The table {why}.</p>", why=words.visible(why)) for why in found],
         )
 
 
