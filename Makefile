@@ -53,7 +53,7 @@ define tier
 endef
 
 test-domain: $(STAMP) ## The tests that need neither a JVM, a broker, Airflow nor a browser
-	$(call tier,quick,not (spark or broker or airflow or browser or differential),)
+	$(call tier,quick,not (spark or broker or airflow or browser or differential or own),)
 
 test-spark: $(STAMP) ## The stages on real Spark
 	$(call tier,Spark,spark and not (broker or airflow or browser),java)
@@ -98,6 +98,9 @@ test-airflow: $(STAMP) ## The DAGs, and one real run
 
 test-browser: $(STAMP) ## The app in a real browser
 	$(call tier,browser,browser,'chromium|chromium-browser|google-chrome')
+
+test-collector: $(STAMP) ## Traces against the OpenTelemetry Collector itself, which Go builds (two minutes the first time)
+	$(PYTEST) -m own tests/alerts/test_collector.py
 
 pictures: $(STAMP) ## Every page of the app as a picture, into .build/pictures (FLAGS=--docs: renew those of the docs)
 	$(BIN)/python -m tests.app.pictures $(FLAGS)

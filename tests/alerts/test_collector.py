@@ -13,7 +13,7 @@ from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.alerts.traces import send_traces
 from tests.app import gold_rows
 
-pytestmark = pytest.mark.broker
+pytestmark = pytest.mark.own
 
 
 def test_the_real_collector_takes_each_trace_once(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from rebalance_audit.warehouse.responses import responses
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.serving import ROOT, _wait_until_up, free_port, settled
+from tests.tools import need
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +38,8 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(location: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of the app, which knows people by the provider alone."""
     from infra.lab.identity import IdentityProvider
+
+    need("npm", "install Node.js 20: the identity provider is an npm package")
 
     folder = tmp_path_factory.mktemp("login")
     port = free_port()

@@ -17,6 +17,7 @@ import pyarrow.dataset
 import pytest
 
 from tests.integration.test_whole_path import ROOT, called
+from tests.tools import need
 
 if TYPE_CHECKING:
     from infra.lab.cluster import Cluster
@@ -131,6 +132,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
     from infra.lab.cluster import Cluster
     from infra.lab.identity import IdentityProvider
+
+    need("npm", "install Node.js 20: the identity provider is an npm package")
     from infra.lab.security import LISTENERS, STORE_PASSWORD, Authority, guarded_properties, oauth_flags
 
     folder = tmp_path_factory.mktemp("guarded")
