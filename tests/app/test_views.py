@@ -510,7 +510,7 @@ def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Pat
         file.unlink()
     text = said(opened(tmp_path / "w", "rebalance", cluster=CLUSTER, rebalance="orders/7"))
     assert "A part of this page cannot be shown." in text
-    assert re.search(r"Gold\.movement lacks a file, part-\w+\.parquet; restore it from a backup", text)
+    assert re.search(r"gold\.movement lacks a file, part-\w+\.parquet; restore it from a backup", text)
     assert "generation 7" in text  # what the other tables say of it is there
     assert "SELECT" not in text
     assert "3 incidents open, 1 critical." in said(opened(tmp_path / "w", "home"))
