@@ -78,8 +78,8 @@ cluster-kills: $(STAMP) ## The same by spark-submit, with a worker killed in eac
 test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
 	$(call tier,live cluster,broker and not (airflow or browser),java javac mvn)
 
-test-differential: export DIFFERENTIAL_CASES ?= 1000000
-test-differential: $(STAMP) ## A million records, and 2,000 groups of each assignor: ours against Kafka's own classes
+test-differential: export DIFFERENTIAL_CASES ?= 500000
+test-differential: $(STAMP) ## Half a million records, and 2,000 groups of each assignor: ours against Kafka's own classes
 	$(call tier,differential,differential,java javac mvn)
 
 score: $(STAMP) ## Every capture, golden and in captures/, against what its clients saw (FLAGS=--failures: what is wrong)
