@@ -7,10 +7,8 @@ documented Annotations HTTP API (POST, PATCH and GET with tags), and the token's
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -22,6 +20,7 @@ from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
+from tests.webhook import Quiet, listening
 
 TOKEN = "glsa_right"
 
@@ -39,7 +38,7 @@ class StandIn:
 def grafana() -> Iterator[StandIn]:
     found = StandIn()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             wanted = set(parse_qs(urlsplit(self.path).query).get("tags", ()))
             self._answer([{"id": n, **a} for n, a in found.annotations.items() if wanted <= set(a["tags"])])
@@ -69,15 +68,8 @@ def grafana() -> Iterator[StandIn]:
             self.end_headers()
             self.wfile.write(json.dumps(content).encode())
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found.url = f"http://127.0.0.1:{server.server_port}"
-    yield found
-    server.shutdown()
-    server.server_close()
+    with listening(Handler) as found.url:
+        yield found
 
 
 def test_incidents_and_marks_are_drawn_once(grafana: StandIn, tmp_path: Path) -> None:

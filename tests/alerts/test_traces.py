@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from rebalance_audit.alerts.traces import send_traces
 from rebalance_audit.domain.traces import MOST_SPANS, spans_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
+from tests.webhook import Quiet, listening
 
 T0 = 1_795_269_600_000
 
@@ -126,7 +125,7 @@ class Receiver:
 def receiver() -> Iterator[Receiver]:
     found = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
@@ -136,15 +135,8 @@ def receiver() -> Iterator[Receiver]:
             self.send_response(400 if found.is_away else 200)
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found.url = f"http://127.0.0.1:{server.server_port}"
-    yield found
-    server.shutdown()
-    server.server_close()
+    with listening(Handler) as found.url:
+        yield found
 
 
 def test_what_is_over_is_sent_once_and_waits_while_the_receiver_is_away(receiver: Receiver, tmp_path: Path) -> None:
