@@ -10,13 +10,11 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from rebalance_audit.alerts.state import Place, StoredState, locked
+from rebalance_audit.alerts.state import locked, state_of
 from rebalance_audit.alerts.target import AlertError
-from rebalance_audit.warehouse.storage import files_at
 
 NOTE = "annotations"
 TAG = "rebalance-audit"
@@ -28,7 +26,7 @@ def annotate(opened: Any, url: str, token: str, *, from_ms: int | None = None, t
     that are remembered."""
     grafana = _Grafana(url, token, timeout_s)
     changed = 0
-    with locked(_place(opened)):
+    with locked(state_of(opened.location, NOTE)):
         note: dict[str, dict[str, Any]] = opened.recall(NOTE)
         known = note.setdefault(grafana.address, {})
         wanted = dict(_annotations(opened, from_ms))
@@ -124,8 +122,3 @@ class _Grafana:
             raise AlertError(
                 f"{self.address} does not answer ({why}); what was not written is the next time."
             ) from None
-
-
-def _place(opened: Any) -> Place:
-    files = files_at(opened.location)
-    return Path(opened.location) / f"notes/{NOTE}.json" if files.is_local else StoredState(files, f"notes/{NOTE}.json")

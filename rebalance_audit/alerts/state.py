@@ -39,10 +39,11 @@ class StoredState:
 Place: TypeAlias = Path | StoredState
 
 
-def state_of(location: str) -> Place:
+def state_of(location: str, note: str = "alerts") -> Place:
     """Where a warehouse remembers what was sent."""
     files = files_at(location)
-    return Path(location) / "notes" / "alerts.json" if files.is_local else StoredState(files)
+    name = f"notes/{note}.json"
+    return Path(location) / name if files.is_local else StoredState(files, name)
 
 
 def read_state(path: Place) -> dict[str, Any]:

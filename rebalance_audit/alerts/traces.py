@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from rebalance_audit.alerts.state import Place, StoredState, locked
+from rebalance_audit.alerts.state import locked, state_of
 from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.domain.traces import TraceSpan, spans_of
-from rebalance_audit.warehouse.storage import files_at
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -30,7 +28,7 @@ def send_traces(opened: Any, url: str, *, from_ms: int | None = None, timeout_s:
     address = _address(url)
     exporter = _OtlpExporter(address, timeout_s)
     sent_count = 0
-    with locked(_place(opened)):
+    with locked(state_of(opened.location, NOTE)):
         note: dict[str, list[str]] = opened.recall(NOTE)
         shown = _without_secrets(address)
         sent = set(note.get(shown, ()))
@@ -53,11 +51,6 @@ def send_traces(opened: Any, url: str, *, from_ms: int | None = None, timeout_s:
                 keep = sent if from_ms is not None else sent & there  # what the tables let go need not be remembered
                 opened.remember(NOTE, {**note, shown: sorted(keep)})
     return sent_count
-
-
-def _place(opened: Any) -> Place:
-    files = files_at(opened.location)
-    return Path(opened.location) / f"notes/{NOTE}.json" if files.is_local else StoredState(files, f"notes/{NOTE}.json")
 
 
 def _spans(opened: Any, incident: dict[str, Any]) -> list[TraceSpan]:
