@@ -181,22 +181,21 @@ class Judge(threading.Thread):
             took = self._clock() - began
             self._next_fold[group_id] = began + took / FOLD_SHARE
         concerned = [i for i in memory.incidents() if groups_due.intersection(i.group_ids)]
-        self._show_present(memory, concerned)
-        self._say(concerned)
+        new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
+        self._show_present(memory, new)
+        self._say(concerned, new)
         self._on_news()
 
-    def _show_present(self, memory: ClusterMemory, concerned: Sequence[Incident]) -> None:
+    def _show_present(self, memory: ClusterMemory, new: Sequence[Incident]) -> None:
         now_ms = memory.seen_until_ms
-        changed = [i for i in concerned if not i.expected and self._said.get(i.incident_id) != _state(i)]
-        self._just_in |= {i.incident_id: just_in(i, now_ms) for i in changed}
+        self._just_in |= {i.incident_id: just_in(i, now_ms) for i in new if not i.expected}
         self._just_in = {id_: said for id_, said in self._just_in.items() if said.at_ms >= now_ms - JUST_IN_MS}
         running = memory.going_on()
         if running or self._just_in or self._is_showing:
             self._is_showing = bool(running or self._just_in)
             self._show(present(memory.cluster_id, running, list(self._just_in.values()), self._epoch_ms()))
 
-    def _say(self, concerned: Sequence[Incident]) -> None:
-        new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
+    def _say(self, concerned: Sequence[Incident], new: Sequence[Incident]) -> None:
         at = self._clock()
         for incident in concerned:
             self._said_at[incident.incident_id] = at
