@@ -39,7 +39,12 @@ def libs(version: str) -> Path:
     pom = HERE / "poms" / f"kafka-{version}.xml"
     if not pom.exists():
         raise LabError(f"There is no lab for Kafka {version}; there is one for {', '.join(versions())}.")
-    home = BUILD / "kafka" / version
+    return fetched(pom, BUILD / "kafka" / version, f"the jars of Kafka {version}")
+
+
+def fetched(pom: Path, home: Path, what: str) -> Path:
+    """The folder in `home` with all jars that the pom names; filled by Maven the first time, and when the pom changes.
+    Raises LabError."""
     folder, complete = home / "libs", home / "libs.complete"
     with locked(home):
         if complete.exists() and complete.read_text() == pom.read_text():
@@ -50,7 +55,7 @@ def libs(version: str) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last_lines = " ".join(line for line in done.stdout.splitlines() if "ERROR" in line)[:400]
-            raise LabError(f"Maven could not fetch the jars of Kafka {version}: {last_lines}")
+            raise LabError(f"Maven could not fetch {what}: {last_lines}")
         complete.write_text(pom.read_text())
     return folder
 
