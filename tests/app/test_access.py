@@ -25,8 +25,8 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.alerts.test_sending import T_MS, an_incident
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
+from tests.app.test_views import shown
 
-MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 LISTS = ("home", "groups", "connect", "reassignments", "findings", "compare", "whatif", "trust")
 SHARED = "in:0000000000000001"
 RULES = {
@@ -69,14 +69,7 @@ def member(monkeypatch: pytest.MonkeyPatch, shared: Path) -> Iterator[Callable[.
 
     def open_view(view: str, who: Visitor = ADA, **params: str) -> AppTest:
         monkeypatch.setattr("app.access.visitor", lambda: who)
-        at = AppTest.from_file(str(MAIN), default_timeout=60)
-        if view != "home":
-            at.switch_page(f"views/{view}.py")
-        for name, value in params.items():
-            at.query_params[name] = value
-        at.run()
-        assert not at.exception
-        return at
+        return shown(view, params)
 
     yield open_view
     access.rules.cache_clear()

@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,18 @@ FAILED = "This page could not be shown."
 Open = Callable[..., AppTest]
 
 
+def shown(view: str, params: Mapping[str, str]) -> AppTest:
+    """A page as it is drawn without a fault."""
+    at = AppTest.from_file(str(MAIN), default_timeout=60)
+    if view != "home":
+        at.switch_page(f"views/{view}.py")
+    for name, value in params.items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception
+    return at
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
     def open_view(location: Path | None, view: str, now_ms: int = T0 + 60_000, **params: str) -> AppTest:
@@ -34,14 +46,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
             monkeypatch.delenv("REBALANCE_AUDIT_WAREHOUSE", raising=False)
         else:
             monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(location))
-        at = AppTest.from_file(str(MAIN), default_timeout=60)
-        if view != "home":
-            at.switch_page(f"views/{view}.py")
-        for name, value in params.items():
-            at.query_params[name] = value
-        at.run()
-        assert not at.exception
-        return at
+        return shown(view, params)
 
     return open_view
 
