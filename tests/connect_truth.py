@@ -22,7 +22,7 @@ from tests.truth import TruePause
 _JOINED = re.compile(
     r"\[(?P<at>[-0-9]+ [:0-9]+,\d{3})\] INFO \[Worker [^]]*\] Joined group at generation (?P<number>\d+) .*"
     r"connectorIds=\[(?P<connectors>.*)\], taskIds=\[(?P<tasks>.*)\], revokedConnectorIds=.*"
-    r"delay=(?P<delay>\d+)\} with rebalance delay"
+    r"delay=(?P<delay>\d+)\}(?: with rebalance delay| \()"  # up to 2.3 the line ends there
 )
 _BEGAN = re.compile(r"\[(?P<at>[-0-9]+ [:0-9]+,\d{3})\] INFO \[Worker [^]]*\] Rebalance started")
 SETTLED_MS = 1_000

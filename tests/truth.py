@@ -55,6 +55,14 @@ def group_of_clients(capture: Path) -> dict[str, str]:
     return {_client_id(c): c["group"] for c in scenario(capture)["clients"]}
 
 
+def library_of_clients(capture: Path) -> dict[str, str]:
+    """By client id, in the names that the group knows."""
+    clients = scenario(capture)["clients"]
+    return {c.get("known_as", _client_id(c)): c["library"] for c in clients} | {
+        _client_id(c): c["library"] for c in clients
+    }
+
+
 def _client_id(client: dict[str, Any]) -> str:
     chosen = str(client.get("client_id", client["client"]))
     return chosen if client["library"] != "streams" or "Thread" in chosen else f"{chosen}-StreamThread-1-consumer"

@@ -229,10 +229,17 @@ def families_of(assignor: str | None, subscription: bytes, client_id: str) -> Fa
     return found
 
 
+_SHIPPED = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky", "rack-affinity"})
+"""Assignors that come with a library. One of a house of its own may write its members' subscriptions itself, in any
+layout (docs/clients.md#assignor-names)."""
+
+
 @lru_cache(maxsize=_CACHED)
 def _by_layout(assignor: str | None, subscription: bytes) -> Families:
     if assignor in ("stream", "RoundRobinAssigner"):
         return frozenset({ClientFamily.JAVA if assignor == "stream" else ClientFamily.KAFKAJS})
+    if assignor is not None and assignor not in _SHIPPED:
+        return ALL
     try:
         read = decode_subscription(subscription)
     except DecodeError:

@@ -37,6 +37,8 @@ CASES: list[tuple[str, str, bytes, str, set[ClientFamily]]] = [
     ("a borrowed client id decides nothing that the bytes exclude", "range", subscription(3, b""), "kgo",
      {F.LIBRDKAFKA}),
     ("an assignor of one's own", "fair", subscription(3, None), "m1", set(ALL)),
+    ("an assignor of one's own may write any layout", "acme", subscription(1, b"zone a"), "m1", set(ALL)),
+    ("its broken bytes are not kafka-go's", "acme", b"\x00\x01" + KAFKA_GO, "m1", set(ALL)),
     ("no bytes", "range", b"", "m1", set(ALL)),
     ("torn in its topics", "range", subscription(1, None)[:9], "m1", set(ALL)),
     ("torn in its owned partitions", "range", subscription(1, None)[:-2], "m1", set(ALL)),

@@ -51,7 +51,7 @@ def broken_subscription(history: History) -> list[Finding]:
             f"subscription that cannot be read{by}: {listed(names)}{also}",
             detail=culprits[0].undecoded,
             numbers={"member_count": len(names), "members": names[:20], "fallen_leaders": fallen[:20]},
-            advice=_ADVICE_KAFKA_GO if is_kafka_go else _ADVICE,
+            advice=_ADVICE_KAFKA_GO if is_kafka_go else _ADVICE if fallen or others else _ADVICE_ALONE,
             evidence=refs_of((spell.first, spell.last)),
         )
     return found
@@ -60,6 +60,11 @@ def broken_subscription(history: History) -> list[Finding]:
 _ADVICE = (
     "A leader that cannot read a member's subscription fails, and so does the next one. Find out what wrote it, and "
     "keep that client out of the group."
+)
+_ADVICE_ALONE = (
+    "All members write such ones and get on with each other, as with an assignor of their own. A member of another "
+    "library could not lead them, and a coordinator of Kafka 4.0 or later that cannot read one either may never end "
+    "the group's join phase."
 )
 _ADVICE_KAFKA_GO = (
     "A Java or kafka-python leader fails on it (SchemaException, buffer underflow), and so does the next one; "

@@ -49,6 +49,12 @@ class _GoneTogether:
             default=None,
         )
 
+    @property
+    def harm_ms(self) -> tuple[int, int]:
+        """The longest downtime, and the longest time with two owners."""
+        still = (self.worst.pause_estimate_ms or 0) if self.worst else 0
+        return max(0, still), max((m.overlap_ms or 0 for m in self.movements), default=0)
+
     def cost(self, noun: str) -> str:
         """`its 2 partitions stood still for 12.3 s (10 s … 13.4 s)`."""
         if not self.held_count:
@@ -112,7 +118,7 @@ def _departure_finding(
 ) -> list[Finding]:
     noun = "task" if incident[0].step.rebalance.protocol_type == "connect" else "partition"
     steps = [d.step for d in incident]
-    costliest = max(incident, key=lambda d: ((d.worst.pause_estimate_ms or 0) if d.worst else 0, d.held_count))
+    costliest = max(incident, key=lambda d: (*d.harm_ms, d.held_count))
     names = list(dict.fromkeys(label(m) for d in incident for m in d.members))
     if len(incident) == 1:
         title = f"{incident[0].who} of {history.group} {did}; {incident[0].cost(noun)}"

@@ -104,6 +104,19 @@ FORMS: tuple[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]], ...] 
         {"group_type": "streams"},
     ),
     (
+        LogKind.MODERN_MEMBER_JOINED,
+        "[GroupId <group_id>][MemberId <member_id>] Static member <same_member_id> with instance id "
+        "<group_instance_id> joins the streams group.",
+        {"group_type": "streams"},
+    ),
+    (
+        LogKind.STATIC_MEMBER_REPLACED,
+        "[GroupId <group_id>][MemberId <same_member_id>] Static member with instance id <group_instance_id> re-joins "
+        "the streams group using the streams protocol. Created a new member <new_member_id> to replace the existing "
+        "member <member_id>.",
+        {"group_type": "streams"},
+    ),
+    (
         LogKind.MODERN_MEMBER_LEFT,
         "[GroupId <group_id>] Member <member_id> left the consumer group.",
         {"group_type": "consumer"},
@@ -117,6 +130,15 @@ FORMS: tuple[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]], ...] 
         LogKind.MODERN_MEMBER_LEFT,
         "[GroupId <group_id>][MemberId <member_id>] Member <same_member_id> left the streams group.",
         {"group_type": "streams"},
+    ),
+    *(
+        (
+            LogKind.MODERN_MEMBER_LEFT,
+            "[GroupId <group_id>][MemberId <member_id>] Static member <same_member_id> with instance id "
+            f"<group_instance_id> {how}left the streams group.",
+            {"group_type": "streams", "temporarily": how != ""},
+        )
+        for how in ("temporarily ", "")
     ),
     *(
         (

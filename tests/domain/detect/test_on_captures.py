@@ -59,6 +59,13 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "sarama_join_leave_kill": {"sarama-app": {"RB007": "warning"}},
     "aiokafka_join_leave_kill": {"aiokafka-app": {"RB007": "warning", "RB004": "info"}},
     # The topic falls silent for longer than the rebalance timeout, then the members close: nobody was late.
+    # Of two that call themselves alike one is killed.
+    "one_client_id": {"alike-app": {"RB007": "warning"}},
+    # A member of each is killed; nobody can read the subscriptions of one, and its members get on with each other.
+    "foreign_assignors": {
+        "unread-app": {"RB007": "warning", "RB017": "info"},
+        "own-data-app": {"RB007": "warning"},
+    },
     "kafkajs_silent_close": {"kafkajs-app": {}},
     "kafka_go_silent_close": {"kafka-go-app": {}},
     "franz_go_silent_close": {"franz-go-app": {}},

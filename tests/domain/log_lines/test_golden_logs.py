@@ -42,6 +42,7 @@ OF_NO_INTEREST = (
     "Startup complete.",
     "Shutting down.",
     "Shutdown complete.",
+    "Failed to parse Consumer Protocol ",  # the bytes themselves are in the record
     "Scheduling loading of offsets",  # since 2.8 "Elected …" says it
     "Scheduling unloading of offsets",
     "Started unloading",

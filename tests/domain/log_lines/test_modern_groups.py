@@ -274,6 +274,41 @@ CASES: list[tuple[str, str, LogKind, dict[str, Any]]] = [
         LogKind.MODERN_MEMBER_LEFT,
         {"member_id": K1, "same_member_id": K1, **STREAMS},
     ),
+    # As the class of 4.4.0's group coordinator has them: static members of Streams groups are new there.
+    (
+        "4.4",
+        f"[MemberId {K1}] Static member {K1} with instance id i-1 joins the streams group.",
+        LogKind.MODERN_MEMBER_JOINED,
+        {"member_id": K1, "same_member_id": K1, "group_instance_id": "i-1", **STREAMS},
+    ),
+    (
+        "4.4",
+        f"[MemberId {K2}] Static member with instance id i-1 re-joins the streams group using the streams protocol. "
+        f"Created a new member {K2} to replace the existing member {K1}.",
+        LogKind.STATIC_MEMBER_REPLACED,
+        {
+            "same_member_id": K2,
+            "group_instance_id": "i-1",
+            "new_member_id": K2,
+            "member_id": K1,
+            **STREAMS,
+        },
+    ),
+    *(
+        (
+            "4.4",
+            f"[MemberId {K1}] Static member {K1} with instance id i-1 {how}left the streams group.",
+            LogKind.MODERN_MEMBER_LEFT,
+            {
+                "member_id": K1,
+                "same_member_id": K1,
+                "group_instance_id": "i-1",
+                "temporarily": bool(how),
+                **STREAMS,
+            },
+        )
+        for how in ("temporarily ", "")
+    ),
     (
         "4.1-4.4",
         f"[MemberId {K1}] Member's new assignment state: epoch=3, previousEpoch=2, state=UNREVOKED_PARTITIONS, "

@@ -20,7 +20,17 @@ from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, gathered, name_of
 from tests.score import steps_of
-from tests.truth import as_known, client_events, group_of_clients, scenario, score_pauses, true_pauses, true_steps
+from tests.truth import (
+    CLOCK_GRAIN_MS,
+    as_known,
+    client_events,
+    group_of_clients,
+    matched,
+    scenario,
+    score_pauses,
+    true_pauses,
+    true_steps,
+)
 from tests.window_scores import Window, windows
 
 OF_WORKERS = ("connect_", "mirror_maker_")
@@ -91,11 +101,27 @@ class TestWhatClientsSaw:
         assert not score.unmatched
         assert not score.outside
         # Java members of the newer protocols hear of it in their next poll, up to 0.2 s after the record.
-        # kafka-go and sarama look up offsets between the record and their first sight of an assignment.
+        # kafka-go and sarama look up offsets between the record and their first sight of an assignment: 0.3 to 0.4 s
+        # for what cooperative sarama members are given beside what they hold.
         limit_ms = (
-            200 if capture.name.startswith(SERVER_SIDE) else 300 if capture.name.startswith(SLOW_TO_BEGIN) else 50
+            200 if capture.name.startswith(SERVER_SIDE) else 350 if capture.name.startswith(SLOW_TO_BEGIN) else 50
         )
         assert statistics.median(score.errors_ms) <= limit_ms
+
+    def test_so_do_both_ends_of_each(self, capture: Path, with_lines: bool) -> None:
+        if capture.name == "streams_protocol":
+            return  # what its thread's metadata shows comes after the fact (docs/lab.md#clients.jsonl)
+        found = rebalances(capture, with_lines=with_lines)
+        truth, _ = as_known(capture, true_pauses(client_events(capture), group_of_clients(capture)), {})
+        pairs, _ = matched([r for rows in found.values() for r in rows], truth)
+        for pause, rebalance, m in pairs:
+            for lower, true, upper in (
+                (m.stopped_at_lower_ms, pause.stopped_at_ms, m.stopped_at_upper_ms),
+                (m.resumed_at_lower_ms, pause.resumed_at_ms, m.resumed_at_upper_ms),
+            ):
+                where = rebalance.generation_id, pause.resource, lower, true, upper
+                assert lower is None or lower - CLOCK_GRAIN_MS <= true, where
+                assert upper is None or true <= upper + CLOCK_GRAIN_MS, where
 
 
 def held_by_the_brokers_log(capture: Path) -> dict[str, list[set[int]]]:

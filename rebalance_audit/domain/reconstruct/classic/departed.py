@@ -60,8 +60,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
-                basis = Basis.COMMIT_AS_IT_LET_GO
-                marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
+                marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
             detail = "it left the group"
             return [*marks, logged(ESTIMATE, departure.at_ms, detail, departure.ref, rank=4, basis=Basis.LEAVE)]
 
@@ -127,7 +126,7 @@ def _untold(
         return [*marks, died_unheard(stretch, joined_at_ms, commit, interval_ms)]
     detail, rank, basis = "its last commit", 4, Basis.MAY_LIVE_ON
     if trigger == Cause.MEMBER_LEFT:
-        rank, basis = 2, Basis.COMMIT_AS_IT_LET_GO if gave_up else Basis.LAST_COMMIT
+        rank, basis = 2, stretch.commit_basis if gave_up else Basis.LAST_COMMIT
     return [*marks, recorded(ESTIMATE, commit[0], detail, commit[1], rank=rank, basis=basis)]
 
 

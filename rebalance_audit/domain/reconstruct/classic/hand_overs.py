@@ -17,7 +17,7 @@ from .between import Between, between
 from .members import resource_name
 from .resumes import delivered_marks, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
-from .stretch import Stretch
+from .stretch import Stretch, may_let_go_one_by_one
 
 _make_movement, _make_stretch = maker(Movement), maker(Stretch)
 
@@ -40,6 +40,7 @@ class HandOvers:
         self._betweens: dict[int, Between] = {}
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
         """By holding as a whole, or by one partition of it."""
+        self._one_by_one: dict[Holding, bool] = {}
         self._resumes: dict[str, tuple[Mark, ...]] = {}
         self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
         """By what was given up together and its new owner."""
@@ -58,7 +59,11 @@ class HandOvers:
         """From `holding` to `new`. `held`: all the old owner gave up together, None if this alone; `assigned`: all the
         new one was given."""
         course, record = self._before.course, self._record
-        alone = resource if holding is not None and (held is None or holding.given is not None) else None
+        alone = None
+        if holding is not None and (
+            held is None or holding.given is not None or self._lets_go_one_by_one(holding, resource, held)
+        ):
+            alone = resource
         pair = holding, alone, None if new is None else new.member_id
         shown = self._shown.get(pair)
         if shown is None:
@@ -146,12 +151,24 @@ class HandOvers:
             departure=departure,
             inferred=silence.inferred(before, owner.member_id) if is_untold else None,
             families=before.families(owner),
+            lets_go_one_by_one=self._lets_go_one_by_one(holding, resource, held),
             was_idle=is_untold and silence.was_idle(before, owner.member_id),
             may_be_dropped=is_untold and silence.may_be_dropped(before, owner),
             returned=None if gone is None else _returned(before, owner),
             revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
         )
+
+    def _lets_go_one_by_one(self, holding: Holding, resource: Resource, held: frozenset[Resource] | None) -> bool:
+        known = self._one_by_one.get(holding)
+        if known is None:
+            course = self._before.course
+            given = course.attempts[holding.attempt_index].record
+            since = -1 if given is None else given.offset
+            interval_ms = course.commits.interval_between(held or (resource,), since, self._record.offset)
+            known = may_let_go_one_by_one(self._before.families(holding.member), interval_ms)
+            self._one_by_one[holding] = known
+        return known
 
     def _between(self, holding: Holding) -> Between:
         since, course = holding.attempt_index, self._before.course

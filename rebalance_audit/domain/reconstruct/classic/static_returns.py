@@ -23,7 +23,6 @@ from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_MS,
-    COMMIT_SLACK_MS,
     LINE_SLACK_MS,
     logged,
     recorded,
@@ -34,6 +33,7 @@ from .after import closed, member_row
 from .before import Before, Holding
 from .hand_overs import HandOvers
 from .members import Parsed, parse, resource_name
+from .stretch import commit_slack_ms
 
 
 def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
@@ -56,7 +56,7 @@ def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, B
     stop = _mark(Bound.UPPER, at_ms + LINE_SLACK_MS, "its place was taken by a new process", line)
     resume = _mark(Bound.LOWER, at_ms - LINE_SLACK_MS, "it came back", line)
     for resource in sorted(before.held.get(old.member_id, ())):
-        stops, resumes = _from_commits(before, resource, line)
+        stops, resumes = _from_commits(before, resource, line, commit_slack_ms(before.families(old)))
         movements.append(
             Movement(
                 resource_type=ResourceType.PARTITION,
@@ -85,7 +85,9 @@ def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, B
     return changed(rebalance, members=tuple(members), movements=tuple(movements)), after
 
 
-def _from_commits(before: Before, resource: Resource, line: LogEvent) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
+def _from_commits(
+    before: Before, resource: Resource, line: LogEvent, slack_ms: int
+) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
     at_ms, since = line.at_ms, before.delivered_offset
     if at_ms is None or since is None:
         return (), ()
@@ -95,7 +97,7 @@ def _from_commits(before: Before, resource: Resource, line: LogEvent) -> tuple[t
     last_ms, first_ms, (last_ref, first_ref) = mark.gap_from_at_ms, mark.gap_to_at_ms, mark.gap_refs
     detail, basis = "its last commit before it came back", Basis.LAST_COMMIT
     stops = (
-        recorded(LOWER, last_ms - COMMIT_SLACK_MS, "the owner's last commit", last_ref),
+        recorded(LOWER, last_ms - slack_ms, "the owner's last commit", last_ref),
         recorded(ESTIMATE, last_ms, detail, last_ref, rank=2, basis=basis),
     )
     detail = "the assignment is sent as it comes back, without a record"

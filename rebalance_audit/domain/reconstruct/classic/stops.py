@@ -39,8 +39,9 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     until = last.record.offset if last.record else NO_END
     marks = [] if between.given_mark is None else [between.given_mark]
     commit = commits.last_between(stretch.held, since, until)
-    if commit is not None:
-        marks.append(recorded(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
+    own = commits.last_between([stretch.resource], since, until) if stretch.lets_go_one_by_one else commit
+    if own is not None:
+        marks.append(recorded(LOWER, own[0] - stretch.commit_slack_ms, "the owner's last commit", own[1]))
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
@@ -70,8 +71,8 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
         if is_recent:
-            detail, basis = "its last commit, made when it gave up", Basis.COMMIT_AS_IT_LET_GO
-            marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
+            detail = "its last commit, made when it gave up"
+            marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
     if between.midway_mark is not None:
         marks.append(between.midway_mark)
     return marks
@@ -119,8 +120,8 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
         marks.append(recorded(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.TAKEN_AWAY))
     commit = commits.last_between([stretch.resource], since, until)
     if commit is not None:
-        detail, basis = "its last commit of the partition, made when it gave it up", Basis.COMMIT_AS_IT_LET_GO
-        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis))
+        detail = "its last commit of the partition, made when it gave it up"
+        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
     after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]
     joined_at_ms, joined_ref = joined(after)
     if joined_at_ms is not None:

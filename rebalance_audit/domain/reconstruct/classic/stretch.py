@@ -5,15 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.client_families import Families
+from rebalance_audit.domain.client_families import ClientFamily, Families
 from rebalance_audit.domain.frozen import quick
+from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.model import LogEvent
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import Departure
+from rebalance_audit.domain.reconstruct.evidence.marks import (
+    COMMIT_SLACK_AFTER_FETCHES_MS,
+    COMMIT_SLACK_MS,
+    COMMIT_SLACK_ONE_BY_ONE_MS,
+)
 from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
 from .between import Between
+
+_ONE_BY_ONE_INTERVAL_MS = 2_500
+"""sarama commits every second where something moves, the others every five
+(docs/clients.md#letting-go-one-by-one)."""
+_KAFKAJS: Families = frozenset({ClientFamily.KAFKAJS})
+
+
+def may_let_go_one_by_one(families: Families, interval_ms: float | None) -> bool:
+    """Whether a member that commits so often may be sarama's; None: not known how often."""
+    return ClientFamily.SARAMA in families and (interval_ms is None or interval_ms <= _ONE_BY_ONE_INTERVAL_MS)
+
+
+def commit_slack_ms(families: Families) -> int:
+    """So long before its last commit a member may have let go."""
+    return COMMIT_SLACK_AFTER_FETCHES_MS if ClientFamily.SARAMA in families else COMMIT_SLACK_MS
 
 
 @quick
@@ -35,6 +56,8 @@ class Stretch:
     """How it went by its silence, where no line says so."""
     families: Families
     """The client libraries that the owner may be of."""
+    lets_go_one_by_one: bool
+    """Each partition's handler may have ended by itself: only its own commits speak for it."""
     was_idle: bool
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
@@ -45,6 +68,19 @@ class Stretch:
     """The attempt that took the partition away without giving it on."""
     fenced: LogEvent | None = None
     """A static member whose place another process took while it worked: the line that shows it."""
+
+    @property
+    def commit_slack_ms(self) -> int:
+        """So long before its last commit it may have let go."""
+        return COMMIT_SLACK_ONE_BY_ONE_MS if self.lets_go_one_by_one else commit_slack_ms(self.families)
+
+    @property
+    def commit_basis(self) -> Basis:
+        """What kind of evidence the commit is that it made when it gave up."""
+        if self.lets_go_one_by_one:
+            return Basis.COMMIT_AFTER_FETCHES
+        is_closed = self.is_gone and self.families == _KAFKAJS
+        return Basis.COMMIT_BEFORE_CLOSE if is_closed else Basis.COMMIT_AS_IT_LET_GO
 
     @property
     def closes_silently(self) -> bool:

@@ -17,6 +17,12 @@ from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 COMMIT_SLACK_MS = 50
 """librdkafka commits up to 11 ms after its revoked callback, Java some ms before it, a loaded machine adds
 (docs/measured.md#commit-and-revoked-callback)."""
+COMMIT_SLACK_AFTER_FETCHES_MS = 550
+"""sarama commits when the fetches on their way are back: up to 500 ms (Consumer.MaxWaitTime) after its handlers ended
+(docs/clients.md#letting-go-one-by-one)."""
+COMMIT_SLACK_ONE_BY_ONE_MS = 1_050
+"""sarama's handlers end one by one. Where another one works on, the last position of one that ended is committed at
+the next interval, of 1 s by default (docs/clients.md#letting-go-one-by-one)."""
 LINE_SLACK_MS = 10
 """Between an event and the time of its line (docs/measured.md#lines-and-records)."""
 OWN_CALLBACK_MS = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import LogKind, Movement, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -130,6 +131,41 @@ def test_kafkajs_works_on_after_its_session_expired_until_it_is_back() -> None:
 
 def test_java_sends_heartbeats_while_it_works_so_an_expired_one_stood_still() -> None:
     assert given_on(second(expired(JAVA_3_7, "range"))).stopped_at_upper_ms == 20_010
+
+
+def closed(subscription: bytes, interval_ms: int) -> Story:
+    """c2 held two partitions, and leaves at 20 s. It committed both until 17 s, and one of them at 20 s."""
+    both = {"c1": "0", "c2": "1 2"}
+    assignor = "RoundRobinAssigner" if subscription == KAFKAJS else "range"
+    story = a_group().generation(
+        1, both, at_ms=1_000, subscriptions=dict.fromkeys(both, subscription), assignor=assignor
+    )
+    for at_ms in range(2_000, 17_001, interval_ms):
+        story.commit(1, at_ms=at_ms).commit(2, at_ms=at_ms)
+    story.commit(2, at_ms=20_000)
+    story.preparing(1, f"explicit `LeaveGroup` request for ({member_id('c2')}) members.", at_ms=20_001)
+    story.generation(2, {"c1": "0 1 2"}, at_ms=21_000, subscriptions={"c1": subscription}, assignor=assignor)
+    return story.stabilized(2, at_ms=20_990).received(2, at_ms=20_999)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "interval_ms", "lower_ms", "basis"),
+    [
+        # Its own last commit, and a whole interval of 1 s.
+        (SARAMA, 1_000, 17_000 - 1_050, Basis.COMMIT_AFTER_FETCHES),
+        # As seldom as Java's: the last commit of all that it held, and a fetch of 500 ms.
+        (JAVA_2_7, 5_000, 20_000 - 550, Basis.COMMIT_AS_IT_LET_GO),
+        (JAVA_3_7, 1_000, 20_000 - 50, Basis.COMMIT_AS_IT_LET_GO),
+        (KAFKAJS, 5_000, 20_000 - 50, Basis.COMMIT_BEFORE_CLOSE),
+    ],
+    ids=["may be sarama", "maybe not", "not sarama", "kafkajs"],
+)
+def test_what_a_last_commit_proves_depends_on_whose_it_is(
+    subscription: bytes, interval_ms: int, lower_ms: int, basis: Basis
+) -> None:
+    pause = given_on(second(closed(subscription, interval_ms)))
+    assert pause.stopped_at_lower_ms == lower_ms
+    assert {(m.at_ms, m.basis) for m in pause.stop_marks if m.bound == "estimate" and m.rank == 2} == {(20_000, basis)}
 
 
 def dropped(session_timeout_ms: int) -> Story:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.score import reconstructed
 
-CAPTURE = Path(__file__).parents[3] / "not_yet/2.3.1/connect_worker_joins"
+CAPTURE = Path(__file__).parents[3] / "golden/2.3.1/connect_worker_joins"
 
 
 def test_a_worker_stays_the_same_one_when_another_of_its_client_id_joins() -> None:

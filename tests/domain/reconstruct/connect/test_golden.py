@@ -93,8 +93,11 @@ def test_every_rebalance_is_found_and_none_invented(capture: Path, variant: str)
     assert told == [(x["number"], x["kind"], x["outcome"]) for x in expected_rebalances(capture)]
     group = scenario(capture)["groups"][GROUP]
     assert {r.protocol_type for r in found} == {"connect"}
+    # Up to 2.3 no line names the protocol (docs/versions.md).
+    is_said = not (capture.parent.name == "2.3.1" and variant.endswith("logs-only"))
     assert [(r.mode, r.assignor) for r in found] == [
-        (x.get("mode", group["mode"]), x.get("assignor", group["assignor"])) for x in expected_rebalances(capture)
+        (x.get("mode", group["mode"]), x.get("assignor", group["assignor"]) if is_said else None)
+        for x in expected_rebalances(capture)
     ]
 
 
