@@ -1,33 +1,43 @@
 """How far estimates lie from the truth, and how many truths the likely ranges hold: docs/measured.md#likely-ranges.
 
-    python -m tests.likely      the table of measure/errors.py from half of the captures, and its check on the other
+    python -m tests.likely [FOLDER…]    the table of measure/errors.py from all captures, and how many truths of each
+                                        capture the table of the others holds; of captures below FOLDER (blind ones),
+                                        how many the table in the code holds
 
-The truth is what clients and tasks wrote down on the brokers' clock. By name, every second capture is of the same half,
-so that each has captures of most situations.
+The truth is what clients and tasks wrote down on the brokers' clock.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from rebalance_audit.domain.kinds import Basis
+from rebalance_audit.domain.measure import likely
+from rebalance_audit.domain.measure.errors import ERRORS, Spread
 from rebalance_audit.domain.measure.marks import best_estimate
 from rebalance_audit.domain.measure.pauses import instant, measure
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.ranges import Range, of_one_group
-from tests.score import EVIDENCE, all_captures, reconstructed, watched_and_true
-from tests.truth import CLOCK_GRAIN_MS, Match, matched
+from tests.score import EVIDENCE, all_captures, captures_below, reconstructed, watched_and_true
+from tests.truth import CLOCK_GRAIN_MS, Match, library_of_clients, matched
 
 FEW = 20
-"""Of fewer instants the furthest seen count, not the 7th and the 93rd of a hundred."""
-TAIL = 0.07
-"""Chosen on the captures to calibrate on: so many truths beyond each end leave nine of ten pauses inside."""
+"""Of fewer instants the furthest seen count."""
+WIDENED = 5
+"""The furthest of n instants is taken to lie n + 5 n-ths away: another one lies further once in n + 1 times."""
+TAIL = 0.08
+"""So many truths beyond each end of an instant leave nine of ten pauses inside."""
+ERROR_OF_TAIL = 0.5
+"""Instants of one capture err together, so a share of them is only known as of so many captures: the tail is less by
+half its standard error."""
 
 
 class Sample(NamedTuple):
@@ -36,8 +46,9 @@ class Sample(NamedTuple):
     basis: Basis
     error_ms: int
     """Truth less estimate."""
-    instant: tuple[str, int]
-    """(capture, when): partitions that go together share it."""
+    capture: str
+    true_ms: int
+    """Partitions that go together share it."""
 
 
 @dataclass(slots=True)
@@ -56,75 +67,86 @@ class Coverage:
             self.widths.append(width)
 
 
-def halves(captures: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """(to calibrate on, to check on)."""
-    by_name = sorted(captures, key=lambda c: (c.name, c.parent.name))
-    return by_name[::2], by_name[1::2]
-
-
-def matches(capture: Path, evidence: str) -> list[Match]:
+@cache
+def matches(capture: Path, evidence: str) -> tuple[Match, ...]:
     watched, pauses, _ = watched_and_true(capture, reconstructed(capture, evidence))
-    return matched(watched, pauses)[0]
+    return tuple(matched(watched, pauses)[0])
 
 
-def samples(capture: Path, found: Iterable[Match]) -> Iterator[Sample]:
-    for pause, _, movement in found:
-        for marks, true_ms in (
-            (movement.stop_marks, pause.stopped_at_ms),
-            (movement.resume_marks, pause.resumed_at_ms),
-        ):
-            best, seen = best_estimate(marks), instant(marks)
-            if best is not None and seen.estimate is not None:
-                assert best.basis is not None, f"an estimate without a kind: {best.detail}"
-                yield Sample(Basis(best.basis), true_ms - seen.estimate, (str(capture), true_ms))
+def samples(capture: Path) -> Iterator[Sample]:
+    """What is told of members that may be sarama's is sarama's habit: others that may be taken for it would only make
+    it look surer."""
+    library_of = library_of_clients(capture)
+    for evidence in EVIDENCE:
+        for pause, _, movement in matches(capture, evidence):
+            for marks, true_ms in (
+                (movement.stop_marks, pause.stopped_at_ms),
+                (movement.resume_marks, pause.resumed_at_ms),
+            ):
+                best, seen = best_estimate(marks), instant(marks)
+                if best is not None and seen.estimate is not None:
+                    assert best.basis is not None, f"an estimate without a kind: {best.detail}"
+                    if best.basis == Basis.COMMIT_AFTER_FETCHES and library_of.get(pause.from_client) != "sarama":
+                        continue
+                    yield Sample(Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms)
 
 
-def errors(found: Iterable[Sample]) -> dict[Basis, tuple[int, int, int]]:
-    """By kind of evidence: how much earlier and later than the estimate nine of ten truths lie, and of how many
-    instants."""
-    by_basis: dict[Basis, list[Sample]] = defaultdict(list)
-    for sample in found:
-        by_basis[sample.basis].append(sample)
-    table = {}
-    for basis, some in by_basis.items():
-        values = sorted(s.error_ms for s in some)
-        count = len({s.instant for s in some})
-        cut = 0.0 if count < FEW else TAIL
-        early, late = _quantile(values, cut), _quantile(values, 1 - cut)
-        table[basis] = max(-math.floor(early), 0), max(math.ceil(late), 0), count
-    return table
+def errors(found: Iterable[Sample]) -> dict[Basis, Spread]:
+    """By kind of evidence, with the reasoned windows that the code has."""
+    by_basis: dict[Basis, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for s in found:
+        by_basis[s.basis][s.capture, s.true_ms].append(s.error_ms)
+    return {basis: _spread(basis, instants) for basis, instants in by_basis.items()}
 
 
-def _quantile(ascending: Sequence[int], share: float) -> float:
+def _spread(basis: Basis, instants: Mapping[tuple[str, int], Sequence[int]]) -> Spread:
+    values = sorted(statistics.median(several) for several in instants.values())
+    if len(values) < FEW:
+        early, late = (v * (1 + WIDENED / len(values)) for v in (values[0], values[-1]))
+    else:
+        captures = len({capture for capture, _ in instants})
+        tail = max(TAIL - ERROR_OF_TAIL * math.sqrt(TAIL * (1 - TAIL) / captures), 0)
+        early, late = _quantile(values, tail), _quantile(values, 1 - tail)
+    return Spread(max(-math.floor(early), 0), max(math.ceil(late), 0), len(values), ERRORS[basis].window)
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
     place = share * (len(ascending) - 1)
     low = math.floor(place)
     high = min(low + 1, len(ascending) - 1)
     return ascending[low] + (ascending[high] - ascending[low]) * (place - low)
 
 
-def coverage(captures: Iterable[Path], evidence: Sequence[str] = EVIDENCE) -> dict[str, Coverage]:
-    """Of single pauses, of rebalances' costs and of groups'."""
-    found: dict[str, Coverage] = defaultdict(Coverage)
+PAUSES, OF_REBALANCES, OF_GROUPS = "pauses", "costs of rebalances", "costs of groups"
+Kind = tuple[str, str]
+"""(evidence, what is counted)."""
+
+
+def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spread]]) -> dict[Kind, Coverage]:
+    """Of single pauses, all and by the library that let go, of rebalances' costs and of groups', each capture by its
+    table of errors."""
+    found: dict[Kind, Coverage] = defaultdict(Coverage)
     for capture in captures:
-        for kind in evidence:
+        likely.ERRORS = tables[capture]
+        library_of = library_of_clients(capture)
+        for evidence in EVIDENCE:
             costs: dict[str, list[tuple[float, Range]]] = defaultdict(list)
-            for rebalance, some in _by_rebalance(matches(capture, kind)).values():
-                for pause, _, m in some:
+            for rebalance, some in _by_rebalance(matches(capture, evidence)).values():
+                seen = measure(changed(rebalance, movements=tuple(m for _, _, m in some)))
+                for (pause, _, _), m in zip(some, seen.movements, strict=True):
                     if m.pause_likely_lower_ms is not None and m.pause_likely_upper_ms is not None:
                         lower, upper = m.pause_likely_lower_ms, m.pause_likely_upper_ms
-                        found["pauses"].add(pause.pause_ms, lower, upper, CLOCK_GRAIN_MS, upper - lower)
-                        if m.kind == "returned":
-                            found["pauses of members that stayed"].add(
-                                pause.pause_ms, lower, upper, CLOCK_GRAIN_MS, upper - lower
-                            )
-                cost = _cost(rebalance, some)
+                        for counted in (PAUSES, library_of.get(pause.from_client, "Connect")):
+                            found[evidence, counted].add(pause.pause_ms, lower, upper, CLOCK_GRAIN_MS, upper - lower)
+                cost = _cost(seen, some)
                 if cost is not None:
-                    _add_cost(found["costs of rebalances"], *cost, len(some))
+                    _add_cost(found[evidence, OF_REBALANCES], *cost, len(some))
                     costs[rebalance.group_id].append(cost)
             for of_group in costs.values():
                 total = of_one_group(r for _, r in of_group)
                 assert total is not None
-                _add_cost(found["costs of groups"], math.fsum(t for t, _ in of_group), total, len(of_group))
+                _add_cost(found[evidence, OF_GROUPS], math.fsum(t for t, _ in of_group), total, len(of_group))
+    likely.ERRORS = ERRORS
     return dict(found)
 
 
@@ -135,9 +157,8 @@ def _by_rebalance(found: Iterable[Match]) -> Mapping[str, tuple[Rebalance, list[
     return rebalances
 
 
-def _cost(rebalance: Rebalance, some: Sequence[Match]) -> tuple[float, Range] | None:
+def _cost(seen: Rebalance, some: Sequence[Match]) -> tuple[float, Range] | None:
     """The true cost of those movements that clients saw, and what is said of the same."""
-    seen = measure(changed(rebalance, movements=tuple(m for _, _, m in some)))
     if seen.resource_seconds_estimate is None or seen.resource_seconds_likely_lower is None:
         return None
     assert seen.resource_seconds_likely_upper is not None
@@ -158,26 +179,47 @@ def _add_cost(into: Coverage, truth: float, told: Range, count: int) -> None:
     into.add(truth, told.likely_lower, told.likely_upper, count * CLOCK_GRAIN_MS / 1000, width)
 
 
-def report(found: Mapping[str, Coverage]) -> str:
+def report(found: Mapping[Kind, Coverage]) -> str:
     """Markdown."""
-    lines = ["| of | truths inside | of | share | median width |", "|---|---|---|---|---|"]
-    for name, c in found.items():
-        width = statistics.median(c.widths) if c.widths else 0.0
-        shown = f"± {width:.1%}" if name.startswith("costs") else f"{width:.0f} ms"
-        lines.append(f"| {name} | {c.inside} | {c.count} | {c.inside / c.count:.1%} | {shown} |")
+    lines = [f"| truths inside | {' | '.join(EVIDENCE)} |", f"|---|{'---|' * len(EVIDENCE)}"]
+    first = (PAUSES, OF_REBALANCES, OF_GROUPS)
+    for counted in (*first, *sorted({c for _, c in found} - set(first))):
+        cells = [_cell(found.get((evidence, counted)), is_cost=counted.startswith("costs")) for evidence in EVIDENCE]
+        lines.append(f"| {counted} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def main() -> None:
+def _cell(c: Coverage | None, *, is_cost: bool) -> str:
+    if c is None:
+        return "–"
+    width = statistics.median(c.widths) if c.widths else 0.0
+    return f"{c.inside} of {c.count}, {c.inside / c.count:.1%}, {f'± {width:.1%}' if is_cost else f'{width:.0f} ms'}"
+
+
+def left_out(captures: Sequence[Path]) -> dict[Path, dict[Basis, Spread]]:
+    """By capture, the table that the others give. A kind that no other shows has no error at all: that counts as a miss
+    where it errs."""
+    of = {capture: list(samples(capture)) for capture in captures}
+    unknown = {basis: Spread(0, 0, 0, ERRORS[basis].window) for basis in Basis}
+    return {
+        capture: unknown | errors(s for other, some in of.items() if other != capture for s in some)
+        for capture in captures
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    blind = [capture for folder in arguments for capture in captures_below(Path(folder))]
+    if blind:
+        print(f"{len(blind)} captures, by the table in the code:", "", sep="\n")
+        print(report(coverage(blind, dict.fromkeys(blind, ERRORS))))
+        return
     captures = list({(c / "meta.json").read_text(): c for c in reversed(all_captures())}.values())[::-1]
-    calibrated, checked = halves(captures)
-    mine = (s for c in calibrated for e in EVIDENCE for s in samples(c, matches(c, e)))
-    print(f"Of {len(calibrated)} captures:")
-    for basis, (early, late, count) in sorted(errors(mine).items()):
-        print(f"    Basis.{basis.name}: Spread({early:_}, {late:_}, {count:_}),")
-    for name, half in (("the half it was made from", calibrated), ("the other half", checked)):
-        print("", f"Checked on {len(half)} captures, {name}:", "", report(coverage(half)), sep="\n")
+    print(f"Of {len(captures)} captures:")
+    for basis, s in sorted(errors(s for c in captures for s in samples(c)).items()):
+        print(f"    Basis.{basis.name}: Spread({s.early_ms:_}, {s.late_ms:_}, {s.instants:_}),")
+    print("", "Each capture by the table that the others give:", "", sep="\n")
+    print(report(coverage(captures, left_out(captures))))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

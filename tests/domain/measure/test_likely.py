@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,8 @@ from rebalance_audit.domain.measure.likely import likely_instant
 from rebalance_audit.domain.measure.pauses import Instant, movement_numbers, rebalance_numbers
 from rebalance_audit.domain.ranges import Range, of_groups, of_one_group
 from tests.captures import CAPTURES
-from tests.likely import halves
-from tests.score import captures_below, reconstructed
+from tests.likely import PAUSES, Sample, coverage, errors, left_out
+from tests.score import reconstructed
 
 TABLE: Mapping[Basis, Spread] = dict(ERRORS) | {
     Basis.DELIVERY: Spread(4, 30, 100),
@@ -103,9 +103,32 @@ def test_likely_ranges_of_captures_lie_inside_the_bounds_and_hold_the_estimate(
                 assert known == sorted(known)
 
 
-def test_the_captures_are_halved_by_name() -> None:
-    golden = captures_below(Path("tests/golden"))
-    one, other = halves(reversed(golden))
-    assert len(one) - len(other) in (0, 1)
-    assert not set(one) & set(other)
-    assert halves(golden) == (one, other)
+def _of_captures(captures: int, errors_ms: Iterable[int]) -> list[Sample]:
+    return [Sample(Basis.DELIVERY, e, f"capture-{n % captures}", n) for n, e in enumerate(errors_ms)]
+
+
+def test_the_furthest_of_few_instants_is_widened() -> None:
+    # Five: -10 and 40, and as much again for another one to lie beyond.
+    assert errors(_of_captures(5, [-10, 0, 1, 2, 40]))[Basis.DELIVERY][:3] == (20, 80, 5)
+
+
+def test_partitions_that_go_together_are_one_instant() -> None:
+    alike = [Sample(Basis.DELIVERY, 5, "capture-0", 1_000)] * 30
+    assert errors(alike)[Basis.DELIVERY].instants == 1
+
+
+def test_what_few_captures_show_is_known_less_well() -> None:
+    # Of 0 to 100 eight of a hundred lie beyond each end, less half of √(0.08 · 0.92 / captures): 7.3 of 400 captures,
+    # 3.7 of ten.
+    many = errors(_of_captures(400, range(-50, 51)))[Basis.DELIVERY]
+    few = errors(_of_captures(10, range(-50, 51)))[Basis.DELIVERY]
+    assert (many.early_ms, few.early_ms) == (44, 47)
+
+
+def test_a_capture_is_checked_by_what_the_others_show() -> None:
+    one, other = (Path("tests/golden/4.3.0") / name for name in ("sarama_join_leave_kill", "kafkajs_join_leave_kill"))
+    tables = left_out([one, other])
+    assert tables[one][Basis.COMMIT_AFTER_FETCHES].instants == 0, "kafkajs's shows nothing of sarama's"
+    assert tables[other][Basis.COMMIT_AFTER_FETCHES].early_ms >= 282
+    found = coverage([one], tables)["all", PAUSES]
+    assert found.inside < found.count
