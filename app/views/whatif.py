@@ -42,7 +42,7 @@ def shown(changes: list[Change]) -> pd.DataFrame:
             "cluster": [words.name(c.cluster_id, 40) for c in changes],
             "change": [words.name("  ".join(c.settings), 120) if c.settings else "none" for c in changes],
             "what it does": [verdict(c) for c in changes],
-            "downtime measured": [
+            "stood still, as measured": [
                 "not known" if c.measured_seconds is None else f"{c.measured_seconds:,.1f} s" for c in changes
             ],
             "causes found again": [fit(c) for c in changes],
@@ -82,7 +82,8 @@ def fleet(changes: list[Change]) -> None:
     total = sum(c.measured_seconds or 0.0 for c in changes)
     st.html(
         fill(
-            '<p class="ra-say">{n} would have saved {s} of {total} s of downtime in the replayed history of {all}.</p>',
+            '<p class="ra-say">{n} would have saved {s} of {total} s of standing still in the replayed '
+            "history of {all}.</p>",
             n=words.count(len(found), "change"),
             s=f"{sum(c.saved_seconds or 0.0 for c in found):,.1f}",
             total=f"{total:,.1f}",
@@ -90,8 +91,10 @@ def fleet(changes: list[Change]) -> None:
         )
     )
     page.note(
-        "Downtime: the seconds that partitions and tasks were without a working owner, added up. The groups that cost "
-        "the most are replayed. How that is done, and how sure it is, stands in docs/whatif.md."
+        "Standing still, added up over partitions and tasks, as the replay counts it: a member beyond its poll "
+        "interval counts from when the group put it out, and so does the wait for a first assignment. So it is not "
+        "the cost on other pages. The costliest groups are replayed; how, and how sure it is, stands in "
+        "docs/whatif.md."
     )
     listed = changes[:MOST]
     row = page.clickable_table(

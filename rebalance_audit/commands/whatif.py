@@ -67,6 +67,7 @@ def whatif(
         return
     from rebalance_audit.commands.stored import stored_rebalances
     from rebalance_audit.domain.numbers import happened_at_ms
+    from rebalance_audit.domain.replay.candidates import candidates
     from rebalance_audit.domain.replay.requests import RequestError
     from rebalance_audit.domain.replay.situation import TooLittle, situation_of
     from rebalance_audit.domain.replay.whatif import fit_of, option_of, ranked, request_of
@@ -99,7 +100,7 @@ def whatif(
         if fit.refused is not None:
             found: list[Option] = []
         else:
-            found = [option_of(situation, settings)] if settings else ranked(situation)
+            found = [option_of(situation, settings)] if settings else ranked(situation, candidates(situation))
     except TooLittle as error:
         raise CommandError(str(error)) from None
     except RequestError as error:

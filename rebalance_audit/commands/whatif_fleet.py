@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import json_text, visible
+from rebalance_audit.commands.output import json_text, output_width, visible
 from rebalance_audit.commands.pipeline import Carried
+from rebalance_audit.domain.explain.layout import hanging
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -55,15 +56,20 @@ def _settings(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> Iterator[str]:
+    width = output_width()
     share = weighed.cost_seconds / weighed.cost_of_all_seconds if weighed.cost_of_all_seconds else 1.0
-    yield (
+    yield from hanging(
         f"Replayed {weighed.groups:,} of {weighed.groups_with_cost:,} groups with downtime in the last {days} days, "
-        f"the dearest first: {share:.0%} of {weighed.cost_of_all_seconds:,.1f} s."
+        f"the dearest first: {share:.0%} of {weighed.cost_of_all_seconds:,.1f} s.",
+        width,
+        3,
     )
     if not rows:
-        yield "No change of settings saves more than its own spread; `whatif GROUP` shows a group's options."
+        yield from hanging(
+            "No change of settings saves more than its own spread; `whatif GROUP` shows a group's options.", width, 3
+        )
         return
     for row in rows:
         yield ""
-        yield f"  {row['group_id']}   {'  '.join(row['settings'])}"
-        yield f"    {row['why']}"
+        yield from hanging(f"  {row['group_id']}   {'  '.join(row['settings'])}", width, 6)
+        yield from hanging(f"    {row['why']}", width, 6)

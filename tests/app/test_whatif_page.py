@@ -68,7 +68,7 @@ def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, opened: str |
 
 def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = page_of(tmp_path / "w", monkeypatch, SAVES, COSTS, NOTHING)
-    assert "1 change would have saved 12.0 of 18.6 s of downtime" in said.replace("12.0 s of", "12.0 of")
+    assert "1 change would have saved 12.0 of 18.6 s of standing still" in said.replace("12.0 s of", "12.0 of")
     assert "saves 12.0 s (8.0 … 14.0)" in said
     assert "nothing predicted" in said
     assert "<script" not in said.partition(" group ")[0]  # a table's cells are drawn, not read as HTML

@@ -88,6 +88,8 @@ def _subscribers(rng: random.Random, topics: Sequence[str], before: Sequence[our
     for member_id in _names(rng, _size(rng, 6, 40) if not found else rng.randint(0, 3), "consumer"):
         wants = tuple(rng.sample(topics, rng.randint(0, len(topics)))) if is_mixed else everything
         instance_id = f"{rng.choice(NAMES)}{rng.randrange(10**6)}" if rng.random() < are_static else None
+        if any(s.instance_id == instance_id for s in found):
+            instance_id = None  # a coordinator fences all but one
         found.append(ours.Subscriber(member_id=member_id, topics=wants, instance_id=instance_id))
     by_id = {s.member_id: s for s in found}
     found = list(by_id.values()) or [ours.Subscriber(member_id="m", topics=everything)]
@@ -120,7 +122,7 @@ def consumer_group(rng: random.Random, assignor: str) -> Asked:
     for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
         try:
             assigned = assign(topics, subscribers)
-        except (KeyError, IndexError):
+        except (KeyError, IndexError, ours.NotAssigned):
             break
         generation += 1
         is_reset = rng.random() < 0.1
@@ -136,6 +138,10 @@ def consumer_group(rng: random.Random, assignor: str) -> Asked:
             topics[rng.choice(list(topics))] += 2
     if generation == 0 and rng.random() < 0.4:
         subscribers = _claiming(rng, subscribers, topics)
+    return asked_of_consumers(assignor, topics, subscribers)
+
+
+def asked_of_consumers(assignor: str, topics: Mapping[str, int], subscribers: Sequence[ours.Subscriber]) -> Asked:
     members = [
         {
             "member_id": s.member_id, "topics": s.topics, "instance_id": s.instance_id, "owned": s.owned,
@@ -144,13 +150,13 @@ def consumer_group(rng: random.Random, assignor: str) -> Asked:
         for s in subscribers
     ]  # fmt: skip
     question = {"assignor": assignor, "topics": topics, "members": members}
-    return Asked(question, _partitions(partial(assign, topics, subscribers)))
+    return Asked(question, _partitions(partial(CONSUMER_ASSIGNORS[assignor], topics, subscribers)))
 
 
 def _partitions(assign: Callable[[], Mapping[str, Any]]) -> Answer:
     try:
         assigned = assign()
-    except (KeyError, IndexError) as failed:
+    except (KeyError, IndexError, ours.NotAssigned) as failed:
         return {"error": repr(failed)}
     return {member_id: sorted(map(list, partitions)) for member_id, partitions in assigned.items()}
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.assignors import ALL, AssignorOracle, compare
+from tests.differential.assignors import ALL, AssignorOracle, asked_of_consumers, compare
 from tests.differential.counted import LINES
+from tests.domain.replay.assignors import endless
 
 pytestmark = pytest.mark.differential
 
@@ -29,3 +30,11 @@ def test_every_generated_group_is_assigned_as_kafka_assigns_it(oracle: AssignorO
     assert not counted.disagreements, "\n".join(counted.disagreements)
     assert counted.groups == GROUPS
     assert counted.alike > GROUPS * 0.95
+
+
+def test_where_kafkas_sticky_assignor_never_ends_ours_says_so(oracle: AssignorOracle) -> None:
+    # The oracle gives up after 30 s; a group of this size takes Kafka a millisecond.
+    asked = asked_of_consumers("sticky", endless.TOPICS, endless.SUBSCRIBERS)
+    (answer,) = oracle.answers([asked.question])
+    assert "never ends" in asked.expected["error"]
+    assert "no answer" in answer["error"]

@@ -1,9 +1,11 @@
-"""Settings that could help a group, each as a user would ask for it."""
+"""Settings that could help a group, each as a user would ask for it: those that its history can gain from."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from .deploys import deploys_of
-from .life import End
+from .life import End, Script
 from .requests import SESSION_LIMITS_MS
 from .settings import SERVER_ASSIGNORS
 from .situation import Situation
@@ -24,7 +26,14 @@ def _of_protocol(situation: Situation) -> list[list[str]]:
     is_static = any(life.instance_id is not None for life in script.lives)
     found = [["group.instance.id=none"]] if is_static else [["group.instance.id=auto"]]
     if not is_static:
-        found += [["group.instance.id=auto", f"session.timeout.ms={ms}"] for ms in (45_000, 120_000) if ms > session_ms]
+        # Longer than it is helps who is back later than that, and soon enough.
+        away = _absences_ms(script)
+        sessions_ms = [session_ms, *(ms for ms in (45_000, 120_000) if ms > session_ms)]
+        found += [
+            ["group.instance.id=auto", f"session.timeout.ms={longer_ms}"]
+            for shorter_ms, longer_ms in pairwise(sessions_ms)
+            if any(shorter_ms - situation.in_force.heartbeat_ms < ms < longer_ms for ms in away)
+        ]
     if any(life.end is End.CRASHED for life in script.lives):
         shorter = [ms for ms in (6_000, 10_000, 20_000) if ms < session_ms and ms > situation.in_force.heartbeat_ms]
         found += [[f"session.timeout.ms={ms}"] for ms in shorter]
@@ -36,11 +45,38 @@ def _of_protocol(situation: Situation) -> list[list[str]]:
     found.append(["group.protocol=consumer"])
     if any(life.stalls for life in script.lives):
         interval_ms = max(life.rebalance_timeout_ms or 300_000 for life in script.lives)
-        found += [[f"max.poll.interval.ms={interval_ms * times}"] for times in (2, 4)]
-    found += [
-        [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
-    ]
+        found.append([f"max.poll.interval.ms={interval_ms * 2}"])
+        stalls = [stall for life in script.lives for stall in life.stalls]
+        if any(s.until_ms is None or s.until_ms - s.since.at_ms > interval_ms * 2 for s in stalls):
+            found.append([f"max.poll.interval.ms={interval_ms * 4}"])
+    if _is_ever_down(script):
+        found += [
+            [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
+        ]
     return found
+
+
+def _absences_ms(script: Script) -> list[int]:
+    """How long places were empty between two processes."""
+    latest: dict[str, int] = {}
+    found = []
+    for life in sorted(script.lives, key=lambda life: life.started.at_ms if life.started else script.from_ms):
+        if life.started is not None and life.slot in latest:
+            found.append(life.started.at_ms - latest[life.slot])
+        if life.ended is not None:
+            latest[life.slot] = life.ended.at_ms
+    return found
+
+
+def _is_ever_down(script: Script) -> bool:
+    """No process runs for a while before one starts; then alone an initial delay is waited for."""
+    running_until_ms = script.from_ms if any(life.started is None for life in script.lives) else script.from_ms - 1
+    for life in sorted(script.lives, key=lambda life: life.started.at_ms if life.started else script.from_ms):
+        since_ms = life.started.at_ms if life.started else script.from_ms
+        if since_ms > running_until_ms:
+            return True
+        running_until_ms = max(running_until_ms, life.ended.at_ms if life.ended else script.until_ms)
+    return False
 
 
 def _connect_candidates(situation: Situation) -> list[list[str]]:

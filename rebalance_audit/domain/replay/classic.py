@@ -14,6 +14,7 @@ from rebalance_audit.domain.causes import Cause
 
 from .assignors import (
     Assigned,
+    NotAssigned,
     Partition,
     Subscriber,
     assign_cooperatively,
@@ -56,7 +57,6 @@ class Seat:
     assigned: tuple[Partition, ...] = ()
     claim: Subscriber | None = None
     """The subscription of its last request to join."""
-    hears_at_ms: float | None = None
     first_generation: int | None = None
     """The first that it had a place in."""
 
@@ -81,7 +81,7 @@ class ClassicGroup(PlayedGroup):
     def seats_initially(self, processes: list[PlayedProcess]) -> None:
         self.state = State.STABLE
         for process in processes:
-            self.seats[self.key(process)] = Seat(
+            self.seats[process.seat_key] = Seat(
                 process, process.session_timeout_ms, assigned=process.life.owned_at_first, claim=self.claim(process)
             )
 
@@ -103,11 +103,8 @@ class ClassicGroup(PlayedGroup):
 
     # ---- the coordinator
 
-    def key(self, process: PlayedProcess) -> str:
-        return f"static {process.instance_id}" if process.instance_id is not None else process.member_id
-
     def has_seat(self, process: PlayedProcess) -> bool:
-        seat = self.seats.get(self.key(process))
+        seat = self.seats.get(process.seat_key)
         return seat is not None and seat.process is process
 
     def claim(self, process: PlayedProcess) -> Subscriber:
@@ -123,13 +120,13 @@ class ClassicGroup(PlayedGroup):
 
     def asks_to_join(self, process: PlayedProcess) -> None:
         process.renamed(self.rng)
-        before = self.seats.get(self.key(process))
+        before = self.seats.get(process.seat_key)
         process.is_in = True
         if before is not None:
             self.takes_over(before, process)
             return
         seat = Seat(process, process.session_timeout_ms, has_joined=True, claim=self.claim(process))
-        self.seats[self.key(process)] = seat
+        self.seats[process.seat_key] = seat
         if self.state is State.PREPARING:
             self.has_news = True
             self.try_complete()
@@ -166,7 +163,6 @@ class ClassicGroup(PlayedGroup):
         self.has_initial_delay = was_empty and self.settings.initial_delay_ms > 0
         for seat in self.seats.values():
             seat.has_joined = seat is joined
-            seat.hears_at_ms = None
         timeout_ms = max((s.process.poll_interval_ms for s in self.seats.values()), default=0)
         number = self.round
         if self.has_initial_delay:
@@ -175,18 +171,15 @@ class ClassicGroup(PlayedGroup):
             self.loop.after(delay_ms, lambda: self.ends_delay(number, timeout_ms - delay_ms))
             return
         self.loop.after(timeout_ms, lambda: self.is_overdue(number))
+        now_ms, is_follow_up = self.loop.now_ms, trigger == Cause.COOPERATIVE_FOLLOW_UP
         for seat in self.seats.values():
-            if seat is not joined and seat.process.is_alive and self.has_seat(seat.process):
+            process = seat.process
+            if seat is not joined and process.is_alive:
                 # Who waits for its assignment hears at once, the others at their next heartbeat.
-                now_ms = self.loop.now_ms
                 is_waiting = was_completing or (
-                    trigger == Cause.COOPERATIVE_FOLLOW_UP
-                    and seat.first_generation == self.generation
-                    and self.rng.random() < LATE_SYNC_SHARE
+                    is_follow_up and seat.first_generation == self.generation and self.rng.random() < LATE_SYNC_SHARE
                 )
-                hears_ms = now_ms if is_waiting else seat.process.next_beat_ms(now_ms)
-                seat.hears_at_ms = hears_ms
-                process = seat.process
+                hears_ms = now_ms if is_waiting else process.next_beat_ms(now_ms)
                 self.loop.at(hears_ms + draw(self.rng, self.timing.react_ms), partial(self.hears, process, number))
         if was_empty:
             self.try_complete()
@@ -214,7 +207,7 @@ class ClassicGroup(PlayedGroup):
             if process.busy_until_ms != float("inf"):
                 self.loop.at(process.busy_until_ms, lambda: self.reacts(process))
             return
-        if self.seats[self.key(process)].has_joined:
+        if self.seats[process.seat_key].has_joined:
             return
         if self.settings.is_cooperative:
             self.joins(process)
@@ -229,7 +222,7 @@ class ClassicGroup(PlayedGroup):
         process.is_joining = False
         if not process.is_alive or not self.has_seat(process):
             return
-        seat = self.seats[self.key(process)]
+        seat = self.seats[process.seat_key]
         seat.claim = self.claim(process)
         if self.state is State.PREPARING:
             seat.has_joined = True
@@ -290,9 +283,13 @@ class ClassicGroup(PlayedGroup):
                 self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
-        """The assignment that the leader computes."""
+        """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
         topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims)}
-        return ASSIGN[self.settings.assignor](topics, claims)
+        try:
+            return ASSIGN[self.settings.assignor](topics, claims)
+        except (KeyError, IndexError):
+            name = self.settings.assignor
+            raise NotAssigned(f"Kafka's {name} assignor fails on what the members would say they own.") from None
 
     def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
         """The member learns what it has; a cooperative one that must give up does so and joins again."""
@@ -314,7 +311,7 @@ class ClassicGroup(PlayedGroup):
     def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):
             return
-        self.lose_seat(self.key(process))
+        self.lose_seat(process.seat_key)
         self.after_loss(trigger)
 
     def lose_seat(self, key: str) -> None:
@@ -342,7 +339,7 @@ class ClassicGroup(PlayedGroup):
         self.ledger.has_no_owner()
 
     def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
-        seat = self.seats.get(self.key(process))
+        seat = self.seats.get(process.seat_key)
         if seat is None or seat.process is not process:
             return
         waits_for_join = self.state is State.PREPARING and seat.has_joined

@@ -1,7 +1,7 @@
 """The changes of settings that would save a group the most: rows of gold.whatif, for a fleet's list.
 
-A fleet's groups are replayed less often than one that is asked for by name: in fewer runs, and their latest
-rebalances only.
+A fleet's groups are replayed less often than one that is asked for by name: their latest rebalances only, each set of
+settings once, and the best of them in some runs more.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from dataclasses import asdict, dataclass, replace
 
 from rebalance_audit.domain.model import Rebalance
 
+from .candidates import candidates
 from .requests import RequestError
-from .situation import TooLittle, situation_of
+from .situation import Situation, TooLittle, situation_of
 from .whatif import Option, fit_of, ranked
 
-RUNS = 5
+RUNS = 3
 LATEST_REBALANCES = 200
-"""So many of a group are replayed at most; a choice: about 2 s of CPU time with all options."""
-OPTIONS_KEPT = 5
-"""The best of each group; the others are asked for by name."""
-SECONDS_PER_REBALANCE = 0.006
-"""Of CPU time, to weigh one rebalance of a group under all options: 4 to 5 ms were measured (docs/whatif.md)."""
+"""So many of a group are replayed at most; a choice: about 0.2 s of CPU time with all options."""
+OPTIONS_KEPT = 3
+"""The best of each group by one run; the others are asked for by name."""
+SECONDS_PER_REBALANCE = 0.0015
+"""Of CPU time, to weigh one rebalance of a group under all options: 1.1 ms were measured (docs/whatif.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
     try:
         situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)
         fit = fit_of(situation)
-        options = [] if fit.refused is not None else [o for o in ranked(situation) if o.refused is None]
+        options = [] if fit.refused is not None else _best(situation)
     except (TooLittle, RequestError) as error:
         return [replace(nothing, why=str(error))]
     nothing = replace(
@@ -80,15 +81,24 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
         fit_causes=fit.causes,
         why=f"Nothing is predicted: {fit.refused or 'no setting could help'}.",
     )
-    found = [_with(nothing, option, place) for place, option in enumerate(options[:OPTIONS_KEPT], start=1)]
+    found = [_with(nothing, option, place) for place, option in enumerate(options, start=1)]
     return found or [nothing]
+
+
+def _best(situation: Situation) -> list[Option]:
+    """The largest saving first. One run of each set of settings chooses those that are replayed in `RUNS`: at least
+    one, and no other that saves nothing worth naming."""
+    once = replace(situation, run_count=1, base={})
+    found = [o for o in ranked(once, candidates(once)) if o.refused is None]
+    promising = [o for o in found if not o.is_small] or found[:1]
+    return ranked(situation, [o.pairs for o in promising[:OPTIONS_KEPT]])
 
 
 def _with(nothing: SettingsAdvice, option: Option, place: int) -> SettingsAdvice:
     return replace(
         nothing,
         place=place,
-        settings=tuple(f"{name}={value}" for name, value in option.settings.items()),
+        settings=option.pairs,
         saved_seconds=option.saved_seconds,
         saved_lower_seconds=option.saved_lower_seconds,
         saved_upper_seconds=option.saved_upper_seconds,

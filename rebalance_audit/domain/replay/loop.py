@@ -18,13 +18,15 @@ class Loop:
         self._numbers = count()
 
     def at(self, at_ms: float, action: Action) -> None:
-        heapq.heappush(self._waiting, (max(at_ms, self.now_ms), next(self._numbers), action))
+        heapq.heappush(self._waiting, (at_ms if at_ms > self.now_ms else self.now_ms, next(self._numbers), action))
 
     def after(self, delay_ms: float, action: Action) -> None:
-        self.at(self.now_ms + delay_ms, action)
+        at_ms = self.now_ms + delay_ms if delay_ms > 0 else self.now_ms
+        heapq.heappush(self._waiting, (at_ms, next(self._numbers), action))
 
     def run(self, until_ms: float) -> None:
-        while self._waiting and self._waiting[0][0] <= until_ms:
-            self.now_ms, _, action = heapq.heappop(self._waiting)
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= until_ms:
+            self.now_ms, _, action = heapq.heappop(waiting)
             action()
         self.now_ms = until_ms

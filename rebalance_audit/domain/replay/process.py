@@ -39,6 +39,11 @@ class PlayedProcess:
     """It has let go, and its request to join is on its way."""
     lives_on: int = 0
     """Memberships it has had."""
+    seat_key: str = field(init=False)
+    """Names its seat at the coordinator: its instance id outlives it, its member id does not."""
+
+    def __post_init__(self) -> None:
+        self.seat_key = self.member_id if self.instance_id is None else f"static {self.instance_id}"
 
     def next_beat_ms(self, now_ms: float) -> float:
         """Heartbeats are counted from the last join, which restarts them."""
@@ -59,3 +64,5 @@ class PlayedProcess:
         if self.lives_on > 1:
             prefix = self.instance_id or self.life.client_id or "consumer"
             self.member_id = f"{prefix}-{rng.getrandbits(128):032x}"
+            if self.instance_id is None:
+                self.seat_key = self.member_id

@@ -16,7 +16,10 @@ from .timing import Timing
 def replay(
     script: Script, settings: GroupSettings, timing: Timing, rng: Random, *, counts_outages: bool = False
 ) -> ReplayRun:
-    """`counts_outages`: a group that was away altogether for a short while stood still, too."""
+    """`counts_outages`: a group that was away altogether for a short while stood still, too.
+
+    NotAssigned where the group's leader would find no assignment.
+    """
     if script.protocol_type == "connect":
         return ConnectGroup(script, settings, timing, rng, counts_outages).run()
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup

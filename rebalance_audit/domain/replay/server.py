@@ -64,21 +64,18 @@ class ServerGroup(PlayedGroup):
     def seats_initially(self, processes: list[PlayedProcess]) -> None:
         for process in processes:
             seat = ServerSeat(process, target=frozenset(process.owned), assigned=set(process.owned))
-            self.seats[self.key(process)] = seat
+            self.seats[process.seat_key] = seat
             self.owners |= dict.fromkeys(seat.assigned, seat)
             self.plan_beat(seat, process.next_beat_ms(self.loop.now_ms))
 
-    def key(self, process: PlayedProcess) -> str:
-        return f"static {process.instance_id}" if process.instance_id is not None else process.member_id
-
     def has_seat(self, process: PlayedProcess) -> bool:
-        seat = self.seats.get(self.key(process))
+        seat = self.seats.get(process.seat_key)
         return seat is not None and seat.process is process
 
     def asks_to_join(self, process: PlayedProcess) -> None:
         process.is_in = True
         process.beats_begin(self.loop.now_ms, self.beat_ms)
-        before = self.seats.get(self.key(process))
+        before = self.seats.get(process.seat_key)
         if before is not None:
             # A static member came back: its target stays, what it had is free for it at once.
             self.rewrite_count += 1
@@ -86,7 +83,7 @@ class ServerGroup(PlayedGroup):
             before.process, before.epoch = process, 0
             self.beats(before, before.beat_number)
             return
-        seat = self.seats[self.key(process)] = ServerSeat(process)
+        seat = self.seats[process.seat_key] = ServerSeat(process)
         self.bumps(Cause.MEMBER_JOINED)
         self.beats(seat, seat.beat_number)
 
@@ -101,7 +98,7 @@ class ServerGroup(PlayedGroup):
     def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):
             return
-        seat = self.seats.pop(self.key(process))
+        seat = self.seats.pop(process.seat_key)
         process.is_in = False
         self.releases(seat)
         self.bumps(trigger)
@@ -130,7 +127,7 @@ class ServerGroup(PlayedGroup):
             self.leaves(process, Cause.STATIC_MEMBER_EXPIRED if process.instance_id else Cause.MEMBER_SESSION_EXPIRED)
 
     def catches_up(self, process: PlayedProcess) -> None:
-        self.plan_beat(self.seats[self.key(process)], self.loop.now_ms)
+        self.plan_beat(self.seats[process.seat_key], self.loop.now_ms)
 
     def is_requested(self, trigger: str) -> None:
         if self.seats and trigger == Cause.TOPIC_METADATA_CHANGED:

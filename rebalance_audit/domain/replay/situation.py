@@ -10,6 +10,7 @@ from random import Random
 
 from rebalance_audit.domain.model import Rebalance
 
+from .assignors import NotAssigned
 from .connect_history import connect_delay_of, connect_script_of
 from .deploys import redeployed
 from .history import REACTIONS, script_of
@@ -51,6 +52,8 @@ class Situation:
     run_count: int = RUNS
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
+    once_more: dict[int, tuple[Life, ...]] = field(default_factory=dict)
+    """The script's lives as each seed has them, where settings change none."""
 
     @property
     def slots(self) -> list[str]:
@@ -124,13 +127,26 @@ def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], 
 
 
 def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> list[ReplayRun]:
-    """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full."""
+    """`after_ms`: how long the runs go on after the history ends, so that what happened last is paid for in full.
+
+    NotAssigned where a run finds no assignment.
+    """
     script = redeployed(resized(situation.script, settings.member_count), settings)
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
+
+    def played(seed: int) -> Script:
+        if not are_compared:
+            return script
+        if script.lives is not situation.script.lives:
+            return replace(script, lives=_once_more(script, situation.script, seed))
+        if seed not in situation.once_more:
+            situation.once_more[seed] = _once_more(script, script, seed)
+        return replace(script, lives=situation.once_more[seed])
+
     return [
         replay(
-            _once_more(script, situation.script, Random(f"script {seed}")) if are_compared else script,
+            played(seed),
             settings,
             situation.timing,
             Random(seed),
@@ -140,8 +156,9 @@ def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> lis
     ]
 
 
-def _once_more(script: Script, original: Script, rng: Random) -> Script:
+def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:
     """The same happenings, as they would be if they were done again. Draws the same for every set of settings."""
+    rng = Random(f"script {seed}")
     drawn = {place: _drawn(rng) for place, _ in _placed(original)}
 
     def moved(moment: Moment | None, by_ms: int) -> Moment | None:
@@ -151,7 +168,7 @@ def _once_more(script: Script, original: Script, rng: Random) -> Script:
     for place, life in _placed(script):
         start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng)
         lives.append(replace(life, started=moved(life.started, start_ms), ended=moved(life.ended, end_ms)))
-    return replace(script, lives=tuple(lives))
+    return tuple(lives)
 
 
 def _drawn(rng: Random) -> tuple[int, int]:
@@ -167,8 +184,12 @@ def _placed(script: Script) -> Iterator[tuple[tuple[str, int], Life]]:
 
 
 def base_of(situation: Situation, after_ms: int) -> list[ReplayRun]:
+    """TooLittle where the replay finds no assignment."""
     if after_ms not in situation.base:
-        situation.base[after_ms] = runs_of(situation, situation.in_force, after_ms)
+        try:
+            situation.base[after_ms] = runs_of(situation, situation.in_force, after_ms)
+        except NotAssigned as error:
+            raise TooLittle(f"Group {situation.script.group_id!r} cannot be replayed: {error}") from None
     return situation.base[after_ms]
 
 

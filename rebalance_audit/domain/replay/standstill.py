@@ -57,7 +57,7 @@ class Ledger:
         self.counts_outages = counts_outages
         self._dark_since: float | None = None
         """Since when no process runs at all."""
-        self.cost = Standstill()
+        self._seconds = dict.fromkeys(Why, 0.0)
         self.stood: list[tuple[Hashable, float, float, Why]] = []
         """What the cost is the sum of."""
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
@@ -73,7 +73,7 @@ class Ledger:
         if not self._running:
             dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
             if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
-                self.cost.add(Why.OWNER_IDLE, dark_ms * len(self._workers))
+                self._seconds[Why.OWNER_IDLE] += dark_ms * len(self._workers) / 1000
                 self.stood += [(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE) for resource in self._workers]
             for resource, workers in self._workers.items():
                 if not workers:
@@ -92,10 +92,12 @@ class Ledger:
                 self._close(resource, at_ms)
 
     def works(self, resource: Hashable, process: Hashable, at_ms: float) -> None:
-        if resource not in self._workers:
+        workers = self._workers.get(resource)
+        if workers is None:
             return
-        self._close(resource, at_ms)
-        self._workers[resource].add(process)
+        if resource in self._since:
+            self._close(resource, at_ms)
+        workers.add(process)
         self._had_owner.add(resource)
 
     def stops(self, resource: Hashable, process: Hashable, at_ms: float, why: Why = Why.BETWEEN_OWNERS) -> None:
@@ -122,10 +124,13 @@ class Ledger:
     def finish(self, at_ms: float) -> Standstill:
         for resource in list(self._since):
             self._close(resource, at_ms)
-        return self.cost
+        return Standstill(
+            between_owners_seconds=self._seconds[Why.BETWEEN_OWNERS],
+            owner_idle_seconds=self._seconds[Why.OWNER_IDLE],
+            first_wait_seconds=self._seconds[Why.FIRST_WAIT],
+        )
 
     def _close(self, resource: Hashable, at_ms: float) -> None:
-        since = self._since.pop(resource, None)
-        if since is not None:
-            self.cost.add(since[1], at_ms - since[0])
-            self.stood.append((resource, since[0], at_ms, since[1]))
+        since_ms, why = self._since.pop(resource)
+        self._seconds[why] += (at_ms - since_ms) / 1000
+        self.stood.append((resource, since_ms, at_ms, why))

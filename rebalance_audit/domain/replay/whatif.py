@@ -6,11 +6,11 @@ The history is replayed under the settings that were in force first. Only where 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
-from .candidates import candidates
+from .assignors import NotAssigned
 from .deploys import deploys_of
 from .libraries import properties, refusing
 from .outcome import ReplayRun
@@ -25,6 +25,8 @@ COST_SLACK = 1.5
 MODEL_ERROR = 0.05
 """A replay is off by so much of its cost in the median, where clients' own clocks say what it was (docs/whatif.md):
 ranges reach so much further than the runs do."""
+SMALL_SHARE = 0.05
+"""A difference below this share of the cost is called none."""
 SMALL_SECONDS = 2.0
 """Costs that differ by less are not held against a replay: short pauses, measured to some tens of milliseconds."""
 
@@ -62,6 +64,17 @@ class Option:
     why: str = ""
     refused: str | None = None
     properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def is_small(self) -> bool:
+        """It saves nothing, or too little beside the cost to be named."""
+        saved = self.saved_seconds or 0.0
+        return saved <= SMALL_SHARE * (saved + (self.cost_seconds or 0.0))
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """As they are asked for: `name=value`."""
+        return tuple(f"{name}={value}" for name, value in self.settings.items())
 
 
 def fit_of(situation: Situation) -> Fit:
@@ -118,7 +131,7 @@ def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, st
 
 
 def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
-    """RequestError where the settings cannot be."""
+    """RequestError where the settings cannot be, TooLittle where the history cannot be replayed."""
     return option_and_run(situation, pairs)[0]
 
 
@@ -129,7 +142,11 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
     if refused is not None:
         return Option(settings=asked, refused=refused), None
     after_ms = settled_after_ms(situation, settings)
-    base, runs = base_of(situation, after_ms), runs_of(situation, settings, after_ms)
+    base = base_of(situation, after_ms)
+    try:
+        runs = runs_of(situation, settings, after_ms)
+    except NotAssigned as failed:
+        return Option(settings=asked, refused=str(failed)), None
     pairs_of_cost = [
         (before.cost.standstill_seconds, after.cost.standstill_seconds)
         for before, after in zip(base, runs, strict=True)
@@ -164,7 +181,7 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
     lower, upper = option.saved_lower_seconds or 0.0, option.saved_upper_seconds or 0.0
     total = before.standstill_seconds
     count = f"{len(base.rebalances)} → {option.rebalances} rebalances"
-    if lower <= 0 <= upper or abs(saved) < 0.05 * total:
+    if lower <= 0 <= upper or abs(saved) < SMALL_SHARE * total:
         verdict = f"no saving that stands out of the spread ({lower:.1f} … {upper:.1f} s of {total:.1f} s)"
     elif saved > 0:
         verdict = f"saves {saved:.1f} s of {total:.1f} s ({lower:.1f} … {upper:.1f})"
@@ -189,7 +206,7 @@ def _price(before: GroupSettings, after: GroupSettings) -> str:
     return f"; brokers get {was_ms / is_ms:.1f} times the heartbeats" if is_same and is_ms < was_ms else ""
 
 
-def ranked(situation: Situation) -> list[Option]:
+def ranked(situation: Situation, requests: Iterable[Sequence[str]]) -> list[Option]:
     """Order: the largest median saving first, dearer ones last."""
-    options = [option_of(situation, pairs) for pairs in candidates(situation)]
+    options = [option_of(situation, pairs) for pairs in requests]
     return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

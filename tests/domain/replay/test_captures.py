@@ -9,6 +9,7 @@ import pytest
 
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.candidates import candidates
 from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, TooLittle, base_of, situation_of
 from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of, ranked
 from tests.captures import GOLDEN, gathered
@@ -99,6 +100,11 @@ def test_a_history_that_does_not_come_out_again_predicts_nothing() -> None:
     assert "were measured" in (fit_of(situation("4.3.0/superseded_generation")).refused or "")
 
 
+def _ranked(name: str) -> list[Option]:
+    of_group = situation(name)
+    return ranked(of_group, candidates(of_group))
+
+
 def test_static_membership_triples_what_a_rolling_restart_costs() -> None:
     # Measured on 4.3.0 with clients' own clocks: 19-28 partition-seconds became 63-72, and no rebalance was left.
     option = option_of(situation("4.3.0/rolling_deploy"), ["group.instance.id=auto", "session.timeout.ms=45s"])
@@ -114,13 +120,13 @@ def test_cooperative_sticky_about_doubles_it() -> None:
 
 
 def test_a_storm_of_poll_timeouts_is_ended_by_a_longer_interval() -> None:
-    best = ranked(situation("4.3.0/storm"))[0]
+    best = _ranked("4.3.0/storm")[0]
     assert list(best.settings) == ["max.poll.interval.ms"]
     assert best.rebalances == 3
 
 
 def test_options_come_best_first_and_their_numbers_are_in_order() -> None:
-    options: list[Option] = ranked(situation("4.3.0/eager_join_leave_kill"))
+    options: list[Option] = _ranked("4.3.0/eager_join_leave_kill")
     saved = [o.saved_seconds or 0 for o in options]
     assert saved == sorted(saved, reverse=True)
     for option in options:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .connect_eager import assign_connect_eagerly
 from .connect_incremental import ConnectRound, IncrementalAssignor, Work
-from .consumers import Assigned, Partition, Subscriber, assign_ranges, assign_round_robin
+from .consumers import Assigned, NotAssigned, Partition, Subscriber, assign_ranges, assign_round_robin
 from .server import ServerMember, assign_server_ranges, assign_uniformly
 from .sticky import assign_cooperatively, assign_stickily
 
@@ -16,6 +16,7 @@ __all__ = [
     "Assigned",
     "ConnectRound",
     "IncrementalAssignor",
+    "NotAssigned",
     "Partition",
     "ServerMember",
     "Subscriber",

@@ -12,6 +12,10 @@ Assigned = dict[str, list[Partition]]
 """By member id; every member is there, with an empty list if it gets nothing."""
 
 
+class NotAssigned(Exception):
+    """Kafka's own assignor fails here, or never ends: one sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
     """One member as the leader sees it when it assigns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .consumers import Assigned, Partition, Subscriber
+from .consumers import Assigned, NotAssigned, Partition, Subscriber
 from .java_order import grown_table, hash_order, partition_hash, text_key
 
 Pair = tuple[str, str]
@@ -45,6 +45,11 @@ class _HashSet:
     def __init__(self) -> None:
         self.keys: dict[Partition, None] = {}
         self.largest = 0
+
+    @property
+    def shown(self) -> tuple[tuple[Partition, ...], int]:
+        """All that its first key follows from."""
+        return tuple(self.keys), grown_table(self.largest)
 
     def add(self, partition: Partition) -> None:
         self.keys[partition] = None
@@ -139,6 +144,11 @@ class _Mixed:
         self.assigned[target].append(partition)
         self.owner[partition] = target
 
+    def state(self) -> object:
+        """All that a pass over the partitions follows from."""
+        moves = {(topic, pair, of[pair].shown) for topic, of in self.moves.by_topic.items() for pair in of}
+        return tuple(self.owner.items()), frozenset(self.moves.pair_of.items()), frozenset(moves)
+
     def better(self, partition: Partition) -> str | None:
         """The member that should have it instead of its owner."""
         size = len(self.assigned[self.owner[partition]])
@@ -150,8 +160,13 @@ class _Mixed:
         return None
 
     def reassign(self, partitions: Iterable[Partition]) -> bool:
+        """NotAssigned where Kafka's loop never ends: moves that undo each other bring back what was there before."""
         some = False
+        seen: set[object] = set()
         while True:
+            if (state := self.state()) in seen:
+                raise NotAssigned("Kafka's sticky assignor never ends on what the members would say they own.")
+            seen.add(state)
             moved = False
             for partition in partitions:
                 if self.is_balanced():
@@ -190,7 +205,7 @@ def assign_mixed_subscriptions(
     """`owned` in the leader's map order; `earlier` is who had a partition before its present owner.
 
     KeyError where Kafka itself fails: a partition of a topic whose number of partitions shrank, or an earlier owner
-    that has no part in the balancing.
+    that has no part in the balancing. NotAssigned where Kafka never ends.
     """
     work = _Mixed(topics, members, owned, earlier)
     return work.balance(work.free(work.keep()))

@@ -27,6 +27,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.RangeAssignor;
@@ -52,6 +56,7 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
 /** One group per line of JSON in, what Kafka's own assignor gives it per line out; {"error": ...} where it fails. */
 public final class AssignorOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int GIVEN_UP_AFTER_S = 30;
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -108,10 +113,32 @@ public final class AssignorOracle {
             subscription.setGroupInstanceId(Optional.ofNullable(member.get("instance_id").textValue()));
             subscriptions.put(member.get("member_id").asText(), subscription);
         }
-        assignor.assign(topics, subscriptions).forEach((memberId, partitions) -> {
+        assigned(assignor, topics, subscriptions).forEach((memberId, partitions) -> {
             ArrayNode given = answer.putArray(memberId);
             partitions.forEach(each -> given.addArray().add(each.topic()).add(each.partition()));
         });
+    }
+
+    /** Sticky assignors that balance for ever are given up after a while, with an exception. */
+    private static Map<String, List<TopicPartition>> assigned(
+            AbstractPartitionAssignor assignor, Map<String, Integer> topics, Map<String, Subscription> subscriptions)
+            throws InterruptedException {
+        if (!(assignor instanceof AbstractStickyAssignor)) {
+            return assignor.assign(topics, subscriptions);
+        }
+        FutureTask<Map<String, List<TopicPartition>>> task =
+            new FutureTask<>(() -> assignor.assign(topics, subscriptions));
+        Thread thread = new Thread(task);
+        thread.setDaemon(true);
+        thread.start();
+        try {
+            return task.get(GIVEN_UP_AFTER_S, TimeUnit.SECONDS);
+        } catch (ExecutionException failed) {
+            throw new IllegalStateException(failed.getCause());
+        } catch (TimeoutException failed) {
+            thread.stop();
+            throw new IllegalStateException("no answer in " + GIVEN_UP_AFTER_S + " s");
+        }
     }
 
     private static ByteBuffer stickyData(List<TopicPartition> owned, int generation) throws Exception {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rebalance_audit.domain.replay.assignors import (
+    NotAssigned,
     Subscriber,
     assign_cooperatively,
     assign_ranges,
     assign_round_robin,
     assign_stickily,
 )
+from tests.domain.replay.assignors import endless
 
 
 def members(*ids: str, topics: tuple[str, ...] = ("t0", "t1")) -> list[Subscriber]:
@@ -82,3 +86,8 @@ def test_sticky_balances_members_that_want_different_topics() -> None:
         "one": [("a", 0), ("a", 1)],
         "two": [("b", 0), ("b", 1)],
     }
+
+
+def test_a_group_that_kafka_would_balance_for_ever_is_refused() -> None:
+    with pytest.raises(NotAssigned, match="never ends"):
+        assign_stickily(endless.TOPICS, endless.SUBSCRIBERS)

@@ -1,0 +1,48 @@
+"""A fleet's answers come from fewer runs than those of one group: they must be as good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.candidates import candidates
+from rebalance_audit.domain.replay.fleet import advice_of
+from rebalance_audit.domain.replay.situation import situation_of
+from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, ranked
+from tests.captures import GOLDEN, gathered
+
+PAIRS = Path(__file__).parents[2] / "pairs"
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [
+        GOLDEN / "4.3.0" / "rolling_deploy",
+        GOLDEN / "4.3.0" / "storm",
+        GOLDEN / "4.3.0" / "eager_join_leave_kill",
+        GOLDEN / "4.3.0" / "connect_worker_lost",
+        GOLDEN / "4.3.0" / "kip848_join_leave",
+        PAIRS / "l43-0",
+        PAIRS / "j43-3-1",
+    ],
+    ids=lambda capture: capture.name,
+)
+def test_the_first_of_few_runs_is_as_good_as_the_first_of_all(capture: Path) -> None:
+    compared = 0
+    for evidence in gathered(capture).groups:
+        rows = [measure(r) for r in reconstruct(evidence).rebalances]
+        until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
+        (first, *_) = advice_of(rows, until_ms)
+        if first.saved_seconds is None:
+            continue
+        situation = situation_of(rows, until_ms)
+        cost_seconds = fit_of(situation).cost_seconds
+        by_all = {option.pairs: option for option in ranked(situation, candidates(situation))}
+        best = next(iter(by_all.values()))
+        lost_seconds = (best.saved_seconds or 0) - (by_all[first.settings].saved_seconds or 0)
+        assert lost_seconds <= max(0.2, SMALL_SHARE * cost_seconds), (evidence.group_id, first.settings, best.pairs)
+        compared += 1
+    assert compared > 0
