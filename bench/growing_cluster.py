@@ -49,9 +49,10 @@ class FlushedRun:
 class GrowingCluster:
     """Land rebalances with `land`; it goes on where it ended."""
 
-    def __init__(self, groups: int, seed: int = 1) -> None:
+    def __init__(self, groups: int, seed: int = 1, share_of_one: float = 0.0) -> None:
+        """`share_of_one`: of all rebalances, those of one group; what is left is drawn evenly from all groups."""
         self._random = Random(seed)
-        self._groups = groups
+        self._groups, self._share_of_one = groups, share_of_one
         self._generations: Counter[int] = Counter()
         self._offsets: Counter[int] = Counter()
         self._at_ms = BASE_MS
@@ -67,7 +68,8 @@ class GrowingCluster:
         lines: list[LogText] = []
         read_from = dict(self._offsets)
         for _ in range(rebalances):
-            self._rebalance(self._random.randrange(self._groups), records, lines)
+            is_of_one = self._share_of_one > 0 and self._random.random() < self._share_of_one
+            self._rebalance(0 if is_of_one else self._random.randrange(self._groups), records, lines)
         runs = []
         for partition, rows in sorted(records.items()):
             offsets, times, keys, values = (list(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,258 @@
+"""Evidence folders of a fleet that never was: thousands of groups, each a recorded one under another name and time.
+
+    python -m bench.fleet FOLDER [--rebalances 10000] [--days 1] [--seed 1]
+
+The bytes are real: records and log lines of the golden captures, group by group, of every protocol and library, with
+the group's id and all instants replaced; partitions, offsets, batches, segments and rotated logs are written anew. A
+cluster has up to 400 groups, all of one Kafka version. Beside each stand a Connect cluster and one with reassignments,
+which are whole captures under another id. The same seed writes the same bytes. `truth/fleet.json` of each cluster says
+which rebalances must be found: those that were written down by hand for the captures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import re
+import shutil
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import google_crc32c
+
+from ingest.evidence import read_evidence
+from rebalance_audit.domain.model import SourceRecord
+from tests.captures import CAPTURES
+from tests.encoders import string
+from tests.ingest.batch_encoder import a_batch, a_record
+
+OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
+BASE_MS = 1_795_000_000_000
+DAY_MS = 86_400_000
+GROUPS_OF_A_CLUSTER = 400
+RECORDS_OF_A_BATCH = 16
+LINES_OF_A_FILE = 20_000
+"""Then the log is rotated."""
+AROUND_MS = 3_600_000
+TOLD = ("number", "kind", "outcome", "trigger")
+_STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
+_MAYBE_TIME = re.compile(rb"(?=\x00\x00\x01([\s\S]{5}))")
+_COORDINATOR = re.compile(r"topic=__consumer_offsets partition=\d+\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """One group of a capture. Instants count from its first."""
+
+    capture: str
+    group_id: str
+    version: str
+    records: list[tuple[int, bytes, bytes, bytes | None, list[tuple[int, int]]]]
+    """(instant, record type, rest of the key, value, places of instants in it with what they say)."""
+    lines: list[tuple[int, str, str]]
+    """(instant, node, what follows the time)."""
+    truth: list[dict[str, Any]]
+
+
+def _instants(value: bytes | None, first_ms: int, last_ms: int) -> list[tuple[int, int]]:
+    """Eight bytes that read as a time of the capture are one: by chance that happens once in 10^11 bytes."""
+    found = []
+    for match in _MAYBE_TIME.finditer(value or b""):
+        at_ms = int.from_bytes(b"\0\0\1" + match[1], "big")
+        if first_ms - AROUND_MS <= at_ms <= last_ms + AROUND_MS:
+            found.append((match.start(), at_ms - first_ms))
+    return found
+
+
+def _group_of(key: bytes) -> tuple[str, int]:
+    """(group id, where it ends)."""
+    end = 4 + int.from_bytes(key[2:4], "big")
+    return key[4:end].decode(), end
+
+
+@functools.cache
+def models() -> dict[str, list[Model]]:
+    """Groups of consumers, by Kafka version."""
+    found: dict[str, list[Model]] = {}
+    for capture in CAPTURES:
+        truth = json.loads((capture / "truth" / "scenario.json").read_text())
+        if truth.get("connectors") or capture.name.startswith(("connect", "mirror", "hostile")):
+            continue
+        evidence = read_evidence(capture)
+        kept = [r for r in evidence.records() if isinstance(r, SourceRecord) and r.topic == OFFSETS_TOPIC and r.key]
+        if any(record.is_control for record in kept):
+            continue  # an aborted commit has its place among others
+        lines = [line for line in evidence.lines() if _STAMP.match(line.text)]
+        for group_id, of_group in truth.get("groups", {}).items():
+            model = _model(capture, group_id, of_group["rebalances"], kept, [(line.node, line.text) for line in lines])
+            found.setdefault(model.version, []).append(model)
+    return found
+
+
+def _model(
+    capture: Path,
+    group_id: str,
+    truth: list[dict[str, Any]],
+    kept: Sequence[SourceRecord],
+    lines: Iterable[tuple[str, str]],
+) -> Model:
+    whole = re.compile(rf"(?<![\w-]){re.escape(group_id)}(?![\w-])")
+    mine = [record for record in kept if _group_of(record.key or b"")[0] == group_id]
+    said = [(node, text) for node, text in lines if whole.search(text)]
+    times = [_time_of(text) for _, text in said] + [record.timestamp_ms for record in mine]
+    first_ms, last_ms = min(times), max(times)
+    return Model(
+        capture=f"{capture.parent.name}/{capture.name}", group_id=group_id, version=capture.parent.name, truth=truth,
+        records=[
+            (r.timestamp_ms - first_ms, (r.key or b"")[:2], (r.key or b"")[_group_of(r.key or b"")[1] :], r.value,
+             _instants(r.value, first_ms, last_ms))
+            for r in mine
+        ],
+        lines=[
+            (_time_of(text) - first_ms, node, whole.sub("\0", _STAMP.sub("", text, count=1))) for node, text in said
+        ],
+    )  # fmt: skip
+
+
+def _time_of(text: str) -> int:
+    match = _STAMP.match(text)
+    assert match is not None
+    at = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    return int(at.timestamp()) * 1000 + int(match[2])
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """What is to be written of one cluster."""
+
+    version: str
+    records: dict[int, list[tuple[int, bytes, bytes | None]]] = field(default_factory=dict)
+    lines: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    truth: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, model: Model, group_id: str, at_ms: int) -> None:
+        partition = _java_hash(group_id) % OFFSETS_PARTITIONS
+        of_partition = self.records.setdefault(partition, [])
+        for after_ms, kind, rest, value, instants in model.records:
+            if instants and value is not None:
+                changed = bytearray(value)
+                for place, then_ms in instants:
+                    struct.pack_into(">q", changed, place, at_ms + then_ms)
+                value = bytes(changed)
+            of_partition.append((at_ms + after_ms, kind + string(group_id) + rest, value))
+        for after_ms, node, text in model.lines:
+            text = _COORDINATOR.sub(f"topic=__consumer_offsets partition={partition}]", text)
+            self.lines.setdefault(node, []).append((at_ms + after_ms, text.replace("\0", group_id)))
+        self.truth.append({
+            "group": group_id, "capture": model.capture, "of": model.group_id, "at_ms": at_ms,
+            "rebalances": [{name: each[name] for name in TOLD} for each in model.truth],
+        })  # fmt: skip
+
+    def write(self, folder: Path, seed: int) -> None:
+        for partition, records in sorted(self.records.items()):
+            place = folder / "data" / "broker-1" / f"{OFFSETS_TOPIC}-{partition}"
+            place.mkdir(parents=True)
+            records.sort(key=lambda record: record[0])
+            with (place / f"{0:020d}.log").open("wb") as segment:
+                for at in range(0, len(records), RECORDS_OF_A_BATCH):
+                    segment.write(_batch(at, records[at : at + RECORDS_OF_A_BATCH]))
+        for node, lines in self.lines.items():
+            (logs := folder / "logs" / node).mkdir(parents=True)
+            lines.sort(key=lambda line: line[0])
+            files = range(0, len(lines), LINES_OF_A_FILE)
+            for number, at in enumerate(files):
+                name = "server.log" if number == len(files) - 1 else f"server.log.{len(files) - 1 - number}"
+                with (logs / name).open("w", encoding="utf-8") as file:
+                    for at_ms, text in lines[at : at + LINES_OF_A_FILE]:
+                        file.write(f"{_stamp(at_ms)}{text}\n")
+        _write_meta(folder, {"kafka_version": self.version, "log_time_zone": "UTC"}, seed, self.truth)
+
+
+def _batch(first_offset: int, records: Sequence[tuple[int, bytes, bytes | None]]) -> bytes:
+    base_ms, last_ms = records[0][0], records[-1][0]
+    encoded = [a_record(n, key, value, timestamp_delta=at - base_ms) for n, (at, key, value) in enumerate(records)]
+    return a_batch(
+        first_offset, encoded, base_timestamp=base_ms, max_timestamp=last_ms, checksum=google_crc32c.value
+    )  # fmt: skip
+
+
+def _write_meta(folder: Path, meta: dict[str, Any], seed: int, truth: list[dict[str, Any]]) -> None:
+    (folder / "truth").mkdir(parents=True, exist_ok=True)
+    (folder / "meta.json").write_text(json.dumps(meta | {"cluster_id": folder.name}))
+    (folder / "truth" / "fleet.json").write_text(json.dumps({"seed": seed, "groups": truth}))
+
+
+def _stamp(at_ms: int) -> str:
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"[{at:%Y-%m-%d %H:%M:%S},{at_ms % 1000:03d}]"
+
+
+def _java_hash(text: str) -> int:
+    """As a coordinator finds a group's partition."""
+    value = 0
+    for unit in text.encode("utf-16-be")[1::2]:  # our names are ASCII
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
+def write_fleet(folder: Path, *, rebalances: int, days: float = 1, seed: int = 1) -> Iterator[Path]:
+    """Each cluster's folder, once it is written. Connect and reassignments come on top of the rebalances asked for."""
+    random = Random(seed)
+    by_version = models()
+    versions, weights = list(by_version), [len(of_version) for of_version in by_version.values()]
+    whole = [capture for capture in CAPTURES if capture.name.startswith(("connect_", "reassign_"))]
+    connect = [capture for capture in whole if capture.name.startswith("connect_")]
+    reassigned = [capture for capture in whole if capture.name.startswith("reassign_")]
+    left, number, groups = rebalances, 0, 0
+    while left > 0:
+        (version,) = random.choices(versions, weights)
+        cluster = _Cluster(version)
+        while left > 0 and len(cluster.truth) < GROUPS_OF_A_CLUSTER:
+            model = random.choice(by_version[version])
+            groups += 1
+            cluster.add(model, f"{model.group_id}-{groups:06d}", BASE_MS + random.randrange(int(days * DAY_MS)))
+            left -= len(model.truth)
+        place = folder / f"fleet-{number:04d}"
+        cluster.write(place, seed)
+        yield place
+        for kind, captures in (("connect", connect), ("reassign", reassigned)):
+            yield _copied(random.choice(captures), folder / f"{kind}-{number:04d}", seed)
+        number += 1
+
+
+def _copied(capture: Path, place: Path, seed: int) -> Path:
+    for part in ("data", "logs"):
+        if (capture / part).is_dir():
+            shutil.copytree(capture / part, place / part)
+    groups = json.loads((capture / "truth" / "scenario.json").read_text()).get("groups", {})
+    truth = [{"group": group, "capture": f"{capture.parent.name}/{capture.name}"} | of for group, of in groups.items()]
+    _write_meta(place, json.loads((capture / "meta.json").read_text()), seed, truth)
+    return place
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--rebalances", type=int, default=10_000)
+    options.add_argument("--days", type=float, default=1)
+    options.add_argument("--seed", type=int, default=1)
+    given = options.parse_args()
+    counted: Counter[str] = Counter()
+    for place in write_fleet(given.folder, rebalances=given.rebalances, days=given.days, seed=given.seed):
+        truth = json.loads((place / "truth" / "fleet.json").read_text())["groups"]
+        counted["clusters"] += 1
+        counted["groups"] += len(truth)
+        counted["rebalances"] += sum(len(group["rebalances"]) for group in truth)
+        counted["bytes"] += sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+    print(", ".join(f"{count:,} {what}" for what, count in counted.items()))
+
+
+if __name__ == "__main__":
+    main()

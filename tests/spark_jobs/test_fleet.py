@@ -1,0 +1,50 @@
+"""A fleet of recorded groups under other names: the stages find in it what was written down for each of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+
+from bench.fleet import TOLD, write_fleet
+from ingest.evidence import import_evidence
+from ingest.landing import Landing
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+
+FOUND = """
+    SELECT cluster_id, group_id, coalesce(generation_id, group_epoch) AS number, kind, outcome, trigger
+    FROM gold.rebalance
+"""
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_every_group_has_its_rebalances(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    expected: dict[tuple[str, str], list[tuple[object, ...]]] = {}
+    for cluster in write_fleet(tmp_path / "fleet", rebalances=400, seed=7):
+        import_evidence(cluster, Landing(warehouse.location))
+        for group in json.loads((cluster / "truth" / "fleet.json").read_text())["groups"]:
+            told = [tuple(each[name] for name in TOLD) for each in group["rebalances"]]
+            expected[cluster.name, group["group"]] = sorted(told, key=repr)
+    pipeline.run(warehouse, engine="local", with_quality=False)
+    found: dict[tuple[str, str], list[tuple[object, ...]]] = {}
+    for row in warehouse.query(FOUND).to_pylist():
+        found.setdefault((row["cluster_id"], row["group_id"]), []).append(tuple(row[name] for name in TOLD))
+    assert len(expected) > 50
+    assert {group: sorted(rows, key=repr) for group, rows in found.items()} == expected
+
+
+def test_a_seed_writes_the_same_bytes(tmp_path: Path) -> None:
+    again = count()
+
+    def written(seed: int) -> dict[str, bytes]:
+        folder = tmp_path / str(next(again))
+        list(write_fleet(folder, rebalances=50, seed=seed))
+        return content(folder)
+
+    assert written(1) == written(1)
+    assert written(1) != written(2)
