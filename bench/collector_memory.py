@@ -1,9 +1,11 @@
 """Resident memory of a collector, and of two that share a topic, while they follow 100,000 records/s and while they
 catch up as quickly as they can.
 
-    python -m bench.collector_memory [--records 2000000]
+    python -m bench.collector_memory [--records 2000000] [--python ENVIRONMENT/bin/python]
 
 Each collector is a process of its own, as `rebalance-audit collect` is one: what it has at most is the kernel's VmHWM.
+`--python` is that of a small installation (the extra `collector` alone): where pandas is there, too, Arrow imports it
+with the first list that it is given, tens of MB for nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ RECORDS_PER_S = 100_000
 FOLLOWED_S = 30
 COLLECT = """
 import sys, time
+import pyarrow as pa
 from ingest.collector import CollectSettings, collect
 from ingest.landing import Landing
 address, topic, warehouse, name, mode = sys.argv[1:]
+pa.set_memory_pool(pa.system_memory_pool())  # as the verb does
 until = time.monotonic() + float(mode) if mode != "end" else None
 settings = CollectSettings(client_config={"bootstrap.servers": address}, offsets_topic=topic, connect_topics={},
                            share_as=name or None, until_end=mode == "end")
@@ -40,8 +44,8 @@ print(count, wall, cpu, open("/proc/self/status").read().partition("VmHWM:")[2].
 """
 
 
-def started(address: str, warehouse: Path, name: str, mode: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", COLLECT, address, TOPIC, str(warehouse), name, mode]
+def started(python: str, address: str, warehouse: Path, name: str, mode: str) -> subprocess.Popen[str]:
+    command = [python, "-c", COLLECT, address, TOPIC, str(warehouse), name, mode]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -77,7 +81,7 @@ def produced(address: str, stop: threading.Event) -> None:
     producer.flush(30)
 
 
-def main(records: int) -> None:
+def main(records: int, python: str) -> None:
     work = Path(tempfile.mkdtemp(prefix="bench-memory-"))
     try:
         with Cluster(brokers=1, folder=work / "lab") as cluster:
@@ -85,16 +89,16 @@ def main(records: int) -> None:
             fill(address, records)
             print("| collector | records | records/s of wall time | records/s of CPU time | MB at most |")
             print("| --- | ---: | ---: | ---: | ---: |")
-            told("catches up", started(address, work / "w1", "", "end"))
+            told("catches up", started(python, address, work / "w1", "", "end"))
             for what, process in [
-                (f"catches up, {name} of two that share", started(address, work / "w2", name, "end"))
+                (f"catches up, {name} of two that share", started(python, address, work / "w2", name, "end"))
                 for name in ("one", "other")
             ]:
                 told(what, process)
             stop = threading.Event()
             load = threading.Thread(target=produced, args=(address, stop), daemon=True)
             load.start()
-            told(f"follows what comes, {FOLLOWED_S} s", started(address, work / "w1", "", str(FOLLOWED_S)))
+            told(f"follows what comes, {FOLLOWED_S} s", started(python, address, work / "w1", "", str(FOLLOWED_S)))
             stop.set()
             load.join()
     finally:
@@ -104,4 +108,6 @@ def main(records: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=2_000_000)
-    main(parser.parse_args().records)
+    parser.add_argument("--python", default=sys.executable)
+    given = parser.parse_args()
+    main(given.records, given.python)

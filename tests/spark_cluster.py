@@ -27,7 +27,7 @@ class SparkCluster:
         """`environment`: what the workers know of the store. Without the package they need an archive of it."""
         self._folder, self._worker_count = folder, workers
         self._port, self._ui_port = _free_port(), _free_port()
-        self.master = f"spark://127.0.0.1:{self._port}"
+        self.master, self.page = f"spark://127.0.0.1:{self._port}", f"http://127.0.0.1:{self._ui_port}"
         self._environment = os.environ | environment | {
             "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m",
         }  # fmt: skip
@@ -87,12 +87,13 @@ class SparkCluster:
         environment = self._environment | {"SPARK_WORKER_DIR": str(folder / "work"), "SPARK_LOCAL_DIRS": str(folder)}
         with open(folder / "log", "wb") as log:
             return subprocess.Popen(
-                [str(SPARK_CLASS), *command], cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
-            )
+                [str(SPARK_CLASS), *command], cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for whoever started the cluster, who then ends it in order
+            )  # fmt: skip
 
     def _alive_workers(self) -> int:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._ui_port}/json/", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.page}/json/", timeout=5) as answer:
                 return answer.read().count(b'"ALIVE"') - 1  # the master itself is one
         except OSError:
             return 0

@@ -8,19 +8,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from infra.lab.scenarios.scenario import SCENARIOS, capture
 
 from . import jars
-from .processes import LabError
+from .processes import LabError, unwind_once
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 0, 1 for a lab that failed with one sentence, 2 for a wrong command line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(arguments)
-    before = {number: signal.signal(number, _unwind_once) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, unwind_once) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         if options.verb == "list":
             for name, scenario in SCENARIOS.items():
@@ -62,13 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     for verb in (take, run):
         verb.add_argument("--kafka", default=jars.DEFAULT_VERSION, choices=jars.versions(), help="version")
     return parser
-
-
-def _unwind_once(number: int, frame: FrameType | None) -> None:
-    """SIGTERM unwinds like Ctrl-C does, and a second signal cannot break the stopping: no JVM outlives the driver."""
-    for ignored in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ignored, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _say(text: str) -> None:

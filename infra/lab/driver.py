@@ -27,7 +27,7 @@ from .clients import (
     write_event,
 )
 from .cluster import SMALL_HEAP, Cluster, worker_name
-from .configs import Settings
+from .configs import Settings, version_key
 from .processes import LabError, now_ms, wait_until
 
 NOT_A_MOVE = {"first_record", "in_generation"}
@@ -292,9 +292,11 @@ class Driver:
 
     # Connect
 
-    def connect_group(self, *, mode: str = "incremental", assignor: str = "sessioned") -> str:
+    def connect_group(self, *, mode: str = "incremental", assignor: str | None = None) -> str:
         """Declare the group of the workers, which joined one after the other when the cluster started."""
         group = self.cluster.connect_group
+        if assignor is None:
+            assignor = "compatible" if version_key(self.cluster.version) < (2, 4) else "sessioned"
         self._declare(group, group_type="classic", protocol_type="connect", mode=mode, assignor=assignor)
         self.groups[group]["first_number"] = 1
         for worker in self.cluster.running_workers():

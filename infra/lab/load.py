@@ -40,14 +40,15 @@ def up(version: str, *, brokers: int, connect_workers: int, load: bool) -> None:
         for name, pid in cluster.pids().items():
             print(f"{name:12} pid {pid}")
         if load:
-            for client in _sample_load(cluster, stack):
+            for client in sample_load(cluster, stack):
                 kind = client.settings.get("group.protocol", "classic")
                 print(f"{client.name:12} pid {client.pid}  group {client.group}, {kind}, {client.library}")
         print("Ctrl-C ends it all.", flush=True)
         threading.Event().wait()
 
 
-def _sample_load(cluster: Cluster, stack: ExitStack) -> list[Client]:
+def sample_load(cluster: Cluster, stack: ExitStack) -> list[Client]:
+    """Topics, a producer, a connector, and consumers of three groups; `stack` ends them."""
     create_topics(cluster.bootstrap, TOPICS)
     producer = SteadyProducer(cluster.bootstrap, {topic: TOPICS[topic] for topic in ("orders", "payments", "clicks")})
     stack.callback(producer.stop)

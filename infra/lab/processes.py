@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 
 PORTS = range(20_000, 32_000)
 """Below Linux's ephemeral range, so that no client connection takes the port of a broker that is down for a while."""
@@ -129,3 +130,10 @@ def wait_until(what: str, is_so: Callable[[], bool], *, timeout_s: float, every_
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def unwind_once(number: int, frame: FrameType | None) -> None:
+    """SIGTERM unwinds like Ctrl-C does, and a second signal cannot break the stopping: no JVM outlives the driver."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    raise KeyboardInterrupt

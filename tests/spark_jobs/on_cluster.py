@@ -1,6 +1,7 @@
 """The stages on a Spark standalone cluster whose workers are killed, beside the same in one process.
 
-    python -m tests.spark_jobs.on_cluster [--archive FILE] [CAPTURE…]      all golden captures (`make cluster-kills`)
+    python -m tests.spark_jobs.on_cluster [--archive FILE] [CAPTURE…]      by default two (`make cluster-kills`)
+    python -m tests.spark_jobs.on_cluster --all                            all golden ones
 
 Workers have nothing in common but the store. `spark-defaults.conf` has speculation on. With an archive of the
 environment the workers have no Python of this project, and get it by `spark-submit --files`.
@@ -30,6 +31,8 @@ from tests.spark_cluster import ROOT, SparkCluster
 from tests.spark_jobs.arrivals import deliver, landed, rows_of
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+CAPTURES = ("4.3.0/eager_join_leave_kill", "4.3.0/reassign_moves")
+"""Enough for work in every stage."""
 DRIVER = Path(__file__).with_name("deadly_driver.py")
 DEFAULTS = """
 spark.speculation true
@@ -115,10 +118,12 @@ def main(captures: Sequence[Path], archive: Path | None) -> int:
 
 
 if __name__ == "__main__":
-    from tests.captures import CAPTURES
+    from tests import captures
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--archive", type=Path)
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("captures", nargs="*", type=Path)
     given = parser.parse_args()
-    sys.exit(main(given.captures or CAPTURES, given.archive and given.archive.resolve()))
+    named = given.captures or [captures.GOLDEN / name for name in CAPTURES]
+    sys.exit(main(captures.CAPTURES if given.all else named, given.archive and given.archive.resolve()))

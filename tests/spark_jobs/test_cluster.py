@@ -16,8 +16,8 @@ from spark_jobs.spark_engine import WorkerError, collected
 from tests.object_store import ObjectStore
 from tests.spark_cluster import ROOT, SparkCluster
 from tests.spark_jobs.arrivals import deliver, landed, rows_of
+from tests.spark_jobs.on_cluster import CAPTURES
 
-CAPTURES = ("4.3.0/eager_join_leave_kill", "4.3.0/reassign_moves")
 RUN = (
     "import sys; from spark_jobs import pipeline; from spark_jobs.session import end_session\n"
     "pipeline.run(sys.argv[1], engine='spark', with_quality=False); end_session()"
