@@ -27,9 +27,10 @@ live in another environment. The worker's environment says where things are:
 | --- | --- |
 | `REBALANCE_AUDIT_COMMAND` | how to call it; default `rebalance-audit` on PATH |
 | `REBALANCE_AUDIT_WAREHOUSE` | the warehouse, unless the run's parameter names one |
-| `REBALANCE_AUDIT_BOOTSTRAP` | brokers to collect from, unless the run's parameters name a source |
+| `REBALANCE_AUDIT_BOOTSTRAP` | brokers to collect from, unless a parameter names a source; `none`: collectors land it |
 | `REBALANCE_AUDIT_COMMAND_CONFIG` | client properties with the credentials; never a parameter, parameters are shown |
 | `REBALANCE_AUDIT_ALERT_TO` | alert targets, blanks between them; without it the last task is skipped |
+| `REBALANCE_AUDIT_ENGINE` | `local`, `spark` or `auto`, what runs the stages; default `auto` |
 | `REBALANCE_AUDIT_POOL` | the pool of the tasks that write; default `rebalance_audit`. It must exist, with one slot |
 
 **Older evidence.** Trigger it with `evidence` set to a folder of copied segments and logs. Importing twice changes
@@ -67,6 +68,7 @@ if [ -z "$bootstrap" ]; then
   echo "No source: set the parameter 'evidence' or 'bootstrap_server', or REBALANCE_AUDIT_BOOTSTRAP." >&2
   exit 2
 fi
+if [ "$bootstrap" = none ]; then echo "Collectors of their own land the evidence."; exit 0; fi
 if [ -n "$METADATA" ]; then options+=(--metadata "$METADATA"); fi
 if [ -n "${REBALANCE_AUDIT_COMMAND_CONFIG:-}" ]; then options+=(--command-config "$REBALANCE_AUDIT_COMMAND_CONFIG"); fi
 exec "${command[@]}" collect "${options[@]}" --until-end -b "$bootstrap"

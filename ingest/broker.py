@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.client_config import without_secrets
 from ingest.errors import Misconfigured, Problem, Retryable
@@ -24,6 +24,7 @@ FIRST_PATIENCE_S = 1.0
 SAMPLED_KEYS = 20
 CONSUME_RECORDS = 1_000
 """At once: of so many objects, a core's own cache still has most when they are read."""
+FETCH_BYTES, MOST_FETCH_BYTES = 1 << 20, 16 << 20
 _OBSERVER = {
     "group.id": "rebalance-audit-observer",  # the client insists on one; no request ever carries it as a member
     "enable.auto.commit": False,
@@ -32,8 +33,10 @@ _OBSERVER = {
     "auto.offset.reset": "error",  # what retention took is to be reported, not jumped over
     "enable.partition.eof": True,
     "allow.auto.create.topics": False,
-    "queued.max.messages.kbytes": 16_384,
-    "fetch.max.bytes": 16 << 20,
+    # The client counts bytes of keys and values; a small record takes several times as much. It would else ask
+    # for more until 100,000 records of each partition wait.
+    "queued.max.messages.kbytes": 1_024,
+    "queued.min.messages": 1_000,
     "fetch.queue.backoff.ms": 5,  # with the default of a second most of the time goes by with an empty queue
 }
 _Place = tuple[str | None, int | None]
@@ -133,10 +136,24 @@ class LiveCluster:
         return f"Topic {topic} on {self.address} cannot be read: {self._text(error)}."
 
     def consumer(self) -> Consumer:
+        # The client refuses a limit of a fetch below that of a message, which may be the user's, within reason.
+        most = min(max(FETCH_BYTES, int(self.config.get("message.max.bytes", 0))), MOST_FETCH_BYTES)
         try:
-            return Consumer({**self.config, **_OBSERVER})
+            return Consumer({**self.config, **_OBSERVER, "fetch.max.bytes": most})
         except KafkaException as error:
             raise self._refused(error) from error
+
+    def end_offsets(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The next offset that will be written to each (topic, partition). Raises Retryable or Misconfigured."""
+        asked = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
+        if not asked:
+            return {}
+        try:
+            found = self._admin.list_offsets(asked, request_timeout=self.timeout_s)
+            return {(p.topic, p.partition): answer.result().offset for p, answer in found.items()}
+        except KafkaException as error:
+            self._admin.poll(0)
+            raise self._no_answer(error) from error
 
     def take_errors(self) -> list[str]:
         """The errors that the client reported since the last call, each once."""

@@ -24,6 +24,8 @@ from rebalance_audit.domain.kinds import Severity
 
 _SEVERITIES = tuple(Severity)
 _NAMES_REMEMBERED = 200
+_NOTES_KEPT = 40
+"""Of one incident: what was sent to whom."""
 _WIDER_BY = 1.5
 """Half as many again: the second of one, the third of two, the fifth of three. A fleet that goes down one by one is
 sent a dozen times, not two hundred."""
@@ -87,12 +89,17 @@ def send_alerts(
             _remember_past([i for i in current if is_new or _is_silenced(i, stands)], state, sender.key)
             pending = list(_news(current, state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live))
             pending = [news for news in pending if news.incident.incident_id not in except_ids]
+            waiting = {news.incident.incident_id: news for news in pending}
             try:
                 for sent in sender.send(pending):
                     _remember(state, sender.key, sent)
+                    for news in sent:
+                        _note(state, waiting.pop(news.incident.incident_id, news), sender.name, now_ms, is_sent=True)
                     write_state(path, state)
                     delivered += len(sent)
             except NotDelivered as failure:
+                for news in waiting.values():
+                    _note(state, news, sender.name, now_ms, is_sent=False)
                 failures.append(f"{sender.name} did not take the alerts, they are kept for the next time: {failure}")
         if is_all:
             _forget(current, state, except_ids)
@@ -228,12 +235,25 @@ def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
             delivered[i.incident_id] = entry
 
 
+def _note(state: dict[str, Any], news: News, target: str, now_ms: int, *, is_sent: bool) -> None:
+    """For people who look at the incident: when which target got what, and since when one does not take it."""
+    notes = state.setdefault("sent", {}).setdefault(news.incident.incident_id, [])
+    what = "graver" if news.sent_as else "wider" if news.wider else news.status
+    note = {"at_ms": now_ms, "target": target, "what": what, "is_sent": is_sent}
+    again = [n for n in notes if (n["target"], n["what"], n["is_sent"]) == (target, what, False)]
+    if is_sent or not again:
+        notes.append(note)
+    del notes[:-_NOTES_KEPT]
+
+
 def _forget(incidents: Sequence[Incident], state: dict[str, Any], except_ids: Collection[str]) -> None:
     """Incidents that are over and no longer in any table need not be remembered."""
     present = {i.incident_id for i in incidents} | set(except_ids)
     for delivered in state["delivered"].values():
         for incident_id in [i for i, e in delivered.items() if i not in present and e["status"] == "over"]:
             del delivered[incident_id]
+    for incident_id in [i for i in state.get("sent", {}) if i not in present]:
+        del state["sent"][incident_id]
 
 
 __all__ = ["AlertError", "AlertReport", "masked", "send_alerts", "waiting_count"]

@@ -69,6 +69,13 @@ def read_state(path: Place) -> dict[str, Any]:
     return dict(state) if state["version"] == STATE_VERSION else {"version": STATE_VERSION, "delivered": {}}
 
 
+def sent_about(path: Place, incident_id: str) -> list[dict[str, Any]]:
+    """When which target got what about an incident, or did not take it: `at_ms`, `target`, `what` (`open`, `graver`,
+    `wider`, `over`, `withdrawn`), `is_sent`; by time. AlertError where the state cannot be read."""
+    notes = read_state(path).get("sent", {}).get(incident_id, [])
+    return sorted(notes, key=lambda note: int(note["at_ms"]))
+
+
 def _text(path: Place) -> str | None:
     if isinstance(path, StoredState):
         content = path.files.read(path.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,14 +19,22 @@ SPANS_AT_ONCE = 512
 _PATH = "/v1/traces"
 
 
-def send_traces(opened: Any, url: str, *, from_ms: int | None = None, timeout_s: float = 10) -> int:
+def send_traces(
+    opened: Any,
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    from_ms: int | None = None,
+    timeout_s: float = 10,
+) -> int:
     """How many incidents were sent. What was sent to this address is not sent again; what could not be waits.
 
-    `from_ms`: incidents that ended before it are left out. Raises AlertError where the receiver is away or refuses; the
+    `headers` are sent along; without any those of OTEL_EXPORTER_OTLP_HEADERS. `from_ms`: incidents that ended before it
+    are left out. Raises AlertError where the receiver is away or refuses; the
     incidents before that are remembered as sent.
     """
     address = _address(url)
-    exporter = _OtlpExporter(address, timeout_s)
+    exporter = _OtlpExporter(address, headers, timeout_s)
     sent_count = 0
     with locked(state_of(opened.location, NOTE)):
         note: dict[str, list[str]] = opened.recall(NOTE)
@@ -65,14 +73,16 @@ def _spans(opened: Any, incident: dict[str, Any]) -> list[TraceSpan]:
 
 
 class _OtlpExporter:
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, headers: Mapping[str, str] | None, timeout_s: float) -> None:
         from opentelemetry.exporter.otlp.proto.http import Compression
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         # What it says of a failure is said here, in one sentence.
         logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter").setLevel(logging.CRITICAL)
         self._address = address
-        self._exporter = OTLPSpanExporter(endpoint=address, timeout=timeout_s, compression=Compression.Gzip)
+        self._exporter = OTLPSpanExporter(
+            endpoint=address, headers=dict(headers or {}) or None, timeout=timeout_s, compression=Compression.Gzip
+        )
 
     def send(self, spans: Sequence[TraceSpan]) -> None:
         from opentelemetry.sdk.trace.export import SpanExportResult

@@ -114,10 +114,14 @@ def collect(
     cluster: options.Cluster = None,
 ) -> None:
     """Follow a cluster's topics, logs and metadata log into a warehouse. It only reads: no group is joined."""
+    import pyarrow as pa
+
     from ingest.collector import collect as collect_into
     from ingest.landing import Landing
     from rebalance_audit.warehouse.warehouse import Warehouse
 
+    # Arrow's own allocator keeps what it was given for a while: tens of MB between two landings.
+    pa.set_memory_pool(pa.system_memory_pool())
     settings = collect_settings(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end,
         share_as=share_as,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -12,7 +13,8 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import note, visible, write_rows
+from rebalance_audit.commands.output import has_width, note, output_width, visible, write_rows
+from rebalance_audit.domain.explain.layout import hanging
 
 if TYPE_CHECKING:
     from rebalance_audit.doctor import Diagnosis
@@ -68,7 +70,10 @@ def doctor(
 def _print(found: Sequence[Diagnosis]) -> None:
     states = max(len(check.state) for check in found)
     subjects = max(len(check.subject) for check in found)
+    width, indent = output_width(), states + subjects + 4
     for check in found:
-        print(f"{check.state:<{states}}  {check.subject:<{subjects}}  {visible(check.detail)}")
+        texts = [(f"{check.state:<{states}}  {check.subject:<{subjects}}  {visible(check.detail)}", indent)]
         if check.remedy:
-            print(f"{'':<{states}}  {'':<{subjects}}  → {visible(check.remedy)}")
+            texts.append((f"{' ' * indent}→ {visible(check.remedy)}", indent + 2))
+        for text, further in texts:
+            print("\n".join(hanging(text, width, further)) if has_width(sys.stdout) else text)

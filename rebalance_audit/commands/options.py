@@ -100,7 +100,11 @@ class EngineName(StrEnum):
 
 EngineChoice = Annotated[
     EngineName,
-    typer.Option("--engine", help="What runs the stages: this process, Spark, or whichever fits the size of the news."),
+    typer.Option(
+        "--engine",
+        envvar="REBALANCE_AUDIT_ENGINE",
+        help="What runs the stages: this process, Spark, or whichever fits the size of the news.",
+    ),
 ]
 SparkFrom = Annotated[
     str,

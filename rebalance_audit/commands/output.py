@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,6 +24,8 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 DEFAULT_WIDTH = 110
 _TABLE_CELL_WIDTH = 100
+_LEAST_LAST = 20
+_WIDEST_FOLDED = 14
 
 
 def visible(text: str) -> str:
@@ -75,17 +79,30 @@ def write_rows(
 
 def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out: TextIO) -> None:
     cells = [[column.upper() for column in columns]]
-    cells += [[_table_cell(row.get(column)) for column in columns] for row in rows]
+    last = len(columns) - 1
+    cells += [[_table_cell(row.get(column), at == last) for at, column in enumerate(columns)] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    if has_width(out):  # nothing is cut: what does not fit goes on below, in its column
+        if sum(widths) + 2 * last > output_width():
+            widths[:-1] = [min(width, _WIDEST_FOLDED) for width in widths[:-1]]
+        widths[-1] = max(_LEAST_LAST, output_width() - sum(width + 2 for width in widths[:-1]))
     for line in cells:
-        out.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+        parts = [textwrap.wrap(cell, width) or [""] for cell, width in zip(line, widths, strict=True)]
+        for texts in itertools.zip_longest(*parts, fillvalue=""):
+            out.write("  ".join(t.ljust(width) for t, width in zip(texts, widths, strict=True)).rstrip() + "\n")
 
 
-def _table_cell(value: Any) -> str:
+def _table_cell(value: Any, is_last: bool) -> str:
+    """The last column is text: it folds on a terminal, and elsewhere is as long as it is."""
     if value is None:
         return "-"
     text = visible(value if isinstance(value, str) else json_text(value))
-    return text if len(text) <= _TABLE_CELL_WIDTH else text[: _TABLE_CELL_WIDTH - 1] + "…"
+    return text if is_last or len(text) <= _TABLE_CELL_WIDTH else text[: _TABLE_CELL_WIDTH - 1] + "…"
+
+
+def has_width(out: TextIO) -> bool:
+    """Lines fold at a terminal's edge; a pipe or a file gets them whole."""
+    return out.isatty() or (out is sys.stdout and "COLUMNS" in os.environ)
 
 
 def is_styled(stream: TextIO | None = None) -> bool:
@@ -109,7 +126,7 @@ def styled(text: str) -> str:
 
 def output_width() -> int:
     """Columns of the terminal on stdout; of a file, DEFAULT_WIDTH."""
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+    if not has_width(sys.stdout):
         return DEFAULT_WIDTH
     return shutil.get_terminal_size((DEFAULT_WIDTH, 40)).columns
 

@@ -1,16 +1,20 @@
-"""`trace` and `annotate`: incidents and marks for tools that people look into already. Both send what is new, once."""
+"""`trace` and `annotate`: incidents and marks for tools that people look into already. Both send what is new, once.
+
+`run` and `watch` do it by themselves where the settings file names receivers."""
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.output import note
+
+if TYPE_CHECKING:
+    from rebalance_audit.alerts.outward import Outward
 
 DAYS = "7d"
 Since = Annotated[
@@ -27,10 +31,15 @@ def trace(
 ) -> None:
     """Send incidents that are over as OpenTelemetry traces; headers as in OTEL_EXPORTER_OTLP_HEADERS."""
     from rebalance_audit.alerts.traces import send_traces
+    from rebalance_audit.settings.reading import revealed
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(warehouse)
-    count = send_traces(opened, to, from_ms=_from_ms(opened, since))
+    set_up = options.settings(config).traces
+    headers = set_up.headers if set_up is not None and set_up.url == to else {}
+    count = send_traces(
+        opened, to, headers={n: revealed(v) for n, v in headers.items()}, from_ms=_from_ms(opened, since)
+    )
     note(f"{count} {'incident was' if count == 1 else 'incidents were'} sent as traces.", quiet=quiet)
 
 
@@ -47,15 +56,31 @@ def annotate(
 ) -> None:
     """Draw incidents and marks on Grafana's dashboards, as annotations with the tag rebalance-audit."""
     from rebalance_audit.alerts.annotations import annotate as send
+    from rebalance_audit.settings.reading import revealed
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(warehouse)
-    token = token_file.read_text("utf-8").strip() if token_file is not None else os.environ.get("GRAFANA_TOKEN", "")
+    set_up = options.settings(config).annotations
+    if token_file is not None:
+        token = token_file.read_text("utf-8").strip()
+    elif set_up is not None and set_up.url == to:
+        token = revealed(set_up.token)
+    else:
+        token = os.environ.get("GRAFANA_TOKEN", "")
     count = send(opened, to, token, from_ms=_from_ms(opened, since))
     note(f"{count} {'annotation was' if count == 1 else 'annotations were'} written or changed.", quiet=quiet)
 
 
+def outward(config: str | None) -> Outward | None:
+    """The receivers that the settings file names; None: there are none. Raises SettingsError."""
+    if config is None:
+        return None
+    from rebalance_audit.settings.choices import outward_of
+
+    return outward_of(options.settings(config))
+
+
 def _from_ms(opened: object, since: str) -> int:
-    """Counted back from the end of what was seen, so that an old warehouse is not silent."""
-    end = opened.query("SELECT max(to_at_ms) AS t FROM gold.coverage").column(0).to_pylist()[0]  # type: ignore[attr-defined]
-    return (end if end is not None else time.time_ns() // 1_000_000) - options.duration_ms(since)
+    from rebalance_audit.alerts.outward import from_ms
+
+    return from_ms(opened, options.duration_ms(since))

@@ -14,6 +14,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.meter import stages
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
+from rebalance_audit.commands.outward import outward
 
 if TYPE_CHECKING:
     from spark_jobs.pipeline import RunOutcome
@@ -46,6 +47,7 @@ def run(
     if stage and check:
         raise UsageError("Give either --stage or --check, not both.")
     carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
+    receivers = outward(config) if stage is None or "publish" in stage else None
     opened = Warehouse.open(warehouse)
     if check:
         check_stages(opened, check, quiet=quiet)
@@ -54,6 +56,8 @@ def run(
     note(carried.sentence, quiet=quiet)
     outcome = run_stages(opened, stage, carried, is_checked=not no_check, quiet=quiet)
     tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
+    for sentence in receivers.send(opened) if receivers is not None else ():
+        note(sentence)
 
 
 ALWAYS_CHECKED = ("bronze", "publish")

@@ -62,18 +62,28 @@ def ui(
     config: options.Config = None,
 ) -> None:
     """Serve the app. Without `app.login` in the settings it asks nobody who they are: keep it on loopback then."""
-    from rebalance_audit.settings.choices import login_of
+    from rebalance_audit.settings.choices import links_of, login_of
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    login = login_of(options.settings(config))
+    chosen = options.settings(config)
+    login = login_of(chosen)
     if login is None and host not in (LOOPBACK, "localhost", "::1"):
         note(f"Whoever reaches {host}:{port} can read everything; docs/login.md puts a log-in before it.", quiet=quiet)
-    serve_app(Warehouse.open(warehouse).location, port, host=host, quiet=quiet, login=login)
+    location = Warehouse.open(warehouse).location
+    serve_app(location, port, host=host, quiet=quiet, login=login, links=links_of(chosen))
 
 
-def serve_app(location: str, port: int, *, host: str = LOOPBACK, quiet: bool, login: AppLogin | None = None) -> None:
+def serve_app(
+    location: str,
+    port: int,
+    *,
+    host: str = LOOPBACK,
+    quiet: bool,
+    login: AppLogin | None = None,
+    links: str | None = None,
+) -> None:
     """Raises CommandError if the app does not come up."""
-    app = start_app(location, port, host, login)
+    app = start_app(location, port, host, login, links)
     try:
         note(f"The app is at {app.address}; Ctrl-C ends.", quiet=quiet)
         with until_stopped() as stopped:
@@ -122,8 +132,10 @@ class App:
             self._secrets.unlink(missing_ok=True)
 
 
-def start_app(location: str, port: int, host: str = LOOPBACK, login: AppLogin | None = None) -> App:
-    """Port 0: any that is free. Comes back when the app answers."""
+def start_app(
+    location: str, port: int, host: str = LOOPBACK, login: AppLogin | None = None, links: str | None = None
+) -> App:
+    """Port 0: any that is free. Comes back when the app answers. `links`: see `settings.choices.links_of`."""
     import tempfile
     from importlib.util import find_spec
 
@@ -139,6 +151,9 @@ def start_app(location: str, port: int, host: str = LOOPBACK, login: AppLogin | 
     ]  # fmt: skip
     environment, secrets = os.environ | {ENVIRONMENT_WAREHOUSE: location}, None
     environment.pop("REBALANCE_AUDIT_ACCESS", None)
+    environment.pop("REBALANCE_AUDIT_LINKS", None)
+    if links is not None:
+        environment["REBALANCE_AUDIT_LINKS"] = links
     if login is not None:
         if find_spec("authlib") is None:
             raise CommandError("A log-in needs authlib: pip install 'rebalance-audit[ui]'.")

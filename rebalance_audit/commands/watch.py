@@ -23,12 +23,14 @@ from rebalance_audit.commands.collect import (
     until_stopped,
 )
 from rebalance_audit.commands.output import note
+from rebalance_audit.commands.outward import outward
 from rebalance_audit.commands.pipeline import Carried, run_stages, stage_settings, tell_outcome
 from rebalance_audit.commands.report import alert_state, send
 from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
     from ingest.collector import CollectSettings, Follower, Landed
+    from rebalance_audit.alerts.outward import Outward, OutwardSender
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.live.judge import Judge
     from rebalance_audit.live.memory import ClusterMemory
@@ -44,6 +46,8 @@ UNHURRIED_S = (60.0, 900.0)
 SHARE_OF_COMMITS = 1 / 300
 """Of a core that the stages may have for them in between."""
 CATCHING_UP_S = 10.0
+LOOK_S = 15.0
+"""Between two looks of the watchdog at the sources, at most."""
 
 
 def watch(
@@ -60,6 +64,10 @@ def watch(
         typer.Option("--every", metavar="TIME", help="Run the stages in batches, this often, instead of on arrival."),
     ] = None,
     to: Annotated[list[str] | None, typer.Option("--to", metavar="URL", help="Alert there; repeatable.")] = None,
+    stopped_after: Annotated[
+        str,
+        typer.Option("--stopped-after", metavar="TIME", help="Alert when a source gives no evidence for so long."),
+    ] = "5m",
     engine: options.EngineChoice = options.EngineName.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
@@ -76,12 +84,14 @@ def watch(
     )
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
     carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
+    receivers = outward(config)
     opened = Warehouse.open(warehouse, create=True)
     note(following(settings, followed, every), quiet=quiet)
     note(carried.sentence, quiet=quiet)
     with until_stopped() as stopped:
         follow(
-            opened, settings, stopped, carried, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed
+            opened, settings, stopped, carried, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed,
+            receivers=receivers, stopped_after_ms=options.duration_ms(stopped_after),
         )  # fmt: skip
 
 
@@ -105,21 +115,26 @@ def follow(
     alert_to: list[str],
     quiet: bool,
     followed: FollowedMetadata | None = None,
+    receivers: Outward | None = None,
+    stopped_after_ms: int = 300_000,
 ) -> None:
-    """One thread collects, one alerts (live), this one runs the stages. Raises what the collector cannot mend; ends
-    the session. `every_s` None: live."""
+    """One thread collects, one alerts (live), one sends to `receivers`, this one runs the stages. Raises what the
+    collector cannot mend; ends the session. `every_s` None: live."""
     from ingest.landing import Landing
+    from rebalance_audit.alerts.outward import OutwardSender
 
     if followed is not None:
         settings = replace(settings, cluster_id=followed.cluster_id)
         followed.start(Landing(opened.location), stopped, quiet=quiet)
-    rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, quiet=quiet)
+    sender = None if receivers is None else OutwardSender(opened.location, receivers, stopped, note)
+    rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, sender, quiet=quiet)
     live = LiveWatch(rounds, with_metadata=followed is not None) if every_s is None and collects(settings) else None
     if live is not None:
         settings = replace(settings, is_live=True, is_urgent=_is_urgent)
     collector = _Collecting(settings, opened.location, stopped, live, quiet=quiet)
     if followed is None or collects(settings):
         collector.start()
+        SourceWatch(settings, opened.location, stopped, alert_to, stopped_after_ms).start()
 
     def failures() -> list[Exception | None]:
         return [collector.failure, followed.failure if followed else None, live.failure if live else None]
@@ -164,9 +179,20 @@ class StageRuns:
     """The stages over what was landed, and alerts of what they found."""
 
     def __init__(
-        self, opened: Any, carried: Carried, alert_to: list[str], stopped: threading.Event, *, quiet: bool
+        self,
+        opened: Any,
+        carried: Carried,
+        alert_to: list[str],
+        stopped: threading.Event,
+        sender: OutwardSender | None = None,
+        *,
+        quiet: bool,
     ) -> None:
         self.opened, self.carried, self.alert_to, self.stopped, self.quiet = opened, carried, alert_to, stopped, quiet
+        self._sender = sender
+        if sender is not None:
+            sender.published()  # what one before this left unsent
+            sender.start()
         self._seen: list[str] | None = None
 
     def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
@@ -192,6 +218,8 @@ class StageRuns:
         _give_memory_back()
         if outcome.ms_by_stage:
             tell_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
+            if self._sender is not None:
+                self._sender.published()
             if self.alert_to:
                 send(self.opened, self.alert_to, Severity.WARNING, quiet=self.quiet, except_ids=newer(started))
         return True
@@ -346,6 +374,53 @@ class LiveWatch:
     def stop(self) -> None:
         self._judge.stop()
         self._judge.join(5)
+
+
+class SourceWatch(threading.Thread):
+    """Says when a source gives no evidence any more, and when it does again."""
+
+    def __init__(
+        self, settings: CollectSettings, location: str, stopped: threading.Event, alert_to: list[str], limit_ms: int
+    ) -> None:
+        super().__init__(name="watchdog", daemon=True)
+        self._settings, self._location, self._stopped = settings, location, stopped
+        self._alert_to, self._limit_ms = alert_to, limit_ms
+
+    def run(self) -> None:
+        from ingest.landing import Landing
+        from ingest.probe import SourceProbe
+        from rebalance_audit.alerts.watchdog import Watchdog
+
+        probe = SourceProbe(self._settings, Landing(self._location))
+        watchdog = Watchdog(self._limit_ms, time.time_ns() // 1_000_000)
+        said: set[str] = set()
+        sent: set[str] | None = None
+        """Sources that are stopped, as it was said here, and to the targets."""
+        wait_s = min(LOOK_S, self._limit_ms / 3000)
+        while not self._stopped.wait(wait_s):
+            stands = watchdog.look(probe.cluster_id or "unknown", probe.faults(), time.time_ns() // 1_000_000)
+            stopped = {i.culprits[0] for i in stands if i.status == "open"}
+            for each in stands:
+                if each.culprits[0] in stopped ^ said:
+                    note(f"{each.title}. {each.story}" if each.status == "open" else each.story)
+            said = stopped
+            if stopped != sent and self._is_sent(stands):
+                sent = stopped
+
+    def _is_sent(self, stands: Sequence[Incident]) -> bool:
+        from rebalance_audit.alerts.sending import AlertError, send_alerts
+        from rebalance_audit.alerts.state import state_of
+        from rebalance_audit.alerts.watchdog import STATE
+
+        if not self._alert_to:
+            return True
+        try:
+            failures = send_alerts(stands, self._alert_to, state_of(self._location, STATE), is_live=True).failures
+        except AlertError as error:
+            failures = (str(error),)
+        for failure in failures:
+            note(failure)
+        return not failures
 
 
 class _Collecting(threading.Thread):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rebalance_audit.alerts.outward import Outward
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits, limits_for
 from rebalance_audit.domain.teams import TeamOf
 from rebalance_audit.settings.model import Cluster, Settings
@@ -40,6 +41,12 @@ def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[
     if verb == "maintain":
         kept = settings.retention
         found |= {"keep_bronze": kept.bronze, "keep_silver": kept.silver, "keep_gold": kept.gold}
+    if verb == "watch" and settings.stopped_after is not None:
+        found["stopped_after"] = settings.stopped_after
+    if verb == "trace" and settings.traces is not None:
+        found["to"] = settings.traces.url
+    if verb == "annotate" and settings.annotations is not None:
+        found["to"] = settings.annotations.url
     if verb in _RECEIVERS and settings.alerts:
         found["to"] = [revealed(target.url) for target in settings.alerts]
     if verb in _SOURCES and (settings.clusters or cluster is not None):
@@ -118,6 +125,25 @@ def login_of(settings: Settings) -> AppLogin | None:
         "names": {c.cluster_id: c.name for c in settings.clusters if c.cluster_id is not None},
     }
     return AppLogin(secrets="\n".join(lines) + "\n", rules=json.dumps(rules))
+
+
+def links_of(settings: Settings) -> str | None:
+    """As `app.page.outward` reads them; None where there are none."""
+    links = [[link.title, link.url] for link in settings.app.links]
+    return json.dumps(links) if links else None
+
+
+def outward_of(settings: Settings) -> Outward | None:
+    """None: the settings name no receiver. Raises SettingsError for a secret that is not there."""
+    traces, annotations = settings.traces, settings.annotations
+    if traces is None and annotations is None:
+        return None
+    return Outward(
+        traces_url=None if traces is None else traces.url,
+        headers={} if traces is None else {name: revealed(value) for name, value in traces.headers.items()},
+        grafana_url=None if annotations is None else annotations.url,
+        grafana_token="" if annotations is None else revealed(annotations.token),
+    )
 
 
 def for_pipeline(settings: Settings) -> dict[str, Any]:

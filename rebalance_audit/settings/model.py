@@ -12,9 +12,10 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ingest.client_config import SECRET_NAME
+from rebalance_audit.domain.links import fault_of
 
 Pattern = Annotated[str, Field(min_length=1)]
 
@@ -73,14 +74,42 @@ class AlertTarget(_Part):
     @field_validator("url")
     @classmethod
     def _holds_no_secret(cls, value: str | Secret) -> str | Secret:
-        if isinstance(value, str):
-            parts = urlsplit(value)
-            if parts.scheme not in ("http", "https") or parts.username or parts.password or parts.query:
-                raise ValueError(
-                    "only an http(s) address without user, password and query may stand here; "
-                    "give any other as {env: NAME} or {file: PATH}"
-                )
+        if isinstance(value, str) and not _is_plain(value):
+            raise ValueError(
+                "only an http(s) address without user, password and query may stand here; "
+                "give any other as {env: NAME} or {file: PATH}"
+            )
         return value
+
+
+def _is_plain(url: str) -> bool:
+    parts = urlsplit(url)
+    is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return is_web and not (parts.username or parts.password or parts.query)
+
+
+def _plain(url: str) -> str:
+    if not _is_plain(url):
+        raise ValueError("only an http(s) address without user, password and query may stand here")
+    return url
+
+
+class Traces(_Part):
+    """The receiver that gets incidents as traces after each publication."""
+
+    url: Annotated[str, AfterValidator(_plain)]
+    """OTLP over HTTP: http://collector:4318."""
+    headers: dict[str, Secret] = {}
+    """As the receiver wants them, `authorization` for instance."""
+
+
+class Annotations(_Part):
+    """The Grafana that gets incidents and marks as annotations after each publication."""
+
+    url: Annotated[str, AfterValidator(_plain)]
+    """Its own address: http://grafana:3000."""
+    token: Secret
+    """Of a service account that may write annotations."""
 
 
 class Team(_Part):
@@ -130,6 +159,21 @@ class Login(_Part):
     """The claim whose values `members` of teams and `auditors` list."""
 
 
+class AppLink(_Part):
+    """A way to a page of another tool."""
+
+    title: Annotated[str, Field(min_length=1, max_length=60)]
+    url: Annotated[str, Field(max_length=2_000)]
+    """http(s)://… with {cluster}, {group}, {incident}, {topic}, {partition}, {from_ms} and {to_ms} after the host."""
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_template(cls, value: str) -> str:
+        if (fault := fault_of(value)) is not None:
+            raise ValueError(fault)
+        return value
+
+
 class AppSettings(_Part):
     """The app that `ui` serves."""
 
@@ -138,6 +182,8 @@ class AppSettings(_Part):
     login: Login | None = None
     auditors: list[Pattern] = []
     """As `members` of teams: who sees all and changes nothing."""
+    links: Annotated[list[AppLink], Field(max_length=8)] = []
+    """Shown where a page is about all that the address names: groups, incidents, Connect, reassignments."""
 
     @model_validator(mode="after")
     def _can_come_back(self) -> AppSettings:
@@ -154,6 +200,10 @@ class Settings(_Part):
     clusters: list[Cluster] = []
     teams: list[Team] = []
     alerts: list[AlertTarget] = []
+    stopped_after: Annotated[str, Field(pattern=r"^[1-9][0-9]*[smh]$")] | None = None
+    """`watch` alerts when a source gives no evidence for so long: 90s, 5m, 1h."""
+    traces: Traces | None = None
+    annotations: Annotations | None = None
     evidence_log: EvidenceLog = EvidenceLog()
     app: AppSettings = AppSettings()
     retention: Retention = Retention()

@@ -14,6 +14,7 @@ import pytest
 from rebalance_audit.alerts import sending as alerts
 from rebalance_audit.alerts.sending import AlertError, masked, send_alerts
 from rebalance_audit.alerts.silences import silence_at
+from rebalance_audit.alerts.state import sent_about
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.incidents.responses import Response, acknowledgement, silence
 
@@ -508,3 +509,24 @@ def test_a_silence_at_an_alertmanager_matches_the_labels_that_alerts_have(receiv
 def test_only_an_alertmanager_takes_a_silence() -> None:
     with pytest.raises(AlertError, match="give the URL that ends in /api/v2/alerts"):
         silence_at("https://example.com/hook/s3cret", a_silence())
+
+
+def test_what_was_sent_when_is_kept_for_those_who_look_at_the_incident(receiver: Receiver, state: Path) -> None:
+    targets = [_webhook(receiver)]
+    receiver.answer = 500
+    for minutes in (0, 1, 2):
+        send_alerts([an_incident()], targets, state, now_ms=T_MS + minutes * 60_000)
+    receiver.answer = 200
+    send_alerts([an_incident()], targets, state, now_ms=T_MS + 180_000)
+    send_alerts([an_incident(severity="critical")], targets, state, now_ms=T_MS + 240_000)
+    send_alerts([an_incident(status="over")], targets, state, now_ms=T_MS + 300_000, is_all=True)
+    notes = sent_about(state, an_incident().incident_id)
+    assert [(n["at_ms"] - T_MS, n["what"], n["is_sent"]) for n in notes] == [
+        (0, "open", False),  # and not once per try
+        (180_000, "open", True),
+        (240_000, "graver", True),
+        (300_000, "over", True),
+    ]
+    assert {n["target"] for n in notes} == {masked(targets[0])}
+    send_alerts([], targets, state, now_ms=T_MS, is_all=True)  # it is in no table any more
+    assert sent_about(state, an_incident().incident_id) == []

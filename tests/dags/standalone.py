@@ -59,7 +59,7 @@ class Standalone:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder, self.port = folder, free_port()
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("AIRFLOW", "REBALANCE_AUDIT"))}
-        self._environment = kept | settings_of(folder, self.port) | {
+        self.environment = kept | settings_of(folder, self.port) | {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "PYTHONPATH": str(ROOT),
             **environment,
@@ -70,7 +70,7 @@ class Standalone:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._said = (self.folder / "said.txt").open("w")
         self._running = subprocess.Popen(
-            [self._airflow, "standalone"], env=self._environment, cwd=self.folder, stdout=self._said,
+            [self._airflow, "standalone"], env=self.environment, cwd=self.folder, stdout=self._said,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
@@ -100,7 +100,7 @@ class Standalone:
     def type(self, script: str) -> None:
         """What somebody types on the same machine."""
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script], env=self._environment, cwd=self.folder, capture_output=True,
+            ["bash", "-euo", "pipefail", "-c", script], env=self.environment, cwd=self.folder, capture_output=True,
             text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{script}: {done.stdout[-2000:]}{done.stderr[-2000:]}"

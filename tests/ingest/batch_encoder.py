@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cramjam
@@ -82,6 +82,7 @@ def a_batch(
     leader_epoch: int = 0,
     record_count: int | None = None,
     magic: int = 2,
+    checksum: Callable[[bytes], int] = crc32c,
 ) -> bytes:
     content = packed(codec, b"".join(records))
     count = len(records) if record_count is None else record_count
@@ -90,5 +91,5 @@ def a_batch(
         ">hiqqqhii", attributes | CODECS[codec], last, base_timestamp, max_timestamp, producer_id, producer_epoch, -1,
         count,
     ) + content  # fmt: skip
-    rest = struct.pack(">ibI", leader_epoch, magic, crc32c(checked)) + checked
+    rest = struct.pack(">ibI", leader_epoch, magic, checksum(checked)) + checked
     return struct.pack(">qi", base_offset, len(rest)) + rest

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from infra.lab.security import STORE_PASSWORD, Authority
+from ingest.broker import LiveCluster
 from ingest.client_config import (
     from_java,
     masked,
@@ -148,3 +149,9 @@ def test_a_store_is_what_its_first_bytes_say(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"trust\.jks cannot be opened") as raised:
         from_java({**store, "ssl.truststore.password": "not-it-at-all"}, place="p")
     assert "not-it-at-all" not in str(raised.value)
+
+
+def test_a_limit_of_a_message_above_that_of_a_fetch_is_the_users_to_set() -> None:
+    """librdkafka itself refuses a fetch.max.bytes below message.max.bytes. The cluster is its own mock."""
+    settings = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "message.max.bytes": "5000000"}
+    LiveCluster(settings).consumer().close()

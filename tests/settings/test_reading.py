@@ -192,3 +192,10 @@ def test_a_login_without_a_way_back_is_a_fault() -> None:
     found = parse_settings(text + "  public_url: https://audit.example.org\n", "f.yaml")
     assert found.app.login is not None
     assert found.app.login.claim == "groups"
+
+
+def test_a_link_that_is_no_address_is_a_fault_with_its_line() -> None:
+    lag, bad = '{title: Lag, url: "https://lag/{group}"}', '{title: Bad, url: "javascript:{group}"}'
+    text = f"app:\n  links:\n    - {lag}\n    - {bad}\n"
+    with pytest.raises(SettingsError, match=r"f\.yaml:4: app\.links\[2\]\.url: it must begin with http"):
+        parse_settings(text, "f.yaml")

@@ -1,0 +1,58 @@
+"""An alert of our own: evidence of a source stopped, and one when it is back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from rebalance_audit.domain.detect.wording import duration
+from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.kinds import Severity
+
+STATE = "watchdog"
+"""Where a warehouse remembers what was said, beside that of its incidents."""
+
+
+class Watchdog:
+    """Judges what the sources say. Times are epoch ms."""
+
+    def __init__(self, limit_ms: int, began_ms: int) -> None:
+        self._limit_ms, self._began_ms = limit_ms, began_ms
+        self._good_ms: dict[str, int] = {}
+        self._stopped_ms: dict[str, int] = {}
+        """Since when, of those that are stopped."""
+
+    def look(self, cluster_id: str, faults: Mapping[str, str | None], now_ms: int) -> list[Incident]:
+        """How each source stands. `open` only after the limit; one that never stopped is `over`, of which nothing is
+        said to anybody."""
+        found = []
+        for source, fault in faults.items():
+            since_ms = self._good_ms.get(source, self._began_ms)
+            if fault is None:
+                self._good_ms[source] = now_ms
+                since_ms = self._stopped_ms.pop(source, now_ms)
+            elif now_ms - since_ms >= self._limit_ms:
+                self._stopped_ms[source] = since_ms
+            is_stopped = source in self._stopped_ms
+            for_ms = now_ms - since_ms
+            found.append(
+                Incident(
+                    cluster_id=cluster_id,
+                    incident_id=f"stopped:{hashlib.sha256(source.encode()).hexdigest()[:16]}",
+                    kind="evidence",
+                    root_cause="evidence_stopped",
+                    root_cause_tier="logged",
+                    culprits=(source,),
+                    first_at_ms=since_ms,
+                    last_at_ms=now_ms,
+                    status="open" if is_stopped else "over",
+                    expected=False,
+                    severity=Severity.CRITICAL,
+                    title=f"No evidence comes from {source}",
+                    story=f"For {duration(for_ms)} nothing came from {source}. {fault}" if fault else
+                    f"Evidence comes from {source} again.",
+                    advice="Until it is back, nothing is known of this cluster's rebalances; `rebalance-audit doctor` "
+                    "tries each source.",
+                )
+            )  # fmt: skip
+        return found

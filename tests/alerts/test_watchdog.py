@@ -1,0 +1,80 @@
+"""An alert when evidence of a source stops, and one when it is back: worked by hand, then sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from ingest.collector import CollectSettings
+from rebalance_audit.alerts.sending import send_alerts
+from rebalance_audit.alerts.watchdog import Watchdog
+from rebalance_audit.commands.watch import SourceWatch
+from tests.webhook import Webhook
+
+MINUTE_MS = 60_000
+
+
+def test_a_source_is_stopped_after_the_limit_and_over_at_its_first_sign() -> None:
+    watchdog = Watchdog(5 * MINUTE_MS, 0)
+    said = []
+    for minute, fault in enumerate([None, None, "away", "away", "away", "away", "away", "away", None, "away"]):
+        (stand,) = watchdog.look("c", {"the brokers": fault}, minute * MINUTE_MS)
+        said.append((stand.status, stand.first_at_ms // MINUTE_MS))
+    # Good at minute 1; five minutes later it is stopped, since minute 1; back at minute 8.
+    assert [status for status, _ in said] == [*["over"] * 6, "open", "open", "over", "over"]
+    assert said[6] == ("open", 1)
+    assert said[8] == ("over", 1)
+
+
+def test_a_source_that_never_gave_a_sign_is_counted_from_the_beginning() -> None:
+    watchdog = Watchdog(MINUTE_MS, 10 * MINUTE_MS)
+    assert watchdog.look("c", {"a": "away", "b": None}, 10 * MINUTE_MS)[0].status == "over"
+    stopped, fine = watchdog.look("c", {"a": "away", "b": None}, 11 * MINUTE_MS)
+    assert (stopped.status, fine.status) == ("open", "over")
+    assert stopped.story == "For 1 min nothing came from a. away"
+
+
+def test_each_end_is_sent_once_and_a_second_stop_again(tmp_path: Path) -> None:
+    watchdog, receiver = Watchdog(MINUTE_MS, 0), Webhook()
+    try:
+        for minute, fault in enumerate([None, None, "away", "away", "away", None, None, "away", "away", None]):
+            stands = watchdog.look("c", {"the brokers": fault}, minute * MINUTE_MS)
+            assert send_alerts(stands, [receiver.url], tmp_path / "state.json", is_live=True).failures == ()
+    finally:
+        receiver.close()
+    assert [alert["annotations"]["description"].split(":")[0].splitlines()[1][:5] for alert in receiver.alerts] == [
+        "since", "over", "since", "over",
+    ]  # fmt: skip
+    assert receiver.labels("subject") == ["the brokers"] * 4
+    assert receiver.alerts[0]["annotations"]["summary"] == "No evidence comes from the brokers"
+
+
+def test_watch_tells_when_logs_are_gone_and_when_they_are_back(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.touch()
+    receiver, stopped = Webhook(), threading.Event()
+    settings = CollectSettings(cluster_id="c", logs=[("broker-1", str(log))])
+    watching = SourceWatch(settings, str(tmp_path / "w"), stopped, [receiver.url], 300)
+    watching.start()
+    try:
+        time.sleep(1)
+        assert receiver.alerts == []
+        log.rename(tmp_path / "away")
+        _until(lambda: len(receiver.alerts) == 1)
+        (tmp_path / "away").rename(log)
+        _until(lambda: len(receiver.alerts) == 2)
+        time.sleep(1)
+    finally:
+        stopped.set()
+        watching.join(10)
+        receiver.close()
+    assert receiver.labels("incident_id")[0].startswith("stopped:")
+    assert len(receiver.alerts) == 2
+
+
+def _until(holds: object) -> None:
+    give_up_at = time.monotonic() + 30
+    while not holds():  # type: ignore[operator]
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)

@@ -1,0 +1,51 @@
+"""Whether evidence still comes, against librdkafka's mock cluster: real sockets and protocol, no JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from ingest.collector import CollectSettings, collect
+from ingest.landing import Landing
+from ingest.probe import SourceProbe
+
+OFFSETS = "__consumer_offsets"
+
+
+def test_a_broker_with_nothing_new_is_idle_and_one_with_news_that_nobody_lands_is_behind(
+    mock_broker: Producer, address: str, tmp_path: Path
+) -> None:
+    settings = CollectSettings(client_config={"bootstrap.servers": address}, until_end=True, connect_topics={})
+    landing = Landing(tmp_path)
+    name = f"the brokers at {address}"
+    probe = SourceProbe(settings, landing)
+
+    def written(value: bytes) -> None:
+        mock_broker.produce(OFFSETS, key=b"k", value=value, partition=1)
+        assert mock_broker.flush(10) == 0
+
+    written(b"v0")
+    assert probe.faults() == {name: "Nothing of it was landed yet."}
+    collect(settings, landing)
+    assert [probe.faults()[name] for _ in range(3)] == [None, None, None]
+    written(b"v1")
+    assert probe.faults()[name] == f"{OFFSETS}-1 holds records that are not landed."
+    collect(settings, landing)
+    assert probe.faults() == {name: None}
+    assert probe.cluster_id is not None
+
+
+def test_a_broker_that_does_not_answer_and_logs_that_are_gone_are_faults(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    settings = CollectSettings(
+        client_config={"bootstrap.servers": "127.0.0.1:1"}, logs=[("broker-1", str(log)), ("broker-2", str(tmp_path))]
+    )
+    broker, first, second = SourceProbe(settings, Landing(tmp_path / "w")).faults().values()
+    assert broker is not None
+    assert "127.0.0.1:1" in broker
+    assert first == f"There is no file at {log} that may be read."
+    assert second is None
+    log.touch()
+    only_logs = CollectSettings(cluster_id="c", logs=[("broker-1", str(log))])
+    assert SourceProbe(only_logs, Landing(tmp_path / "w")).faults() == {"the logs of broker-1": None}
