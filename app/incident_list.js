@@ -62,7 +62,10 @@ export default function (component) {
   const list = make("ol", "ra-lines");
   list.setAttribute("aria-label", data.alt);
   list.append(...lines.map((l) => l.item));
-  root.replaceChildren(list);
+  const head = make("div", "ra-lines-head");
+  head.setAttribute("aria-hidden", "true");
+  head.append(...["", "where", "what happened, and whose doing", "downtime", "began"].map((text) => make("span", "", text)));
+  root.replaceChildren(...(data.heads ? [head] : []), list);
 
   const onKey = (e) => {
     if (e.metaKey || e.ctrlKey || e.altKey) return;

@@ -1,7 +1,7 @@
 // Lanes over time on a canvas. Data comes as Arrow tables (see charts.TimeLine.data); all text is drawn or set as text, never as HTML.
 // Drag: zoom. Double click: everything. Click on a mark: open it.
 
-const FAMILY_SIGNS = ["\u2715", "\u25bc", "\u25b2", "\u25a0", "\u00b7", "?", "\u25c6", "\u25c7", "\u2691", "\u25cf"];
+const FAMILY_SIGNS = ["\u2715", "\u25bc", "\u25b2", "\u25a0", "\u00b7", "?", "\u25c6", "\u25c7", "\u2691", "\u25cf", "\u2709\ufe0e"];
 const CHANGE = 8, CHAIN = 9;
 const LIGHT = {
   bad: "#b8400e", waiting: "#0b62a8", working: "#8a929c", faint: "#c9ced6", text: "#2b303a", quiet: "#5b6370",

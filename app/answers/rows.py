@@ -6,11 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalance_audit.domain.kinds import TaskState
+import pandas as pd
+
+from rebalance_audit.domain.kinds import Outcome, RebalanceKind, TaskState
 from rebalance_audit.domain.model import ConnectTask, Member, Movement, Rebalance, Trigger
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep
 
 __all__ = [
+    "AlertNote",
     "CauseShare",
     "ChainLink",
     "CheckRow",
@@ -44,6 +47,7 @@ __all__ = [
     "Span",
     "Trigger",
     "UndecodedRow",
+    "counted",
     "is_by_design",
     "outages",
 ]
@@ -160,6 +164,18 @@ class ChainLink:
     at_ms: int
     what: str
     evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertNote:
+    """One message about an incident to one target, or one that it did not take."""
+
+    at_ms: int
+    target: str
+    """Without what is secret in it."""
+    what: str
+    """`open`, `graver`, `wider`, `over`, `withdrawn`."""
+    is_sent: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,7 +439,8 @@ class Outage:
 
     @property
     def length_ms(self) -> int:
-        return self.to_ms - self.from_ms
+        """Without what it ran between two of its states."""
+        return sum(length for _, length, _ in self.parts)
 
     def waited_ms(self, by_design: bool) -> int:
         return sum(length for _, length, designed in self.parts if designed is by_design)
@@ -432,6 +449,12 @@ class Outage:
 NOT_RUNNING = (TaskState.WAITING, TaskState.LOST, TaskState.FAILED, TaskState.UNASSIGNED, TaskState.RESTARTING)
 _SAME_OUTAGE_MS = 1_000
 """States that follow each other within this are one outage: status records of two workers are some ms apart."""
+
+
+def counted(rebalances: pd.DataFrame) -> pd.DataFrame:
+    """Those that count as rebalances, as `numbers.IS_COUNTED` has it."""
+    is_counted = (rebalances["kind"] == RebalanceKind.REBALANCE) & (rebalances["outcome"] != Outcome.MISSING)
+    return rebalances[is_counted]
 
 
 def is_by_design(task: ConnectTask) -> bool:
@@ -469,9 +492,11 @@ def _outage(connector: str, task: int | None, stretch: list[ConnectTask], span: 
     at = max(span.from_ms, stretch[0].from_ms)
     first = at
     for i, t in enumerate(stretch):
-        end = stretch[i + 1].from_ms if i + 1 < len(stretch) else t.to_ms  # the later state is the better known one
-        end = min(span.to_ms, span.to_ms if end is None else end)
-        parts.append((t.state, max(0, end - at), is_by_design(t)))
+        end = span.to_ms if t.to_ms is None else min(span.to_ms, t.to_ms)
+        if i + 1 < len(stretch):
+            end = min(end, stretch[i + 1].from_ms)  # the later state is the better known one
+        start = max(at, t.from_ms)  # it may have run for a moment before
+        parts.append((t.state, max(0, end - start), is_by_design(t)))
         at = max(at, end)
     return Outage(
         connector=connector,

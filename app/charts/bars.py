@@ -169,11 +169,12 @@ INCIDENT_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> working, as high as '
     "what is held</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood still</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> at most</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> likely at most</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> two owners at once</span> '
     '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window</span> '
-    '<span class="ra-key"><span class="ra-sign">\u25cf</span> a link of the chain</span></div>'
+    '<span class="ra-key"><span class="ra-sign">\u25cf</span> a link of the chain</span> '
+    '<span class="ra-key"><span class="ra-sign">\u2709\ufe0e</span> an alert</span></div>'
 )
 
 WAITING_LEGEND = Html(
@@ -189,8 +190,8 @@ OVERLAP_LEGEND = Html(
 PHASES_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood '
     "still (estimate)</span> "
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> at most: from the earliest '
-    "stop to the latest resume</span> "
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> likely at most, nine '
+    "times of ten</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window, not the '
     "pause</span></div>"
 )

@@ -52,7 +52,7 @@ def connect_time_line(
         if t.expected and style in (Style.UNKNOWN, Style.STANDING):
             style = Style.WAITING
         end = to_ms if t.to_ms is None else t.to_ms
-        where = f" on {words.name(t.worker_url or t.worker_id, 40)}" if t.worker_url or t.worker_id else ""
+        where = f" on {words.name(worker_name(t.worker_url or t.worker_id), 40)}" if t.worker_url or t.worker_id else ""
         text = f"{words.STATE_WORDS.get(t.state, words.name(t.state))}{where}"
         if t.expected and t.state not in (TaskState.RUNNING, TaskState.WAITING):
             text += " (by design)"

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from app import words
+from app.answers.rows import counted
 from app.charts.marks import Marks, rebalance_marks, together
 from app.charts.time_line import BARS, LONGEST_LANES, STEPS, Style, TimeLine, empty, overlap_steps
-from rebalance_audit.domain.kinds import STOOD_STILL, MemberChange, MovementKind, RebalanceKind
+from rebalance_audit.domain.detect.history import worker_name
+from rebalance_audit.domain.kinds import STOOD_STILL, MemberChange, MovementKind
 
 
 def lanes_of(members: pd.DataFrame) -> pd.DataFrame:
@@ -27,7 +29,10 @@ def lanes_of(members: pd.DataFrame) -> pd.DataFrame:
     seen = (
         present.assign(
             who=_first_of(
-                present["group_instance_id"], present["worker_url"], present["client_id"], present["member_id"]
+                present["group_instance_id"],
+                present["worker_url"].map(worker_name, na_action="ignore"),
+                present["client_id"],
+                present["member_id"],
             ),
             where=np.where(
                 present["group_instance_id"].notna() | present["worker_url"].notna(),
@@ -261,8 +266,8 @@ def _per_bucket(rebalances: pd.DataFrame, from_ms: int, to_ms: int) -> pd.DataFr
     if rebalances.empty:
         return empty(STEPS)
     bucket = _bucket_ms(from_ms, to_ms)
-    counted = rebalances.loc[rebalances["kind"] == RebalanceKind.REBALANCE, "at_ms"].dropna()
-    counts = ((counted // bucket) * bucket).value_counts().sort_index()
+    at = counted(rebalances)["at_ms"].dropna()
+    counts = ((at // bucket) * bucket).value_counts().sort_index()
     return _closed_steps(counts.index.to_numpy(dtype=float), counts.to_numpy(dtype=float), float(bucket))
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app import words
-from app.answers.rows import ChainLink, ConnectTask, MarkRow, Member, Movement, Reassignment, Rebalance
-from app.charts.marks import chain_marks, change_marks, rebalance_marks, together
-from app.charts.time_line import BARS, Style, TimeLine, empty
+from app.answers.rows import AlertNote, ChainLink, ConnectTask, MarkRow, Member, Movement, Reassignment, Rebalance
+from app.charts.marks import alert_marks, chain_marks, change_marks, rebalance_marks, together
+from app.charts.time_line import BARS, Style, TimeLine, empty, likely_ends
 from rebalance_audit.domain.kinds import STOOD_STILL, MemberChange, TaskState
 
 MOST_RESOURCES = 16
@@ -38,10 +38,8 @@ class OwnedStretch:
 
 def lane_of(member: object) -> str:
     """The same pod after a restart has the same name."""
-    for name in ("group_instance_id", "worker_url", "client_id", "member_id"):
-        if value := getattr(member, name):
-            return str(value)
-    return "not known"
+    found = getattr(member, "group_instance_id", None)
+    return str(found or words.owner(member.client_id, member.worker_url, member.member_id) or "not known")  # type: ignore[attr-defined]
 
 
 def at_of(r: Rebalance) -> int | None:
@@ -123,6 +121,7 @@ def incident_time_line(
     tasks: Sequence[ConnectTask],
     reassignments: Sequence[Reassignment],
     marks: Sequence[MarkRow],
+    alerts: Sequence[AlertNote],
     from_ms: int,
     to_ms: int,
     scrub_ms: int,
@@ -171,7 +170,7 @@ def incident_time_line(
     times = frame["at_ms"].tolist()
     apart = [link for link in chain if not any(abs(link.at_ms - at) <= _SAME_MOMENT_MS for at in times)]
     own_marks = rebalance_marks(frame, with_group=len(groups) > 1)
-    found = together(own_marks, chain_marks(apart), change_marks(marks), first_text=len(texts))
+    found = together(own_marks, chain_marks(apart), change_marks(marks), alert_marks(alerts), first_text=len(texts))
     return TimeLine(
         from_ms=from_ms,
         to_ms=max(to_ms, from_ms + 1),
@@ -195,7 +194,7 @@ def _member_lanes(held: Sequence[OwnedStretch], lane: NewLane, bar: Draw) -> int
     order = sorted(by_lane, key=words.natural)
     most = max((_most_at_once(some) for some in by_lane.values()), default=1)
     for name in order[:MOST_MEMBERS]:
-        on = lane(words.name(name.removeprefix("http://").removesuffix("/"), 44))
+        on = lane(words.name(name, 44))
         edges = sorted({e for h in by_lane[name] for e in (h.from_ms, h.to_ms)})
         for a, b in itertools.pairwise(edges):
             there = [h.resource for h in by_lane[name] if h.from_ms <= a and h.to_ms >= b]
@@ -239,8 +238,7 @@ def _stood_still(on: int, m: Movement, at: int, waiting: Sequence[ConnectTask], 
     if stop > resume:
         bar(on, resume, stop, 0.7, Style.UNKNOWN, said.removeprefix("none, but "))
         return
-    earliest = stop if m.stopped_at_lower_ms is None else m.stopped_at_lower_ms
-    latest = resume if m.resumed_at_upper_ms is None else m.resumed_at_upper_ms
+    earliest, latest = likely_ends(m, stop, resume)
     bar(on, earliest, latest, 0.2, Style.BOUND, f"may have stood still: {said}")
     bar(on, stop, resume, 0.7, Style.STANDING, f"stood still for {said}")
     for t in waiting:

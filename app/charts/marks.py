@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from app import words
-from app.answers.rows import ChainLink, MarkRow
+from app.answers.rows import AlertNote, ChainLink, MarkRow
 from app.charts.time_line import MARKS, Target, empty
 
 LEADER_MARK = len(words.FAMILIES)
@@ -17,6 +17,7 @@ LEADER_MARK = len(words.FAMILIES)
 MOVE_MARK = LEADER_MARK + 1
 CHANGE_MARK = LEADER_MARK + 2
 CHAIN_MARK = LEADER_MARK + 3
+ALERT_MARK = LEADER_MARK + 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,13 @@ def chain_marks(chain: Sequence[ChainLink]) -> Marks:
         return Marks(frame=empty(MARKS))
     at = pd.Series([float(link.at_ms) for link in chain])
     return _marks(at, [CHAIN_MARK] * len(chain), [words.name(link.what, 200) for link in chain], None)
+
+
+def alert_marks(notes: Sequence[AlertNote]) -> Marks:
+    if not notes:
+        return Marks(frame=empty(MARKS))
+    at = pd.Series([float(note.at_ms) for note in notes])
+    return _marks(at, [ALERT_MARK] * len(notes), [words.alert(n.what, n.target, n.is_sent) for n in notes], None)
 
 
 def _marks(at: pd.Series, families: list[int], texts: list[str], targets: list[Target] | None) -> Marks:

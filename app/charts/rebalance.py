@@ -9,13 +9,13 @@ import pandas as pd
 
 from app import words
 from app.answers.rows import ConnectTask
-from app.charts.time_line import BARS, Style, TimeLine, empty
+from app.charts.time_line import BARS, Style, TimeLine, empty, likely_ends
 
 
 def _way(m: Any) -> str:
     """`c3 → c1`; nothing where the owner stayed."""
-    before = m.from_worker_url or m.from_client_id or m.from_member_id
-    after = m.to_worker_url or m.to_client_id or m.to_member_id
+    before = words.owner(m.from_client_id, m.from_worker_url, m.from_member_id)
+    after = words.owner(m.to_client_id, m.to_worker_url, m.to_member_id)
     if not before or not after or (m.from_member_id == m.to_member_id and before == after):
         return ""
     return f"{words.name(before, 16)} \u2192 {words.name(after, 16)}"
@@ -63,8 +63,7 @@ def rebalance_time_line(
         lane = len(lanes)
         lanes.append(f"{words.name(m.resource, 30)}  {_way(m)}".rstrip())
         texts.append(f"{_still(m)}; for certain {words.ends(m.pause_lower_ms, m.pause_upper_ms)}")
-        earliest = m.stopped_at_lower_ms if m.stopped_at_lower_ms is not None else stop
-        latest = m.resumed_at_upper_ms if m.resumed_at_upper_ms is not None else resume
+        earliest, latest = likely_ends(m, stop, resume)
         bars.append((lane, earliest, max(latest, earliest), 0.2, Style.BOUND, len(texts) - 1))
         if m.pause_estimate_ms >= 0:
             bars.append((lane, stop, resume, 0.8, Style.STANDING, len(texts) - 1))

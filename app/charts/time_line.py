@@ -98,6 +98,18 @@ class TimeLine:
         }
 
 
+def likely_ends(m: Any, stop: float, resume: float) -> tuple[float, float]:
+    """From when to when a resource may have stood still: as long as nine of ten truths, within what is certain; all
+    that is certain where no likely range is known."""
+    earliest = stop if m.stopped_at_lower_ms is None else min(stop, m.stopped_at_lower_ms)
+    latest = resume if m.resumed_at_upper_ms is None else max(resume, m.resumed_at_upper_ms)
+    if m.pause_likely_upper_ms is None:
+        return earliest, latest
+    more = max(0.0, m.pause_likely_upper_ms - (resume - stop))
+    before = min(more, stop - earliest)
+    return stop - before, min(latest, resume + more - before)
+
+
 def typed(frame: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
     return frame[list(columns)].astype(columns).reset_index(drop=True)
 

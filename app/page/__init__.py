@@ -14,6 +14,7 @@ from app.page.address import (
 )
 from app.page.frame import account, follow, gate, not_known, phone_navigation, reader, reader_with_groups, run, style
 from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
+from app.page.outward import outward
 from app.page.palette import palette
 from app.page.picture import time_line
 from app.page.present import present
@@ -44,6 +45,7 @@ __all__ = [
     "note",
     "number_param",
     "open_target",
+    "outward",
     "palette",
     "panel",
     "param",

@@ -28,14 +28,17 @@ def incident_list(
     key: str,
     with_cluster: bool = True,
     badge: Callable[[IncidentRow], str] = lambda _: "",
+    *,
+    with_heads: bool = True,
 ) -> None:
     """One line each: subject, cause, cost, age. Opened: its story, what to do, and where more is.
 
-    `badge`: what people answered to it.
+    `badge`: what people answered to it. `with_heads`: not where a list with heads stands right above.
     """
     if not found:
         return
-    _draw(data={"rows": [_row(i, with_cluster, badge(i)) for i in found], "alt": alt}, key=key)
+    rows = [_row(i, with_cluster, badge(i)) for i in found]
+    _draw(data={"rows": rows, "alt": alt, "heads": with_heads}, key=key)
 
 
 def subject_of(i: IncidentRow) -> str:
@@ -58,7 +61,10 @@ def tone_of(i: IncidentRow) -> str:
 
 
 def cost_words(i: IncidentRow) -> str:
-    return "\u2014" if i.cost_seconds is None else words.seconds(i.cost_seconds, i.unit)
+    """Without a rebalance there is no downtime to sum; of one whose pauses nobody knows that is said."""
+    if i.cost_seconds is not None:
+        return words.seconds(i.cost_seconds, i.unit)
+    return "cost not known" if i.group_ids else "no downtime seen"
 
 
 def _link(label: str, view: str, is_main: bool = False, **params: str | int | None) -> dict[str, object]:

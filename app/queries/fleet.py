@@ -103,7 +103,8 @@ class FleetQuestions(Tables):
     ) -> tuple[pd.DataFrame, dict[str, int]]:
         """Rebalances of the span, for `answers.compare.Side`: its cells, and how many began for which cause.
 
-        Pauses and windows from 10 s on are rounded to a thousandth, so that a fleet's millions are some thousand rows.
+        Pauses and windows from 10 s on are rounded to a thousandth, so that a fleet's millions are some thousand
+        rows. Two owners at once are no pause.
         """
         wanted = (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id)
         chosen = (
@@ -126,7 +127,7 @@ class FleetQuestions(Tables):
             UNION ALL SELECT 'cost', slice, cost, cost_n FROM s WHERE cost_n > 0
             UNION ALL SELECT 'moved', slice, moved, moved_n FROM s WHERE moved_n > 0
             UNION ALL SELECT 'avoidable', slice, avoidable, avoidable_n FROM s WHERE avoidable_n > 0
-            UNION ALL SELECT 'pause', slice, {_ROUNDED.format("pause")}, count(*) FROM x
+            UNION ALL SELECT 'pause', slice, {_ROUNDED.format("greatest(pause, 0)")}, count(*) FROM x
                 WHERE is_counted AND pause IS NOT NULL GROUP BY 2, 3
             UNION ALL SELECT 'window', slice, {_ROUNDED.format("broker")}, count(*) FROM x
                 WHERE is_counted AND broker IS NOT NULL GROUP BY 2, 3
@@ -153,7 +154,7 @@ class FleetQuestions(Tables):
         length_ms = max(1.0, span.length_ms / buckets)
         return self.frame(
             f"""
-            SELECT r.cluster_id, r.trigger, least({buckets:d} - 1, ({AT} - ?) // ?)::INT AS bucket,
+            SELECT r.cluster_id, r.trigger, least({buckets:d} - 1, floor(({AT} - ?) / ?))::INT AS bucket,
                    {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost
             FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?
             GROUP BY ALL ORDER BY 1, 3, 2

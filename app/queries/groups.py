@@ -7,6 +7,7 @@ import pandas as pd
 from app.answers.rows import CauseShare, Group, Span
 from app.queries.tables import AT, COUNTED, Tables
 from rebalance_audit.domain import numbers
+from rebalance_audit.domain.detect.history import worker_name
 
 SPARK_BUCKETS = 24
 
@@ -23,7 +24,7 @@ class GroupQuestions(Tables):
             f"""
             WITH hits AS (
                 SELECT r.cluster_id, r.group_id, r.pause_estimate_ms, r.resource_seconds_estimate, r.expected,
-                       least({SPARK_BUCKETS - 1}, ({AT} - ?) // ?)::INT AS bucket, {COUNTED} AS is_counted
+                       least({SPARK_BUCKETS - 1}, floor(({AT} - ?) / ?))::INT AS bucket, {COUNTED} AS is_counted
                 FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?),
             per_bucket AS (SELECT cluster_id, group_id, bucket, count(*) AS n FROM hits WHERE is_counted GROUP BY ALL),
             lines AS (
@@ -100,15 +101,17 @@ class GroupQuestions(Tables):
 
     def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[CauseShare]:
         """Causes of the group's rebalances, the commonest first, each with the client it was mostly about."""
+        wanted = (cluster_id, group_id, span.from_ms, span.to_ms)
+        near, ends = self.near(f"r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?", wanted)
         rows = self.rows(
             f"""
             WITH hits AS (
                 SELECT r.cluster_id, r.rebalance_id, r.trigger, r.resource_seconds_estimate,
                   r.triggers[1].members AS members, {COUNTED} AS is_counted
                 FROM gold.rebalance r
-                WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?),
+                WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ? AND {near}),
             who AS (
-                SELECT h.trigger, coalesce(m.group_instance_id, m.client_id, m.worker_url) AS client,
+                SELECT h.trigger, coalesce(m.group_instance_id, m.worker_url, m.client_id) AS client,
                        count(DISTINCT h.rebalance_id) AS n
                 FROM hits h JOIN gold.rebalance_member m USING (cluster_id, rebalance_id)
                 WHERE h.is_counted AND list_contains(h.members, m.member_id) GROUP BY ALL),
@@ -117,6 +120,6 @@ class GroupQuestions(Tables):
                    any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count
             FROM hits h LEFT JOIN top t USING (trigger) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,
-            (cluster_id, group_id, span.from_ms, span.to_ms),
+            (*wanted, *ends),
         )
-        return [CauseShare(**row) for row in rows]
+        return [CauseShare(**{**row, "client": worker_name(row["client"]) if row["client"] else None}) for row in rows]

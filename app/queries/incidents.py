@@ -13,7 +13,8 @@ _OF_A_LIST = (
     "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
     "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, finding_ids"
 )
-_TOUCHES = "i.first_at_ms <= ? AND i.last_at_ms >= ?"
+_TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
+"""What is open goes on, however long ago its last rebalance was; so the page Groups counts it as well."""
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 _UNITS = f"""
     units AS (SELECT cluster_id, incident_id, CASE WHEN count(DISTINCT unit) > 1 THEN 'resource'

@@ -16,6 +16,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _AT = "coalesce(a.started_at_ms, a.ended_at_ms)"
 _TOUCHES = f"(a.outcome = 'open' OR coalesce(a.ended_at_ms, {_AT}) >= ?) AND coalesce({_AT}, 0) <= ?"
 
+_TELL_THE_PLACE = 200
+"""Of a group's newest rebalances: its partition of the offsets topic stays the same, and not each has a record."""
+
 
 class ReassignmentQuestions(FleetQuestions):
     def reassignment_clusters(self) -> list[str]:
@@ -160,13 +163,19 @@ class ReassignmentQuestions(FleetQuestions):
 
     def coordination(self, cluster_id: str, group_id: str) -> Coordination:
         """The partition of the offsets topic that holds the group, as its records say, and those the group works on."""
+        newest = (
+            "r.cluster_id = ? AND r.group_id = ? AND r.rebalance_id IN (SELECT rebalance_id FROM flat.rebalance"
+            f" WHERE cluster_id = ? AND group_id = ? ORDER BY assigned_at_ms DESC NULLS LAST LIMIT {_TELL_THE_PLACE:d})"
+        )
+        wanted = (cluster_id, group_id, cluster_id, group_id)
+        near, ends = self.near(newest, wanted)
         places = self.rows(
             f"""
             SELECT DISTINCT regexp_extract(ref, '^record:({OFFSETS_TOPIC}-[0-9]+)@', 1) AS place
-            FROM (SELECT unnest(r.evidence) AS ref FROM gold.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?)
+            FROM (SELECT unnest(r.evidence) AS ref FROM gold.rebalance r WHERE {newest} AND {near})
             WHERE ref LIKE 'record:{OFFSETS_TOPIC}-%' ORDER BY 1
             """,
-            (cluster_id, group_id),
+            (*wanted, *ends),
         )
         held = self.rows(
             "SELECT DISTINCT m.resource FROM gold.movement m WHERE m.cluster_id = ? AND m.group_id = ?"

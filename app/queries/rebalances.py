@@ -12,8 +12,11 @@ from app.queries.tables import AT, T, Tables, finding_of, made
 class RebalanceQuestions(Tables):
     def rebalance(self, cluster_id: str, rebalance_id: str) -> Rebalance | None:
         """With its members and movements, the longest pause first."""
+        wanted = (cluster_id, rebalance_id)
+        near, ends = self.near("r.cluster_id = ? AND r.rebalance_id = ?", wanted)
         rows = self.rows(
-            "SELECT * FROM gold.rebalance WHERE cluster_id = ? AND rebalance_id = ?", (cluster_id, rebalance_id)
+            f"SELECT r.* FROM gold.rebalance r WHERE r.cluster_id = ? AND r.rebalance_id = ? AND {near}",
+            (*wanted, *ends),
         )
         return self._whole(cluster_id, rows)[0] if rows else None
 
@@ -37,12 +40,16 @@ class RebalanceQuestions(Tables):
 
         return self.built(("rebalances", cluster_id, group_id, span, most), build)
 
+    def members_of(self, cluster_id: str, ids: list[str]) -> dict[str, list[Member]]:
+        """By rebalance."""
+        return self._of_rebalances(
+            Member, "gold.rebalance_member", cluster_id, ids, "group_instance_id, client_id, client_host, member_id"
+        )
+
     def _whole(self, cluster_id: str, rows: list[dict[str, Any]]) -> list[Rebalance]:
         """Rows of gold.rebalance with their members and movements."""
         ids = [row["rebalance_id"] for row in rows]
-        members = self._of_rebalances(
-            Member, "gold.rebalance_member", cluster_id, ids, "group_instance_id, client_id, client_host, member_id"
-        )
+        members = self.members_of(cluster_id, ids)
         movements = self._of_rebalances(
             Movement,
             "gold.movement",

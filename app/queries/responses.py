@@ -5,9 +5,13 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any
 
+from app.answers.rows import AlertNote
 from app.queries.tables import Tables
+from rebalance_audit.alerts.state import sent_about, state_of
+from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.domain.incidents.responses import Response, ResponseRefused, Standing, Subject, standing
 from rebalance_audit.warehouse import responses
+from rebalance_audit.warehouse.storage import WarehouseError
 
 
 class ResponseQuestions(Tables):
@@ -43,6 +47,14 @@ class ResponseQuestions(Tables):
     def _incidents_seen(self) -> set[tuple[str, str]]:
         rows = self.rows("SELECT cluster_id, incident_id FROM gold.incident")
         return {(row["cluster_id"], row["incident_id"]) for row in rows}
+
+    def alerts_about(self, incident_id: str) -> list[AlertNote] | None:
+        """What was sent of it, by time; None where that cannot be read."""
+        try:
+            notes = sent_about(state_of(self.location), incident_id)
+            return [AlertNote(**note) for note in notes]
+        except (AlertError, WarehouseError, TypeError, KeyError, ValueError):
+            return None
 
     def standing(self, incident: Subject, now_ms: int) -> Standing:
         return standing(incident, self.responses(), now_ms)

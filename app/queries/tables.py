@@ -123,6 +123,18 @@ class Tables:
         found: list[dict[str, Any]] = self.table(sql, params).to_pylist()
         return found
 
+    def near(self, condition: str, params: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+        """For questions that need lists of gold.rebalance: a condition that holds for all rows that `condition` finds,
+        and lets the files' other parts be skipped. Their times are known from memory."""
+        (row,) = self.rows(
+            "SELECT min(assigned_at_ms) AS first, max(assigned_at_ms) AS last,"
+            f" count(*) - count(assigned_at_ms) AS others FROM flat.rebalance r WHERE {condition}",
+            params,
+        )
+        if row["first"] is None or row["others"]:
+            return "TRUE", ()
+        return "r.assigned_at_ms BETWEEN ? AND ?", (row["first"], row["last"])
+
     def frame(self, sql: str, params: Sequence[Any] = ()) -> pd.DataFrame:
         return self.table(sql, params).to_pandas()
 

@@ -1,7 +1,7 @@
 """The sentence each page begins with. Pure: answers in, `Html` out."""
 
 from app.sentences.compare import compare
-from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs
+from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
@@ -15,7 +15,7 @@ from app.sentences.reassignment import (
     reassignment,
     reassignments,
 )
-from app.sentences.rebalance import known_as, owner, rebalance, still_for, stood_still
+from app.sentences.rebalance import known_as, rebalance, still_for, stood_still
 from app.sentences.whatif import beside, fit
 
 __all__ = [
@@ -36,8 +36,8 @@ __all__ = [
     "group",
     "headline",
     "known_as",
+    "likely_cost",
     "mostly",
-    "owner",
     "postmortem",
     "progress",
     "reassignment",

@@ -9,8 +9,11 @@ from app.answers.compare import FEWEST, Difference, Side
 from app.words import Html, fill
 
 
-def compare(before: Side, after: Side, found: Sequence[Difference]) -> Html:
-    """By cost; where that is not clear, by how often, and nothing is claimed that is not."""
+def compare(before: Side, after: Side, found: Sequence[Difference], unwatched: Sequence[str] = ()) -> Html:
+    """By cost; where that is not clear, by how often, and nothing is claimed that is not.
+
+    `unwatched`: clusters that were watched on one side and not on the other, or for a part of it.
+    """
     counts = [side.rebalance_count for side in (before, after)]
     seen = fill(
         "{a} in {ta} before, {b} in {tb} after.",
@@ -21,6 +24,14 @@ def compare(before: Side, after: Side, found: Sequence[Difference]) -> Html:
     )
     if sum(counts) < FEWEST:
         return fill("<b>Too little was seen to say</b>: {seen}", seen=seen)
+    if unwatched:
+        return fill(
+            "<b>Not comparable</b>: the evidence of {n} does not cover both times ({names}). {seen} Choose one "
+            "cluster, or a moment that its evidence surrounds.",
+            n=words.count(len(unwatched), "cluster"),
+            names=words.join([words.code(c, 30) for c in unwatched[:4]], ", "),
+            seen=seen,
+        )
     cost, often = found[0], found[1]
     deciding = cost if cost.verdict in ("less", "more") else often
     first = {
@@ -51,20 +62,23 @@ def amount(value: float | None, unit: str = "") -> str:
 
 
 def interval(d: Difference) -> str:
-    """`8.9 less (95 %: −11.7 … −6.2)`: the difference and where it lies in 95 of 100 cases."""
+    """`8.9 less (95 %: 6.2 … 11.7)`: the difference and where it lies in 95 of 100 cases. An interval over zero says
+    its sides: `0.4 less (95 %: 3.1 less … 2.2 more)`."""
     if d.before is None or d.after is None:
         return "not known"
     gap = d.after - d.before
     size = "no difference" if gap == 0 else f"{amount(abs(gap), d.unit)} {'more' if gap > 0 else 'less'}"
     if d.lower is None or d.upper is None:
         return f"{size}; too few to say how sure"
-    ends = [_signed(end, d.unit) for end in (d.lower, d.upper)]
-    return f"{size} (95 %: {ends[0]} \u2026 {ends[1]})"
+    if gap and d.lower * gap >= 0 and d.upper * gap >= 0:
+        low, high = (amount(end, d.unit) for end in sorted((abs(d.lower), abs(d.upper))))
+        return f"{size} (95 %: {low} \u2026 {high})"
+    return f"{size} (95 %: {_either(d.lower, d.unit)} \u2026 {_either(d.upper, d.unit)})"
 
 
-def _signed(value: float, unit: str) -> str:
+def _either(value: float, unit: str) -> str:
     said = amount(abs(value), unit)
-    return said if value == 0 else f"{'+' if value > 0 else chr(0x2212)}{said}"
+    return said if value == 0 else f"{said} {'more' if value > 0 else 'less'}"
 
 
 VERDICT_WORDS = {

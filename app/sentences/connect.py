@@ -8,6 +8,7 @@ from app import words
 from app.answers.rows import NOT_RUNNING, ConnectTask, Rebalance, Span, outages
 from app.words import Html, fill
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange
+from rebalance_audit.domain.numbers import CostBounds, cost_of
 
 
 def connect(tasks: Sequence[ConnectTask], span: Span) -> Html:
@@ -93,21 +94,24 @@ def connector_changes(changes: Sequence[ConnectorChange]) -> Html:
     )
 
 
-def costs(rounds: Sequence[Rebalance]) -> tuple[float | None, float | None]:
+def costs(rounds: Sequence[Rebalance]) -> tuple[CostBounds, float | None]:
     """Task-seconds that these rounds cost, and that they would at least have cost had all stopped. None: not known."""
-    cost = [r.resource_seconds_estimate for r in rounds if r.resource_seconds_estimate is not None]
     eager = [r.eager_seconds_lower for r in rounds if r.eager_seconds_lower is not None]
-    return sum(cost) if cost else None, sum(eager) if eager else None
+    return cost_of(rounds), sum(eager) if eager else None
+
+
+def likely_cost(cost: CostBounds) -> str:
+    return words.seconds_likely(cost.likely_lower, cost.estimate, cost.likely_upper, "task")
 
 
 def cost_beside_eager(rounds: Sequence[Rebalance]) -> Html:
     cost, eager = costs(rounds)
-    if not cost:
+    if not cost.estimate:
         return Html("")
     if not eager:
-        return fill("It cost {c}.", c=words.seconds(cost, "task"))
+        return fill("It cost {c}.", c=likely_cost(cost))
     return fill(
         "It cost {c}; had everything stopped, as under the eager protocol, it would have cost at least {e}.",
-        c=words.seconds(cost, "task"),
+        c=likely_cost(cost),
         e=words.seconds(eager, "task"),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from app import words
-from app.answers.rows import CauseShare, Span
+from app.answers.rows import CauseShare, Span, counted
 from app.sentences.fleet import normal_work
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
@@ -30,7 +30,7 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
     length = words.duration(span.length_ms)
     if not len(rebalances):
         return fill("No rebalance was seen in these {t}.", t=length)
-    real = rebalances[(rebalances["kind"] == RebalanceKind.REBALANCE) & (rebalances["outcome"] != Outcome.MISSING)]
+    real = counted(rebalances)
     parts = [fill("<b>{n} in {t}</b>{why}.", n=words.count(len(real), "rebalance"), t=length, why=_why(causes))]
     parts.append(_cost(rebalances, unit))
     expected = int(real["expected"].sum())

@@ -8,14 +8,20 @@ from app.sentences.fleet import IS_NOW_MS
 from app.words import Html, fill
 
 
-def going_on(counted: IncidentCount, in_time: Fleet, ended_before_ms: int) -> Html:
-    """How much is open, and what the time cost. `ended_before_ms`: how long ago the evidence ends."""
+def going_on(counted: IncidentCount, worst: str | None, in_time: Fleet, ended_before_ms: int) -> Html:
+    """How much is open, the worst of it, and what the time cost. `ended_before_ms`: how long ago the evidence ends."""
     open_ = words.count(counted.open_count, "incident")
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
     first = fill("<b>{n} open</b>{c}", n=open_, c=critical) if counted.open_count else Html("<b>No incident open</b>")
+    parts = [fill("{first}.", first=first)]
+    if worst is not None and counted.open_count:
+        lead = "It is" if counted.open_count == 1 else "The worst"
+        parts.append(fill("{lead}: {worst}.", lead=lead, worst=worst))
+    parts.append(cost_of(in_time))
     if ended_before_ms >= IS_NOW_MS:
-        first = fill("{first}, as of the end of the evidence {ago}", first=first, ago=words.ago(0, ended_before_ms))
-    return fill("{first}. {cost}", first=first, cost=cost_of(in_time))
+        old = words.ago(0, ended_before_ms).removesuffix(" ago")
+        parts.append(fill("The newest evidence is {old} old.", old=old))
+    return words.join(parts, " ")
 
 
 def cost_of(in_time: Fleet) -> Html:

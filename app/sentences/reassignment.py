@@ -31,7 +31,7 @@ def reassignments(
     still = int(running["stalled_since_ms"].notna().sum())
     parts = []
     if not len(running):
-        parts.append(Html("<b>Nothing is moving</b> when the evidence ends."))
+        parts.append(Html("<b>Nothing is moving.</b>"))
     elif not still:
         parts.append(
             fill(

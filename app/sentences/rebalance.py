@@ -12,7 +12,7 @@ from rebalance_audit.domain.kinds import MovementKind, Outcome
 
 
 def known_as(member: Member) -> str:
-    return member.group_instance_id or member.worker_url or member.client_id or member.member_id
+    return member.group_instance_id or words.owner(member.client_id, member.worker_url, member.member_id) or ""
 
 
 def rebalance(found: Rebalance) -> Html:
@@ -140,15 +140,10 @@ def _longest(together: Sequence[Movement]) -> str:
     return said + (" at the longest" if len({m.pause_estimate_ms for m in known}) > 1 else "")
 
 
-def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str | None:
-    """The member a resource went to or came from, by the name a reader knows."""
-    return worker_url or client_id or member_id
-
-
 def _by_way(moved: Sequence[Movement]) -> list[tuple[Html, list[Movement]]]:
     ways: dict[tuple[str | None, str | None], list[Movement]] = {}
     for m in moved:
-        before = owner(m.from_client_id, m.from_worker_url, m.from_member_id)
-        ways.setdefault((before, owner(m.to_client_id, m.to_worker_url, m.to_member_id)), []).append(m)
+        before = words.owner(m.from_client_id, m.from_worker_url, m.from_member_id)
+        ways.setdefault((before, words.owner(m.to_client_id, m.to_worker_url, m.to_member_id)), []).append(m)
     found = sorted(ways.items(), key=lambda item: -len(item[1]))
     return [(fill("from {a} to {b}", a=words.code(a, 36), b=words.code(b, 36)), all_) for (a, b), all_ in found]

@@ -87,6 +87,26 @@ def span_of(choice: str) -> Span:
     return reader.span(cluster, group) or whole
 
 
+WATCHED = 0.9
+"""Of a side, by the evidence of a cluster, so that its number there means anything."""
+
+
+def unwatched(choices: tuple[str, str], spans: tuple[Span, Span]) -> list[str]:
+    """Clusters with groups of these choices whose evidence covers one side and not the other."""
+    found = []
+    for c in reader.clusters():
+        if not c.group_count or c.first_at_ms is None or c.last_at_ms is None:
+            continue
+        sides = [
+            min(c.last_at_ms, span.to_ms) - max(c.first_at_ms, span.from_ms) >= WATCHED * span.length_ms
+            for choice, span in zip(choices, spans, strict=True)
+            if (parsed(choice) or (None, None))[0] in (None, c.cluster_id)
+        ]
+        if len(sides) == 2 and not all(sides):
+            found.append(c.cluster_id)
+    return found
+
+
 def ask(options: list[str]) -> None:
     """What to compare, before anything is claimed: a change that is known, or groups and a moment."""
     page.say("<b>What changed, and for which groups?</b> Choose a change, or groups and a moment.")
@@ -127,7 +147,7 @@ before, after = side_of("before", a, spans[0]), side_of("after", b, spans[1])
 found = differences(before, after)
 tz = page.zone()
 with place_of_answer:
-    st.html(fill('<p class="ra-say">{s}</p>', s=sentences.compare(before, after, found)))
+    st.html(fill('<p class="ra-say">{s}</p>', s=sentences.compare(before, after, found, unwatched((a, b), spans))))
 page.note("Before: {a}, {ta}.", a=said(a), ta=page.span_words(spans[0], tz))
 page.note("After: {b}, {tb}.", b=said(b), tb=page.span_words(spans[1], tz))
 

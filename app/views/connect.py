@@ -8,6 +8,7 @@ from app.answers.rows import ConnectTask, Rebalance, is_by_design
 from app.charts import bars
 from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, Touched, connector_changes
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 from rebalance_audit.domain.kinds import STOOD_STILL, FindingStatus, Mode, TaskState
@@ -145,7 +146,7 @@ def _prices(rounds: list[Rebalance]) -> list[str | Html]:
         beside = "all did stop"
     else:
         beside = f"at least {words.seconds(eager, 'task')}" if eager else "not known"
-    return [words.seconds(cost, "task"), beside]
+    return [sentences.likely_cost(cost), beside]
 
 
 def _why(rounds: list[Rebalance]) -> Html:
@@ -213,7 +214,8 @@ def history(tasks: list[ConnectTask]) -> None:
             ],
             "by design": ["yes" if is_by_design(t) else "no" for t in shown],
             "worker": [
-                words.name(t.worker_url or t.worker_id, 40) if t.worker_url or t.worker_id else "none" for t in shown
+                words.name(worker_name(t.worker_url or t.worker_id), 40) if t.worker_url or t.worker_id else "none"
+                for t in shown
             ],
             "says": [words.name(t.detail, 160) if t.detail else "" for t in shown],
             "ended by": [
@@ -256,15 +258,17 @@ if whole is None:
     page.say("The workers' group {g} is known, but no task of it was seen.", g=words.code(group_id))
     st.stop()
 span = page.span_of(whole, page.default_span(whole, whole.to_ms))
+with st.container(horizontal=True):
+    page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
+    page.outward(span, cluster=cluster_id, group=group_id)
 tasks = reader.connect_tasks(cluster_id, group_id, span)
 whole_rebalances = reader.rebalances_around(cluster_id, group_id, span)
 by_id = {r.rebalance_id: r for r in whole_rebalances}
 with place_of_answer:
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
-    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
-    page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
 if tasks:
-    stories()
     picture_of(tasks)
+    stories()
+    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
     neighbours_hit()
     history(tasks)

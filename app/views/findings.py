@@ -28,13 +28,9 @@ def said(key: str, value: object) -> str:
     if isinstance(value, int | float):
         if key.endswith("_at_ms"):
             return words.instant(int(value), page.zone())
-        return (
-            words.duration(value)
-            if key.endswith("_ms")
-            else f"{value:,.3g}"
-            if isinstance(value, float)
-            else f"{value:,}"
-        )
+        if key.endswith("_ms"):
+            return words.duration(value) if value >= 0 else f"none: two owners for {words.duration(-value)}"
+        return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
     return words.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
@@ -128,7 +124,8 @@ def listing() -> None:
     )
     whole = reader.span() or Span(from_ms=0, to_ms=0)
     span = page.span_of(whole, "all")
-    a, b, c, d, e = st.columns(5)
+    with st.container(key="filters"):
+        a, b, c, d, e = st.columns(5)
     with a:
         status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
     with b:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import charts, clock, page, panels, sentences, words
 from app.answers import coincidence
-from app.answers.rows import CauseShare, Group, Span
+from app.answers.rows import CauseShare, Group, Span, counted
 from app.charts import bars
 from app.charts.bars import Row
 from app.queries import HOUR_MS
@@ -92,8 +92,8 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
 
 
 def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
-    pauses = rebalances["pause_estimate_ms"].dropna().tolist()
-    windows = rebalances.loc[rebalances["pause_estimate_ms"].notna(), "broker_window_ms"].dropna().tolist()
+    paused = counted(rebalances).dropna(subset="pause_estimate_ms")
+    pauses, windows = paused["pause_estimate_ms"].tolist(), paused["broker_window_ms"].dropna().tolist()
     if not pauses:
         return
     page.heading("How long it stood still, beside the broker's own window")
@@ -176,8 +176,8 @@ with st.container(horizontal=True):
     page.link("Did a change help? Compare two times", "compare", a=json.dumps([cluster_id, group_id]))
     if group.protocol_type == "connect":
         page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
+    page.outward(span, cluster=cluster_id, group=group_id)
 
-panels.would_have_helped(reader, reader.changes(cluster_id, group_id), span, unit)
 incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
 if incidents:
     page.heading("Its incidents")
@@ -192,6 +192,7 @@ if apart:
     page.heading("Also found")
     panels.findings_of_group(apart)
 
+panels.would_have_helped(reader, reader.changes(cluster_id, group_id), span, unit)
 if in_time:
     page.heading("In time with the cluster's own moves")
     panels.in_time_with(in_time, cluster_id)
@@ -203,15 +204,15 @@ if len(rebalances):
     page.heading("Rebalances, newest first")
     page.note("Click a row to open it.")
     rebalance_table(rebalances)
-    last = reader.rebalance(cluster_id, str(rebalances.iloc[-1]["rebalance_id"]))
-    staying = [m for m in last.members if m.change != MemberChange.LEFT] if last is not None else []
+    last = str(rebalances.iloc[-1]["rebalance_id"])
+    staying = [m for m in reader.members_of(cluster_id, [last]).get(last, []) if m.change != MemberChange.LEFT]
     if staying:
         page.heading("Who held what after the last of them")
         page.table(
             ["member", "host", "holds", "session timeout"],
             [
                 [
-                    words.code(m.group_instance_id or m.worker_url or m.client_id or m.member_id, 44),
+                    words.code(sentences.known_as(m), 44),
                     words.code(m.client_host, 32),
                     f"{len(m.assigned)}: {words.resources(m.assigned)}" if m.assigned else words.resources(m.assigned),
                     words.duration(m.session_timeout_ms),

@@ -35,14 +35,20 @@ def matching(frame: pd.DataFrame, wanted: str, chosen: dict[str, str | None], on
 
 def filters(frame: pd.DataFrame) -> dict[str, str | None]:
     """Those that would leave something out."""
-    chosen: dict[str, str | None] = {}
-    columns = st.columns(len(FILTERS))
-    for place, (name, column) in zip(columns, FILTERS.items(), strict=True):
+    choices: dict[str, list[str]] = {}
+    for name, column in FILTERS.items():
         options = sorted(frame[column].dropna().unique())
         if name == "severity":
             options = [s.value for s in reversed(Severity) if s.value in options]
-        with place:
-            chosen[name] = page.choice_in_address(name.capitalize(), name, options)
+        if frame[column].nunique(dropna=False) > 1:
+            choices[name] = options
+    if not choices:
+        return {}
+    chosen: dict[str, str | None] = {}
+    with st.container(key="filters"):
+        for place, (name, options) in zip(st.columns(len(choices)), choices.items(), strict=True):
+            with place:
+                chosen[name] = page.choice_in_address(name.capitalize(), name, options)
     return chosen
 
 
@@ -55,11 +61,11 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "group": [words.name(g, 60) for g in frame["group_id"]],
-            **(cluster if with_cluster else {}),
             "open": [
                 open_words(*pair) for pair in zip(frame["open_incident_count"], frame["worst_severity"], strict=True)
             ],
             "cost": frame["cost"],
+            **(cluster if with_cluster else {}),
             "rebalances": frame["rebalances"],
             "over time": frame["rebalances_over_time"],
             "pause p95": frame["pause_p95_ms"].clip(lower=0) / 1000,
@@ -70,7 +76,7 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
                 for a in frame["assignor"].astype(object).where(frame["assignor"].notna(), None)
             ],
             "members": frame["member_count"],
-            "team": frame["team"],
+            **({"team": frame["team"]} if frame["team"].notna().any() else {}),
         }
     )
 
@@ -116,13 +122,13 @@ else:
     row = page.clickable_table(
         shown(listed, with_cluster=everything["cluster_id"].nunique() > 1),
         {
-            "group": st.column_config.TextColumn(width=180),
-            "cluster": st.column_config.TextColumn(width=120),
-            "open": st.column_config.TextColumn("open incidents", width=105),
-            "rebalances": st.column_config.NumberColumn(width=80),
+            "group": st.column_config.TextColumn(width=170),
+            "cluster": st.column_config.TextColumn(width=150),
+            "open": st.column_config.TextColumn("open incidents", width=115),
+            "rebalances": st.column_config.NumberColumn(width=95),
             "over time": st.column_config.BarChartColumn("over time", width=140, y_min=0, y_max=max(1, int(most))),
             "pause p95": st.column_config.NumberColumn(
-                "downtime p95, s", format="%.2f", width=105, help="Of the longest downtime per rebalance"
+                "downtime p95, s", format="%.2f", width=125, help="Of the longest downtime per rebalance"
             ),
             "cost": st.column_config.NumberColumn(
                 "cost, s",
@@ -133,7 +139,7 @@ else:
             "state": st.column_config.TextColumn(width=75),
             "mode": st.column_config.TextColumn(width=95),
             "assignor": st.column_config.TextColumn(width=120),
-            "members": st.column_config.NumberColumn(width=75),
+            "members": st.column_config.NumberColumn(width=80),
             "team": st.column_config.TextColumn(width=70),
         },
         key="groups",

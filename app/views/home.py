@@ -31,21 +31,30 @@ def strip(span: Span) -> None:
     page.open_target(clicked, "", marks)
 
 
+def worst(troubles: list[IncidentRow]) -> str | None:
+    """The first line of the list, with whose it is and what it cost; None where nothing is open."""
+    first = next((i for i in troubles if i.status == "open"), None)
+    if first is None:
+        return None
+    cost = f", {page.cost_words(first)}" if first.cost_seconds is not None else ""
+    return f"{page.cause_of(first)}{cost}"
+
+
 def badge(i: IncidentRow) -> str:
     return hands.badge(standing(i, answers, clock.now_ms()))
 
 
-def incidents(span: Span, counted: IncidentCount) -> None:
+def incidents(span: Span, counted: IncidentCount, troubles: list[IncidentRow]) -> None:
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
-    troubles = reader.incidents(span, expected=False)
     open_ = [i for i in troubles if i.status == "open"]
     over = [i for i in troubles if i.status != "open"]
     if counted.open_count:
         page.incident_list(open_[:MOST_OPEN], "Open incidents, by cost", "open", with_cluster, badge)
         rest(open_[MOST_OPEN:], counted.open_count - MOST_OPEN, "more open", "more-open", with_cluster)
     if counted.over_count:
-        page.incident_list(over[:MOST_OVER], "Incidents that are over, by cost", "over", with_cluster)
+        heads = not counted.open_count
+        page.incident_list(over[:MOST_OVER], "Incidents that are over, by cost", "over", with_cluster, with_heads=heads)
         rest(over[MOST_OVER:], counted.over_count - MOST_OVER, "more over", "more-over", with_cluster)
     if counted.expected_count:
         costs = [
@@ -131,8 +140,9 @@ place_of_title = st.container()
 span = page.span_of(whole, "24 h", marks)
 fleet = reader.fleet(span)
 counted = reader.incident_count(span)
+troubles = reader.incidents(span, expected=False)
 with place_of_title:
-    page.title("Fleet", under=sentences.going_on(counted, fleet, clock.now_ms() - whole.to_ms))
+    page.title("Fleet", under=sentences.going_on(counted, worst(troubles), fleet, clock.now_ms() - whole.to_ms))
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
@@ -141,7 +151,7 @@ if chosen is not None:
 page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
-incidents(span, counted)
+incidents(span, counted, troubles)
 with st.container(horizontal=True):
     page.link("All groups", "groups")
     page.link("All findings", "findings", status=FindingStatus.OPEN)

@@ -11,6 +11,7 @@ from app.words import Html, fill
 MOST_GROUPS = 6
 MOST_CHAIN = 40
 MOST_REBALANCES = 200
+ALERTS_SOON_MS = 60_000
 
 
 def state_line(i: IncidentRow) -> Html:
@@ -48,9 +49,32 @@ def histories(i: IncidentRow, costs: list[GroupCost]) -> list[tuple[str, list[Re
 
 
 def around(i: IncidentRow) -> Span:
-    """All of it, and some room."""
-    room = max(1_500, (i.last_at_ms - i.first_at_ms) // 14)
-    return Span(from_ms=i.first_at_ms - room, to_ms=i.last_at_ms + room)
+    """All of it with the alerts that went out as it went on, and some room."""
+    length = i.last_at_ms - i.first_at_ms
+    soon = [a.at_ms for a in alerts or () if a.at_ms <= i.last_at_ms + length + ALERTS_SOON_MS]
+    room = max(1_500, length // 14)
+    return Span(from_ms=i.first_at_ms - room, to_ms=max([i.last_at_ms, *soon]) + room)
+
+
+def alerted() -> None:
+    """Who was told, and when: also of what was sent long after the picture's end."""
+    if alerts is None:
+        page.note("What was sent to people is not known: the state of alerts cannot be read.")
+    if not alerts:
+        return
+    page.heading("Alerts")
+    tz = page.zone()
+    page.table(
+        ["when", "to", "what"],
+        [
+            [
+                words.instant(a.at_ms, tz),
+                words.code(a.target, 60),
+                words.alert_news(a.what, a.is_sent),
+            ]
+            for a in alerts
+        ],
+    )
 
 
 def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
@@ -61,7 +85,9 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
     tasks = [t for g, _ in groups for t in reader.connect_tasks(i.cluster_id, g, span)]
     moves = reader.reassignments_with_steps(i.cluster_id, i.reassignment_ids) if i.reassignment_ids else []
     marks = reader.marks(span, cluster_id=i.cluster_id)
-    drawn = charts.incident_time_line(groups, own, i.chain, tasks, moves, marks, span.from_ms, span.to_ms, scrub)
+    drawn = charts.incident_time_line(
+        groups, own, i.chain, tasks, moves, marks, alerts or [], span.from_ms, span.to_ms, scrub
+    )
     if not drawn.lanes:
         page.note("Nothing of it is known over time: not drawn.")
         return
@@ -152,6 +178,7 @@ cluster_id, incident_id = page.param("cluster"), page.param("incident")
 found = reader.incident(cluster_id, incident_id) if cluster_id and incident_id else None
 if found is None:
     page.not_known("incident", incident_id, cluster_id, "home")
+alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
 page.title(subject, over=state_line(found), under=page.cause_of(found))
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
@@ -169,6 +196,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
         page.link("Workers and tasks", "connect", cluster=found.cluster_id, group=found.group_ids[0])
     for reassignment_id in found.reassignment_ids[:3]:
         page.link("The move", "reassignment", cluster=found.cluster_id, reassignment=reassignment_id)
+    only = found.group_ids[0] if len(found.group_ids) == 1 else None
+    page.outward(around(found), cluster=found.cluster_id, incident=found.incident_id, group=only)
     url = str(st.context.url or "")
     tz = page.zone()
     with st.popover("Copy for chat"):
@@ -177,6 +206,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         st.code(sentences.postmortem(found, subject, costs, tz, url), language="markdown", wrap_lines=True, height=420)
 hands.answers(reader, found)
 chain(found)
+alerted()
 costs_by_group(costs)
 findings(found)
 if len(found.group_ids) == 1:

@@ -82,7 +82,10 @@ page.title(
     over=fill("{c} \u00b7 asked for {at}", c=words.code(cluster_id, 40), at=words.instant(r.started_at_ms, tz)),
     under=question,
 )
-page.link("All reassignments of this cluster", "reassignments", cluster=cluster_id)
+around = time_around(r)
+with st.container(horizontal=True):
+    page.link("All reassignments of this cluster", "reassignments", cluster=cluster_id)
+    page.outward(around, cluster=cluster_id, topic=r.topic, partition=r.partition)
 st.html(fill('<p class="ra-say">{s}</p>', s=sentences.reassignment(r, now)))
 if r.outcome == "open":
     page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(now, tz))
@@ -94,7 +97,6 @@ panels.findings([f for f in own[:4] if f.status != "open" or r.stalled_since_ms 
 with st.container(horizontal=True):
     for f in own[:4]:
         page.link(f"The finding {f.rule_id}, with its evidence", "findings", cluster=cluster_id, finding=f.finding_id)
-around = time_around(r)
 elections = reader.elections(cluster_id, around, [r.name])
 groups = reader.groups_on(cluster_id, r.name)
 near = reader.rebalances_of_cluster(cluster_id, around)

@@ -10,6 +10,7 @@ from app.words import Html, fill
 
 LADDERS = 8
 MOST_CLUSTERS = 20
+MOST_ELECTIONS = 5_000
 BESIDE = ("RA002", "RA004", "RA005")  # throttles left, leaders, risk: what the ladders do not show
 STATES = {"standing still": "stalled", "moving": "open", "completed": "completed", "cancelled": "cancelled",
           "replaced by another request": "superseded", "ended with its topic": "deleted", "refused": "refused",
@@ -90,12 +91,12 @@ def elections_table(found: pd.DataFrame) -> None:
     if found.empty:
         page.note("None in that time.")
         return
-    newest = found.iloc[::-1].head(5_000)
+    newest = found.iloc[::-1].head(MOST_ELECTIONS)
     tz = page.zone()
     page.note(
         "{n}{cut}.",
         n=words.count(len(found), "election"),
-        cut=", the newest 500 listed" if len(found) > 500 else ", newest first",
+        cut=f", the newest {MOST_ELECTIONS:,} listed" if len(found) > MOST_ELECTIONS else ", newest first",
     )
     page.long_table(
         pd.DataFrame(

@@ -111,7 +111,7 @@ def movements(found: tuple[Movement, ...]) -> None:
         return
 
     def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str:
-        return words.name(sentences.owner(client_id, worker_url, member_id), 40) if member_id else "nobody"
+        return words.name(words.owner(client_id, worker_url, member_id), 40) if member_id else "nobody"
 
     frame = pd.DataFrame(
         {
@@ -178,7 +178,7 @@ at_ms = next(
     None,
 )
 page.title(
-    fill("{g}, {n}", g=words.code(r.group_id, 80), n=number),
+    f"{words.name(r.group_id, 60)}, {number}",
     under="What happened here?",
     over=fill(
         "{cluster} \u00b7 {when}", cluster=words.code(cluster_id, 40), when=words.when(at_ms, clock.now_ms(), tz)
@@ -189,6 +189,8 @@ with st.container(horizontal=True):
     page.link("The group", "group", cluster=cluster_id, group=r.group_id)
     if r.protocol_type == "connect":
         page.link("Its workers and tasks", "connect", cluster=cluster_id, group=r.group_id)
+    if (incident := reader.incident_of_rebalance(cluster_id, r.rebalance_id)) is not None:
+        page.link("Its incident", "incident", cluster=cluster_id, incident=incident.incident_id)
     if near.before:
         page.link("Rebalance before", "rebalance", cluster=cluster_id, rebalance=near.before)
     if near.after:

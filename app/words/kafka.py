@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.words.foreign import name
 from app.words.numbers import count
 from rebalance_audit.domain.causes import Cause, Family, cause_of, phrase_of
+from rebalance_audit.domain.detect.history import worker_name
 
 FAMILIES = tuple(Family)
 FAMILY_WORDS = {
@@ -100,3 +101,27 @@ def things(protocol_type: str | None, number: int | None) -> str:
     if protocol_type == "connect":
         return count(number, "task or connector", "tasks and connectors")
     return count(number, resource(protocol_type))
+
+
+def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str | None:
+    """A member by the name a reader knows: a worker by its address without what all of them share."""
+    return worker_name(worker_url) if worker_url else client_id or member_id
+
+
+_ALERT_WORDS = {
+    "open": "opened",
+    "graver": "became graver",
+    "wider": "became wider",
+    "over": "is over",
+    "withdrawn": "withdrawn",
+}
+
+
+def alert_news(what: str, is_sent: bool) -> str:
+    said = _ALERT_WORDS.get(what, what)
+    return said if is_sent else f"{said}; not delivered yet"
+
+
+def alert(what: str, target: str, is_sent: bool) -> str:
+    """`alert to https://hooks.example: opened`; of one that was not taken also that."""
+    return f"alert to {name(target, 60)}: {alert_news(what, is_sent)}"

@@ -127,6 +127,11 @@ class Basis(StrEnum):
     """A record of the status topic."""
     COMMIT_AS_IT_LET_GO = "commit_as_it_let_go"
     """The commit that a client makes when it gives partitions up."""
+    COMMIT_AFTER_FETCHES = "commit_after_fetches"
+    """The same of a member that may be sarama's: it commits when the fetches on their way are back, up to half a second
+    after its handlers ended."""
+    COMMIT_BEFORE_CLOSE = "commit_before_close"
+    """kafkajs's last commit as it is closed: it works on for a while."""
     COMMIT_WHEN_ASKED = "commit_when_asked"
     """The first commit after the coordinator asked a KIP-848 member to revoke."""
     LAST_COMMIT = "last_commit"

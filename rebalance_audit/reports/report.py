@@ -128,19 +128,24 @@ def _or_not_known(value: object) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]], width: int, spare: Sequence[int] = ()) -> list[str]:
-    """Rows in columns that fit. `spare`: columns to leave out where they do not, the least needed first; then the first
-    column, a name, is cut in its middle. Numbers and the last column never are."""
+    """Rows in columns that fit. `spare`: columns to leave out where they do not, the least needed first; then the last
+    column stands below its row, with its head; only then is the first, a name, cut in its middle. Numbers never are."""
     kept = list(range(len(rows[0])))
     widths = [max(cells(row[i]) for row in rows) for i in kept]
     for i in spare:
         if _line_width(widths, kept) > width:
             kept.remove(i)
+    below = None
+    if _line_width(widths, kept) > width and len(kept) > 2:
+        below = kept.pop()
     room = widths[0] - max(0, _line_width(widths, kept) - width)
     widths[0] = max(room, _LEAST_NAME)
     lines = []
-    for row in rows:
+    for at, row in enumerate(rows):
         texts = [shown(row[0], widths[0]) if cells(row[0]) > widths[0] else row[0], *row[1:]]
         lines.append("  " + "  ".join(texts[i] + " " * (widths[i] - cells(texts[i])) for i in kept).rstrip())
+        if below is not None and at > 0:
+            lines += hanging(f"      {rows[0][below]}: {row[below]}", width, 8)
     return lines
 
 

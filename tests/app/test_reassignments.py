@@ -166,7 +166,7 @@ def test_whether_it_moves_is_said_first(reader: Questions) -> None:
         "where it should go, is down or fenced. In these 1 h, 2 others ended: 1 refused, 1 completed."
     )
     quiet = found[found["outcome"] != "open"]
-    assert plain(sentences.reassignments(quiet, None, HOUR)).startswith("Nothing is moving when the evidence ends.")
+    assert plain(sentences.reassignments(quiet, None, HOUR)).startswith("Nothing is moving.")
     stood = replace(reassignment_rows.ended()[0], blocked_by="broker_down", blocked_replicas=(3,))
     assert plain(sentences.reassignments(quiet, None, HOUR, stood)).endswith(
         "Of them __consumer_offsets-7 had stood still the longest, 11.0 s: broker 3, where it should go, was down or "

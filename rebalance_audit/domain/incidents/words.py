@@ -22,7 +22,7 @@ from rebalance_audit.domain.detect.wording import (
 from rebalance_audit.domain.incidents.episodes import Episode
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
-from rebalance_audit.domain.numbers import CostBounds
+from rebalance_audit.domain.numbers import CostBounds, is_counted
 from rebalance_audit.domain.reassign.advice import blocked
 from rebalance_audit.domain.reassign.model import Reassignment
 
@@ -119,7 +119,7 @@ def _what_happened(trouble: Trouble, people: Sequence[Identity]) -> str:
 def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     rebalances = [s.rebalance for _, s in trouble.steps]
     moved = sum((r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0) for r in rebalances)
-    count = counted(sum(r.kind == "rebalance" for r in rebalances), "rebalance")
+    count = counted(sum(map(is_counted, rebalances)), "rebalance")
     groups = len({r.group_id for r in rebalances})
     where = f" of {groups:,} groups" if groups > 1 else ""
     if not rebalances:
@@ -201,7 +201,10 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
     parts = [f"{why} ({who})" if who else why]
     moved = (r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0)
     noun = "task" if r.protocol_type == "connect" else "partition"
-    if moved and r.pause_estimate_ms is not None:
+    if moved and r.pause_estimate_ms is not None and r.pause_estimate_ms < 0:
+        twice = max((m.overlap_ms or 0 for m in r.movements), default=0) or -r.pause_estimate_ms
+        parts.append(f"{counted(moved, noun)} moved, with two owners at once for {duration(twice)}")
+    elif moved and r.pause_estimate_ms is not None:
         longest = likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)
         parts.append(f"{counted(moved, noun)} stopped, the longest for {longest}")
     if r.connect_delay_ms:

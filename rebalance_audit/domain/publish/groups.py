@@ -13,6 +13,13 @@ from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of, happened_at_ms, is_counted, standstill_seconds
 from rebalance_audit.domain.tables import SEVERITIES
 
+READS = (
+    "cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch", "group_type", "protocol_type", "kind",
+    "outcome", "mode", "assignor", "member_count", "started_at_ms", "joined_at_ms", "assigned_at_ms", "ended_at_ms",
+    "trigger", "resource_count", "pause_estimate_ms", "resource_seconds_lower", "resource_seconds_estimate",
+    "resource_seconds_upper", "resource_seconds_likely_lower", "resource_seconds_likely_upper", "standstills",
+)  # fmt: skip
+"""All that `group_row` asks of a rebalance."""
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 

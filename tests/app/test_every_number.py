@@ -1,0 +1,604 @@
+"""Every number of every page stands in the tables: as a value of the rows that the page is about, or as a sum of them
+that is made here, by Python and not by the SQL of the app. No page shows a duration below zero."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.charts.bars import PAUSE_STEPS_MS
+from ingest.folders import open_folder
+from rebalance_audit.commands.collect import land_folder
+from rebalance_audit.commands.demo import COMPANY, RECORDED
+from rebalance_audit.commands.pipeline import Carried, run_stages
+from rebalance_audit.commands.whatif_fleet import weigh
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.app.reading import Known, Shown, below_zero, damages, durations, recorded
+from tests.app.test_views import shown
+
+MORE = {
+    "statics": "4.3.0/static_restart",
+    "server-statics": "4.3.0/kip848_static_restart",
+    "slow": "4.3.0/kip848_poll_timeout",
+    "frozen": "3.9.1/frozen_in_turn",
+    "eager-workers": "4.3.0/connect_eager",
+    "bounced": "3.9.1/connect_rolling_bounce",
+    "connectors": "2.7.2/connect_connector_life",
+    "replaced": "4.3.0/reassign_cancel_replace",
+    "streams": "4.3.0/streams_protocol",
+    "shares": "4.3.0/share_group",
+    "hostile": "4.3.0/hostile_names",
+}
+"""Beside the demo's clusters: rewrites, two owners, standstills, all protocols, each end of a move, odd names."""
+NOW_MS = 1_795_400_000_000
+Row = dict[str, Any]
+Walk = Callable[..., Shown]
+TABLES = (
+    "rebalance", "rebalance_member", "movement", "standstill", "group", "incident", "finding", "connect_task",
+    "coverage", "reassignment", "reassignment_step", "leader_election", "whatif", "mark", "check",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    location = str(tmp_path_factory.mktemp("walked") / "w")
+    for name, place in {**COMPANY, **MORE}.items():
+        land_folder(open_folder(RECORDED / place, cluster_id=name), location, quiet=True)
+    opened = Warehouse.open(location)
+    run_stages(opened, quiet=True)
+    weigh(opened, seconds=5, days=30, carried=Carried())
+    return opened
+
+
+@pytest.fixture(scope="module")
+def gold(walked: Warehouse) -> dict[str, list[Row]]:
+    return {name: walked.read(f"gold.{name}").to_pylist() for name in TABLES}
+
+
+@pytest.fixture
+def walk(walked: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Walk:
+    monkeypatch.setattr("sys.argv", ["streamlit"])
+    monkeypatch.setattr("app.clock.now_ms", lambda: NOW_MS)
+    monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", walked.location)
+    drawn = recorded(monkeypatch)
+
+    def opened(view: str, **params: str) -> Shown:
+        drawn.clear()
+        return Shown(at=shown(view, params), pictures=list(drawn))
+
+    return opened
+
+
+def of(gold: dict[str, list[Row]], table: str, **wanted: Any) -> list[Row]:
+    return [r for r in gold[table] if all(r[name] == value for name, value in wanted.items())]
+
+
+def is_counted(r: Row) -> bool:
+    return bool(r["kind"] == "rebalance" and r["outcome"] != "missing")
+
+
+def at_ms(r: Row) -> int:
+    return int(
+        next(r[c] for c in ("assigned_at_ms", "ended_at_ms", "joined_at_ms", "started_at_ms") if r[c] is not None)
+    )
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return math.fsum(known) if known else None
+
+
+def cost(rows: Sequence[Row]) -> float | None:
+    return total(r["resource_seconds_estimate"] for r in rows)
+
+
+def hands_out_tasks(r: Row) -> bool:
+    return r["protocol_type"] in ("connect", "streams")
+
+
+def costs_of(rows: Sequence[Row], known: Known) -> None:
+    """Sums of these rebalances, as any place may add them up: all, by cause, partitions and tasks apart."""
+    parts = [list(rows), *([r for r in rows if r["trigger"] == t] for t in {r["trigger"] for r in rows})]
+    parts += [[r for r in rows if hands_out_tasks(r)], [r for r in rows if not hands_out_tasks(r)]]
+    for part in parts:
+        known.counts |= {sum(map(is_counted, part)), sum(is_counted(r) and r["expected"] for r in part)}
+        for end in ("estimate", "lower", "upper", "likely_lower", "likely_upper"):
+            if (summed := total(r[f"resource_seconds_{end}"] for r in part)) is not None:
+                known.seconds.add(summed)
+
+
+def headline_of(rows: Sequence[Row], known: Known) -> None:
+    """Pauses beside the broker's own window."""
+    both = [r for r in rows if is_counted(r) and r["outcome"] == "completed" and r["broker_window_ms"] is not None]
+    moved = [
+        (max(0, r["pause_estimate_ms"]), r["broker_window_ms"]) for r in both if r["pause_estimate_ms"] is not None
+    ]
+    if not moved:
+        return
+    factors = [max(max(1, p) / max(1, b), max(1, b) / max(1, p)) for p, b in moved]
+    known.ms |= {statistics.median(p for p, _ in moved), statistics.median(b for _, b in moved)}
+    known.counts |= {len(moved), statistics.median(factors), sum(p > b for p, b in moved), len(both) - len(moved)}
+
+
+def steps_of(rows: Sequence[Row], known: Known) -> list[tuple[str, int, int]]:
+    """How many of the counted rebalances had pauses and windows of which length; the steps' own ends are known."""
+    known.ms |= set(PAUSE_STEPS_MS)
+    paused = [r for r in rows if is_counted(r) and r["pause_estimate_ms"] is not None]
+    edges = [-math.inf, *PAUSE_STEPS_MS, math.inf]
+    pauses = [sum(a <= r["pause_estimate_ms"] < b for r in paused) for a, b in itertools.pairwise(edges)]
+    windows = [
+        sum(r["broker_window_ms"] is not None and a <= r["broker_window_ms"] < b for r in paused)
+        for a, b in itertools.pairwise(edges)
+    ]
+    return [(str(n), p, w) for n, (p, w) in enumerate(zip(pauses, windows, strict=True)) if p or w]
+
+
+def seen(gold: dict[str, list[Row]], cluster: str | None = None) -> list[int]:
+    """All moments at which evidence begins or ends."""
+    return [
+        c[name] for c in gold["coverage"] if cluster in (None, c["cluster_id"])
+        for name in ("from_at_ms", "to_at_ms") if c[name] is not None
+    ]  # fmt: skip
+
+
+def hold(page: Shown, known: Known, *prose: str) -> None:
+    """`prose`: what the page says with numbers that no table has, such as limits and percentages of method."""
+    known.add(list(prose))
+    texts = [re.sub(r"\b\d[\d,]* (?:d|h|min|s)(?: \d+ (?:h|min|s))? ago\b", "ago", text) for text in page.texts]
+    assert not known.unaccounted(texts), "\n".join(known.unaccounted(texts))
+    assert not [text for text in texts if below_zero(text)]
+
+
+def test_fleet(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    page = walk("home", last="all")
+    rows, incidents = gold["rebalance"], gold["incident"]
+    real = [i for i in incidents if not i["expected"]]
+    open_, over = ([i for i in real if (i["status"] == "open") is wanted] for wanted in (True, False))
+    on_purpose = [i for i in incidents if i["expected"]]
+    groups = {(r["cluster_id"], r["group_id"]): r for r in rows}
+    known = Known(incidents, [c for c in gold["coverage"] if c["is_gap"]]).between(*seen(gold))
+    costs_of(rows, known)
+    known.counts |= {len(groups), len(open_), len(over), len(on_purpose)}
+    known.counts |= {sum(i["severity"] == "critical" for i in open_), len(open_) - 12, len(over) - 6}
+    for is_task in (True, False):
+        mine = [
+            i["cost_seconds"]
+            for i in on_purpose
+            if any(
+                hands_out_tasks(groups[i["cluster_id"], g]) for g in i["group_ids"] if (i["cluster_id"], g) in groups
+            )
+            is is_task
+        ]
+        known.add(total(mine) or 0.0, "seconds")
+    known.counts.add(len(over_clusters := {c["cluster_id"] for c in gold["coverage"]}) - 8)
+    for cluster in over_clusters:
+        mine = of(gold, "rebalance", cluster_id=cluster)
+        known.counts |= {sum(map(is_counted, mine)), len(of(gold, "group", cluster_id=cluster))}
+        known.counts |= {len(of(gold, "reassignment", cluster_id=cluster))}
+        known.counts |= {len(of(gold, "finding", cluster_id=cluster, status="open"))}
+        known.counts |= {len({c["source"] for c in of(gold, "coverage", cluster_id=cluster)})}
+        known.counts |= {sum(c["is_gap"] for c in of(gold, "coverage", cluster_id=cluster))}
+    overlaps = {(m["cluster_id"], m["rebalance_id"], m["overlap_ms"]) for m in gold["movement"] if m["overlap_ms"]}
+    known.ms |= {ms for _, _, ms in overlaps}
+    # What stands where.
+    assert f"Incidents: {len(open_)} open, {len(over)} over" in page.words
+    counted = sum(map(is_counted, rows))
+    assert f"{counted:,} rebalances of {len(groups):,} groups" in page.words
+    by_key = {f"{i['cluster_id']}/{i['incident_id']}": i for i in incidents}
+    for line in page.lines:
+        row = by_key[line["key"]]
+        said = list(damages(line["cost"]))
+        assert [n.is_near(row["cost_seconds"]) for n in said] == ([] if row["cost_seconds"] is None else [True]), line
+        longest = max(
+            (ms for c, r, ms in overlaps if c == row["cluster_id"] and r in row["rebalance_ids"]), default=None
+        )
+        twice = line["cause"].partition("two owners at once for ")[2]
+        assert [n.is_near(longest or -1) for n in durations(twice)] == ([] if longest is None else [True]), line
+    for table in page.tables():
+        for cells in table:
+            mine = of(gold, "rebalance", cluster_id=cells["cluster"])
+            assert cells["rebalances"] == f"{sum(map(is_counted, mine)):,}"
+            assert cells["open findings"] == f"{len(of(gold, 'finding', cluster_id=cells['cluster'], status='open')):,}"
+            assert cells["reassignments"] == f"{len(of(gold, 'reassignment', cluster_id=cells['cluster'])):,}"
+    (strip,) = page.pictures
+    assert strip.below["value"].sum() == pytest.approx(cost(rows))
+    for text in strip.texts:  # each is a bucket's sum of some rows
+        known.add([n.low for n in durations(text)])
+    buckets = [re.match(r"([\d,]+) rebalances?", t) for t in strip.texts]
+    assert sum(int(b[1].replace(",", "")) for b in buckets if b) == counted
+    bucket_sums: Counter[tuple[str, int]] = Counter()
+    for r in rows:
+        n = min(119, int((at_ms(r) - strip.from_ms) // ((strip.to_ms - strip.from_ms) / 120)))
+        lane = r["cluster_id"] if r["cluster_id"] in strip.lanes else "others"
+        bucket_sums[lane, n] += r["resource_seconds_estimate"] or 0.0
+    known.seconds |= set(bucket_sums.values())
+    known.ms |= {NOW_MS - max(seen(gold))}
+    known.counts |= set(range(counted))  # of the strip's texts, whose sum is held above
+    hold(page, known)
+
+
+def test_groups(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    page = walk("groups", last="all")
+    (table,) = page.frames
+    found = {(r["cluster"], r["group"]): r for r in table.to_dict("records")}
+    opened = Counter(
+        (i["cluster_id"], g)
+        for i in gold["incident"]
+        if i["status"] == "open" and not i["expected"]
+        for g in i["group_ids"]
+    )
+    first, last = min(seen(gold)), max(seen(gold))
+    assert len(found) == len(gold["group"])
+    for g in gold["group"]:
+        if g["group_id"].isascii() and g["group_id"].isprintable() and len(g["group_id"]) < 60:
+            row = found[g["cluster_id"], g["group_id"]]
+            mine = of(gold, "rebalance", cluster_id=g["cluster_id"], group_id=g["group_id"])
+            assert row["rebalances"] == sum(map(is_counted, mine))
+            parts = Counter(min(23, (at_ms(r) - first) * 24 // (last - first)) for r in mine if is_counted(r))
+            assert list(row["over time"]) == [parts[n] for n in range(24)]
+            assert (None if math.isnan(row["cost"]) else row["cost"]) == pytest.approx(cost(mine))
+            pauses = [r["pause_estimate_ms"] for r in mine if r["pause_estimate_ms"] is not None]
+            p95 = max(0.0, float(np.quantile(pauses, 0.95)) / 1000) if pauses else None
+            assert (None if math.isnan(row["pause p95"]) else row["pause p95"]) == pytest.approx(p95)
+            assert row["members"] == g["member_count"] or math.isnan(row["members"])
+            wanted = opened[g["cluster_id"], g["group_id"]]
+            assert row["open"].partition(" ")[0] == (str(wanted) if wanted else "")
+    known = Known(gold["group"]).between(*seen(gold))
+    known.counts |= {len(opened), len(found), len({(r["cluster_id"], r["group_id"]) for r in gold["rebalance"]})}
+    known.counts |= set(opened.values())
+    hold(page, known)
+
+
+def keys_of_groups() -> list[str]:
+    return sorted({**COMPANY, **MORE})
+
+
+@pytest.mark.parametrize("cluster", keys_of_groups())
+def test_group_and_its_rebalances(cluster: str, walk: Walk, gold: dict[str, list[Row]]) -> None:
+    for g in of(gold, "group", cluster_id=cluster):
+        key = {"cluster_id": cluster, "group_id": g["group_id"]}
+        rows = sorted(of(gold, "rebalance", **key), key=at_ms)
+        parts = {
+            t: of(gold, t, **key)
+            for t in ("rebalance_member", "movement", "standstill", "finding", "whatif", "connect_task")
+        }
+        incidents = [i for i in of(gold, "incident", cluster_id=cluster) if g["group_id"] in i["group_ids"]]
+        page = walk("group", cluster=cluster, group=g["group_id"])
+        known = Known(g, rows, *parts.values(), incidents, of(gold, "mark", cluster_id=cluster))
+        known.between(min(r["started_at_ms"] or at_ms(r) for r in rows), *seen(gold, cluster), *map(at_ms, rows))
+        costs_of(rows, known)
+        headline_of(rows, known)
+        known.counts |= {n for _, *pair in steps_of(rows, known) for n in pair}
+        known.counts |= {sum(r["kind"] != "rebalance" for r in rows), sum(not r["is_complete_evidence"] for r in rows)}
+        counted = [r for r in rows if is_counted(r)]
+        # What stands where.
+        if rows:
+            assert f"{len(counted):,} rebalance{'s' if len(counted) != 1 else ''} in " in page.words
+        bars = {label: said for label, *said in page.bars() if len(said) == 1}
+        for trigger in {r["trigger"] for r in rows}:
+            mine = [r for r in rows if r["trigger"] == trigger]
+            said = next(s[0] for label, s in bars.items() if label.endswith(words_for(trigger)))
+            assert said.startswith(f"{sum(map(is_counted, mine)):,} time"), said
+            expected = cost(mine)
+            assert [n.is_near(expected or 0.0) for n in damages(said)] == ([] if expected is None else [True]), said
+        pairs = [tuple(map(int, each[1:])) for each in page.bars() if len(each) == 3 and each[0] != "length"]
+        assert [p for p in pairs if p != (0, 0)] == [(p, w) for _, p, w in steps_of(rows, known)]
+        table = next((f for f in page.frames if "longest pause" in f.columns), None)
+        assert (0 if table is None else len(table)) == len(rows)
+        for cells, r in zip(() if table is None else table.to_dict("records"), reversed(rows), strict=True):
+            holds_pause(cells["longest pause"], r)
+            assert [n.is_near(r["broker_window_ms"]) for n in durations(cells["broker's window"])] == (
+                [] if r["broker_window_ms"] is None else [True]
+            )
+            assert (cells["moved"], cells["members"]) == (r["moved_count"], r["member_count"])
+        strip = next((p for p in page.pictures if p.above_name.startswith("rebalances per")), None)
+        if strip is not None and len(strip.above):
+            assert strip.above["value"].max() <= len(counted)
+        hold(page, known, "p95")
+        for r in rows:
+            check_rebalance(walk, gold, r)
+
+
+def words_for(trigger: str) -> str:
+    from app import words
+
+    return words.trigger(trigger)
+
+
+def holds_pause(said: str, r: Row) -> None:
+    """A pause is said by its estimate; two owners by the length of their overlap; nothing known by no number."""
+    numbers = list(durations(said))
+    if r["pause_estimate_ms"] is None:
+        assert not numbers, said
+    else:
+        assert numbers[0].is_near(abs(r["pause_estimate_ms"])), (said, r["pause_estimate_ms"])
+        assert ("two owners for" in said) >= (r["pause_estimate_ms"] < 0), said
+
+
+def check_rebalance(walk: Walk, gold: dict[str, list[Row]], r: Row) -> None:
+    key = {"cluster_id": r["cluster_id"], "rebalance_id": r["rebalance_id"]}
+    moved, members = of(gold, "movement", **key), of(gold, "rebalance_member", **key)
+    page = walk("rebalance", cluster=r["cluster_id"], rebalance=r["rebalance_id"])
+    known = Known(
+        r,
+        moved,
+        members,
+        [i for i in of(gold, "incident", cluster_id=r["cluster_id"]) if r["rebalance_id"] in i["rebalance_ids"]],
+    )
+    known.add(of(gold, "mark", cluster_id=r["cluster_id"]))
+    moments = [r[c] for c in ("started_at_ms", "started_lower_ms", "joined_at_ms", "assigned_at_ms", "ended_at_ms")]
+    moments += [
+        m[c]
+        for m in moved
+        for c in ("stopped_at_lower_ms", "stopped_at_upper_ms", "resumed_at_lower_ms", "resumed_at_upper_ms")
+    ]
+    known.between(*moments)
+    pause, window = max(1, r["pause_estimate_ms"] or 1), max(1, r["broker_window_ms"] or 1)
+    known.counts.add(max(pause / window, window / pause))
+    kinds = Counter(m["kind"] for m in moved)
+    known.counts |= set(kinds.values()) | {
+        kinds["returned"] + kinds["restarted"],
+        sum(bool(m["overlap_ms"]) for m in moved),
+    }
+    known.counts |= set(Counter((m["from_member_id"], m["to_member_id"]) for m in moved).values())
+    known.counts |= set(Counter(m["from_client_id"] for m in moved).values())
+    refs = {
+        *r["evidence"],
+        *(e for t in r["triggers"] for e in t["evidence"]),
+        *(e for m in moved for e in m["evidence"]),
+    }
+    known.counts.add(len(refs) - 24)  # folded away
+    facts = page.facts()
+    assert facts["members"].split()[0] == f"{r['member_count']:,}" if r["member_count"] is not None else True
+    window_said = list(durations(facts["broker's own window"]))
+    assert [n.is_near(r["broker_window_ms"]) for n in window_said] == ([] if r["broker_window_ms"] is None else [True])
+    if r["pause_estimate_ms"] is not None:
+        holds_pause(facts["longest downtime"], r)
+    if moved:
+        table = page.frames[0].to_dict("records")
+        assert len(table) == len(moved)
+        for cells in table:
+            m = next(
+                m for m in moved if m["resource"] == cells["resource"] or len(moved) == 1 or not m["resource"].isascii()
+            )
+            if m["resource"] == cells["resource"]:
+                holds_pause(cells["pause"], m)
+    hold(page, known)
+
+
+def test_incidents(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    for i in gold["incident"]:
+        page = walk("incident", cluster=i["cluster_id"], incident=i["incident_id"])
+        in_cluster = {t: of(gold, t, cluster_id=i["cluster_id"]) for t in TABLES if t not in ("check",)}
+        rows = [r for r in in_cluster["rebalance"] if r["group_id"] in i["group_ids"]]
+        own = [r for r in rows if r["rebalance_id"] in i["rebalance_ids"]]
+        known = Known(
+            i, rows, *(in_cluster[t] for t in ("movement", "rebalance_member", "connect_task", "finding", "mark"))
+        )
+        known.add([in_cluster["whatif"], in_cluster["reassignment"]]).between(i["first_at_ms"], i["last_at_ms"])
+        costs_of(own, known)
+        for g in i["group_ids"]:
+            costs_of([r for r in own if r["group_id"] == g], known)
+        assert same(cost(own), i["cost_seconds"])
+        likely = words_after(page, "<summary>")
+        assert [n.is_near(i["cost_seconds"] or 0.0) for n in list(damages(likely))[:1]] == (
+            [] if i["cost_seconds"] is None else [True]
+        )
+        if len(i["group_ids"]) > 0 and own:
+            table = next(t for t in page.tables() if t and "cost" in t[0])
+            said = [int(cells["rebalances"].replace(",", "")) for cells in table]
+            assert sum(said) == sum(map(is_counted, own))
+        # The story's own numbers, which the tables hold as text.
+        said = i["story"]
+        assert not below_zero(said)
+        if i["cost_seconds"] is not None:
+            assert any(n.is_near(i["cost_seconds"]) for n in damages(said)) or not list(damages(said)), said
+        counted = re.search(r"It took ([\d,]+) rebalance", said)
+        assert counted is None or int(counted[1].replace(",", "")) == sum(map(is_counted, own)), said
+        runbook = "\n".join(str(m.value) for m in page.at.markdown)
+        hold(page, known, runbook)
+
+
+def words_after(page: Shown, tag: str) -> str:
+    found = next((h.value for h in page.at.html if "ra-cost" in h.value), "")
+    return re.sub(r"<[^>]+>", "", found.partition(tag)[2].partition("</summary>")[0])
+
+
+def same(a: float | None, b: float | None) -> bool:
+    return a is b is None or a == pytest.approx(b, abs=1e-6)
+
+
+@pytest.mark.parametrize("cluster", ["reporting", "eager-workers", "bounced", "connectors"])
+def test_connect(cluster: str, walk: Walk, gold: dict[str, list[Row]]) -> None:
+    for group in sorted({t["group_id"] for t in of(gold, "connect_task", cluster_id=cluster)}):
+        key = {"cluster_id": cluster, "group_id": group}
+        tasks, rows = of(gold, "connect_task", **key), of(gold, "rebalance", **key)
+        page = walk("connect", cluster=cluster, group=group)
+        end = max(seen(gold, cluster))
+        ran_not = ("WAITING", "LOST", "FAILED", "UNASSIGNED", "RESTARTING")
+        down = [t for t in tasks if t["state"] in ran_not]
+        by_design = [t for t in down if t["expected"] or t["state"] == "WAITING"]
+        length = [((end if t["to_ms"] is None else t["to_ms"]) - t["from_ms"]) / 1000 for t in down]
+        designed = [((end if t["to_ms"] is None else t["to_ms"]) - t["from_ms"]) / 1000 for t in by_design]
+        who = {(t["connector"], t["task"]) for t in tasks}
+        in_order = sorted(rows, key=at_ms)
+        stopped = {(t["connector"], t["task"]) for t in down}
+        known = Known(tasks, rows, *(of(gold, t, **key) for t in ("movement", "finding", "rebalance_member")))
+        known.add([math.fsum(length), math.fsum(designed)], "seconds").add([math.fsum(designed)])  # `60.1 of them`
+        for a, b in itertools.combinations(range(len(rows) + 1), 2):  # a story is told of rounds that follow each other
+            costs_of(in_order[a:b], known)
+            known.add(total(r["eager_seconds_lower"] for r in in_order[a:b]) or 0.0, "seconds")
+        known.between(*seen(gold, cluster), *(t[c] for t in tasks for c in ("from_ms", "to_ms")))
+        known.between(*(r[c] for r in rows for c in ("started_at_ms", "assigned_at_ms", "started_lower_ms")), end)
+        known.add([r["eager_seconds_lower"] for r in rows], "seconds")
+        moved = [m for m in of(gold, "movement", **key) if (m["pause_estimate_ms"] or 0) > 0]
+        for a, b in itertools.combinations(range(len(rows) + 1), 2):  # what one connector's change did to the others
+            there = [m for m in moved if m["rebalance_id"] in {r["rebalance_id"] for r in in_order[a:b]}]
+            for name in {m["connector"] for m in there}:
+                others = [m for m in there if m["connector"] != name]
+                known.add(math.fsum(m["pause_estimate_ms"] for m in others) / 1000, "seconds").counts.add(len(others))
+        costs_of(rows, known)
+        known.counts |= {len(who), len(stopped), *range(len(rows) + 1)}
+        if stopped:
+            first = re.search(
+                r"(\d+) of (\d+) tasks and connectors did not run at some time : (.*?) in all, (.*?)\.", page.words
+            )
+            assert first is not None, page.words[:200]
+            assert (int(first[1]), int(first[2])) == (len(stopped), len(who))
+            (lost,) = damages(first[3])
+            assert lost.is_near(math.fsum(length)), (lost, math.fsum(length))
+        history = next((f for f in page.frames if "ended by" in f.columns), None)
+        other = [t for t in tasks if t["state"] != "RUNNING"]
+        assert (0 if history is None else len(history)) == len(other)
+        hold(page, known)
+
+
+def test_reassignments(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    for cluster in sorted({r["cluster_id"] for r in gold["reassignment"]}):
+        page = walk("reassignments", cluster=cluster)
+        mine = {
+            t: of(gold, t, cluster_id=cluster)
+            for t in ("reassignment", "reassignment_step", "leader_election", "finding", "rebalance")
+        }
+        known = Known(*mine.values()).between(*seen(gold, cluster))
+        every = mine["reassignment"]
+        known.between(
+            *(r[c] for r in every for c in ("started_at_ms", "ended_at_ms", "stalled_since_ms")), *seen(gold, cluster)
+        )
+        known.counts |= set(Counter(r["outcome"] for r in every).values())
+        table = next(f for f in page.frames if "new replicas in sync" in f.columns)
+        assert len(table) == len(every)
+        for r in every:
+            check_reassignment(walk, gold, r)
+        known.counts |= {
+            b for s in mine["reassignment_step"] for name in ("replicas", "isr") for b in s.get(name) or ()
+        }
+        hold(page, known)
+
+
+def check_reassignment(walk: Walk, gold: dict[str, list[Row]], r: Row) -> None:
+    page = walk("reassignment", cluster=r["cluster_id"], reassignment=r["reassignment_id"])
+    steps = of(gold, "reassignment_step", cluster_id=r["cluster_id"], reassignment_id=r["reassignment_id"])
+    known = Known(
+        r,
+        steps,
+        of(gold, "finding", cluster_id=r["cluster_id"]),
+        of(gold, "leader_election", cluster_id=r["cluster_id"]),
+    )
+    known.add([of(gold, "rebalance", cluster_id=r["cluster_id"]), of(gold, "reassignment", cluster_id=r["cluster_id"])])
+    known.between(
+        *(r[c] for c in ("started_at_ms", "ended_at_ms", "stalled_since_ms", "standstill_from_ms")),
+        *(s["at_ms"] for s in steps),
+    )
+    known.between(*(p[c] for p in r["progress"] for c in ("started_at_ms", "in_isr_at_ms")), r["started_at_ms"])
+    known.counts |= set(range(len(steps) + 1))
+    facts = page.facts()
+    if facts:
+        for name, column in (
+            ("fewer in sync than before", "under_replicated_ms"),
+            ("without leader", "without_leader_ms"),
+        ):
+            said = list(durations(facts[name]))
+            assert [n.is_near(r[column]) for n in said] == ([True] if r[column] else []), facts[name]
+    hold(page, known)
+
+
+def test_findings(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    rows = gold["finding"]
+    page = walk("findings")
+    opened = sum(f["status"] == "open" for f in rows)
+    assert f"{opened} findings are open , {len(rows) - opened} resolved." in page.words
+    known = Known(rows).between(*seen(gold))
+    known.counts |= {opened, len(rows) - opened, -(-len(rows) // 20)}
+    known.counts |= {len((f["detail"] or "").splitlines()) - 2 for f in rows}
+    hold(page, known)
+    for f in rows:
+        page = walk("findings", cluster=f["cluster_id"], finding=f["finding_id"])
+        runbook = "\n".join(str(m.value) for m in page.at.markdown)
+        known = Known(f)
+        numbers = json.loads(f["numbers"] or "{}")
+        known.add(numbers if isinstance(numbers, dict) else {})
+        known.counts |= {len(numbers), len(f["evidence"]) - 24, *(v for v in numbers.values() if isinstance(v, float))}
+        hold(page, known, runbook)
+
+
+def test_trust(walk: Walk, gold: dict[str, list[Row]], walked: Warehouse) -> None:
+    page = walk("trust")
+    rows, checks = gold["coverage"], gold["check"]
+    gaps = [c for c in rows if c["is_gap"]]
+    sources = len({(c["cluster_id"], c["source"]) for c in rows})
+    assert f"{len(gaps)} gap{'s' if len(gaps) != 1 else ''} in {sources} sources" in page.words or not gaps
+    known = Known(rows, checks).between(*seen(gold))
+    for table in ("silver.contradiction", "silver.undecoded"):
+        known.add(walked.read(table).to_pylist())
+    counts = walked.read("silver.decode_count").to_pylist()
+    for name in {k for r in counts for k, v in r.items() if isinstance(v, int)}:
+        known.counts.add(sum(r[name] or 0 for r in counts))
+    known.counts |= set(Counter(r.get("reason") for r in walked.read("silver.undecoded").to_pylist()).values())
+    known.counts |= {len(gaps), sources, len(checks), sum(c["success"] for c in checks)}
+    known.counts |= {c["to_position"] - 1 for c in rows if c["to_position"] is not None}
+    known.counts |= {sum(not r["is_complete_evidence"] for r in gold["rebalance"])}
+    known.counts |= set(range(len(rows)))  # files of one node and clock
+    hold(page, known)
+
+
+def test_compare(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    for cluster, group in (("webshop", "stormy-app"), ("reporting", "connect-lab")):
+        mine = of(gold, "rebalance", cluster_id=cluster, group_id=group)
+        first = min(r["started_at_ms"] or at_ms(r) for r in mine)
+        last = max(*seen(gold, cluster), *(max(at_ms(r), r["ended_at_ms"] or 0) for r in mine))
+        cut = (first + last) // 2
+        page = walk("compare", a=json.dumps([cluster, group]), b=json.dumps([cluster, group]), at=str(cut))
+        table = {cells[""]: cells for cells in page.tables()[0]}
+        known = Known(mine).between(first, cut, last)
+        for side, from_ms, to_ms in (("before", first, cut), ("after", cut, last)):
+            rows = [r for r in mine if from_ms <= at_ms(r) <= to_ms]
+            hours = (to_ms - from_ms) / 3_600_000
+            counted = [r for r in rows if is_counted(r)]
+            pauses = [max(0, r["pause_estimate_ms"]) for r in counted if r["pause_estimate_ms"] is not None]
+            holds_amount(table["cost, resource-seconds per hour"][side], (cost(rows) or 0.0) / hours)
+            holds_amount(table["rebalances per hour"][side], len(counted) / hours)
+            if pauses:
+                for name, share in (("longest pause, median", 0.5), ("longest pause, 95th percentile", 0.95)):
+                    (said,) = durations(table[name][side])
+                    assert said.is_near(float(np.quantile(pauses, share)))
+            causes = Counter(r["trigger"] for r in counted)
+            known.counts |= {len(counted), *causes.values()}
+        bars = page.bars()
+        assert sum(int(a) for label, a, _ in bars if " – " not in label and "under" not in label and label) == sum(
+            is_counted(r) and at_ms(r) <= cut for r in mine
+        )
+        assert not [text for text in page.texts if below_zero(text)]
+
+
+def holds_amount(said: str, value: float) -> None:
+    """Two or three digits are said."""
+    assert float(said.replace(",", "")) == pytest.approx(value, rel=0.06, abs=0.006), (said, value)
+
+
+def test_compare_claims_nothing_of_clusters_that_were_not_watched(walk: Walk) -> None:
+    page = walk("compare", a="[null, null]", b="[null, null]")
+    assert "Not comparable : the evidence of" in page.words
+    assert "it got" not in page.words
+
+
+def test_settings(walk: Walk, gold: dict[str, list[Row]]) -> None:
+    page = walk("whatif")
+    best = {(w["cluster_id"], w["group_id"]): w for w in gold["whatif"] if w["place"] == 1}
+    (table,) = page.frames
+    assert len(table) == len(best) > 0
+    for cells in table.to_dict("records"):
+        w = best[cells["cluster"], cells["group"]]
+        if cells["what it does"].startswith("saves"):
+            said = [float(n.replace(",", "")) for n in re.findall(r"[\d,]+\.\d", cells["what it does"])]
+            assert said == pytest.approx([w[f"saved{end}_seconds"] for end in ("", "_lower", "_upper")], abs=0.051)
+        assert cells["causes found again"].split()[0] in ("not", f"{w['fit_causes'] or 0:.0%}")
