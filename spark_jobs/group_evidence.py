@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -23,6 +24,8 @@ from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.group_rows import places_table, rows_of_groups
+from spark_jobs.kept_folds import folded
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
@@ -64,18 +67,42 @@ def node_clocks(warehouse: Warehouse, event_version: int | None, source_version:
     return dict(found)
 
 
+_Stretch = tuple[str, str, str, int]
+"""Cluster, node, kind of line and stretch of time: of each, so many lines vote."""
+_Number = tuple[str, str, int]
+"""Cluster, group, and a generation or epoch."""
+
+
+class _Voter(NamedTuple):
+    """A line that votes. They are in order by time and ref."""
+
+    at_ms: int
+    ref: str
+    number: _Number
+    line: LogEvent
+
+
 @dataclass(slots=True)
 class _Voting:
-    """Pairs as of two versions, and what would change them."""
+    """Pairs as of two versions, and what they are made of: so news is added to them."""
 
     versions: tuple[int | None, int | None]
     """Of silver.group_event and bronze.source."""
-    pairs: list[NodePairs]
-    nodes: set[tuple[str, str]] = field(default_factory=set)
-    last_votes: dict[tuple[str, str, str, int], tuple[int, str]] = field(default_factory=dict)
-    """By cluster, node, kind and stretch of time, where there are as many votes as count: the last one."""
-    numbers: set[tuple[str, str, int]] = field(default_factory=set)
-    """Cluster, group, and the generation or epoch that a voter names."""
+    nodes: set[tuple[str, str]]
+    """With log events."""
+    zones: dict[str, dict[str, str]]
+    voters: dict[_Stretch, list[_Voter]]
+    answers: dict[_Number, list[GroupRecord]]
+    """The records of each number that a voter names."""
+    pairs: list[NodePairs] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = _pairs(self)
+
+    def waits_for(self, stretch: _Stretch, at_ms: int, ref: str) -> bool:
+        """Whether this line would vote: there are not enough before it."""
+        of_it = self.voters.get(stretch, [])
+        return len(of_it) < PAIRS_PER_STRETCH or (at_ms, ref) < of_it[-1][:2]
 
 
 _VOTING: WeakKeyDictionary[Warehouse, _Voting] = WeakKeyDictionary()
@@ -89,10 +116,11 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
         warehouse.version("bronze.source") if source_version is None else source_version,
     )
     known = _VOTING.get(warehouse)
-    if known is not None and known.versions != asked and not _brings_votes(warehouse, known, asked):
-        known.versions = asked
-    elif known is None or known.versions != asked:
-        known = _VOTING[warehouse] = _voting(warehouse, asked)
+    if known is not None and known.versions != asked:
+        known = _with_news(warehouse, known, asked)
+    if known is None:
+        known = _voting(warehouse, asked)
+    _VOTING[warehouse] = known
     return known.pairs
 
 
@@ -108,97 +136,141 @@ _ANSWERS = (
     "source_kind = 'record' AND value IS NOT NULL "
     "AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
 )
+_PLACE = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
+_SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
 
 
-def _brings_votes(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, int | None]) -> bool:
-    """Whether what came since may change the pairs. A line behind the last of a stretch that has votes enough does
-    not, nor does a record that no voter names."""
+def _with_news(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, int | None]) -> _Voting | None:
+    """The same with what came since; None where more than that must be read. A line behind the last of a stretch that
+    has votes enough changes nothing, nor does a record that no voter names."""
     came = []
     for table, since, until in zip(("silver.group_event", "bronze.source"), known.versions, asked, strict=True):
         files = None if since is None or until is None else warehouse.appended(table, since, until)
         if files is None:
-            return True
+            return None
         came.append(files)
     events, sources = came
     with cursor() as db:
-        if (
-            sources
-            and db.execute(f"SELECT 1 FROM {relation(sources)} WHERE log_time_zone IS NOT NULL LIMIT 1").fetchone()
-        ):
-            return True
+        with_zone = f"SELECT 1 FROM {relation(sources)} WHERE log_time_zone IS NOT NULL LIMIT 1" if sources else ""
+        if with_zone and db.execute(with_zone).fetchone():
+            return None
         if not events:
-            return False
+            known.versions = asked
+            return known
         new = relation(events)
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {new} WHERE source_kind = 'log'").fetchall()
         if not known.nodes.issuperset(nodes):
-            return True
-        votes = db.execute(
-            f"SELECT cluster_id, node, kind, at_ms // {STRETCH_MS}, at_ms, ref FROM {new} WHERE {_VOTES}"
-        ).fetchall()
-        if any((at_ms, ref) < known.last_votes.get(tuple(place), (_EVER_MS, "")) for *place, at_ms, ref in votes):
-            return True
-        answers = db.execute(f"SELECT cluster_id, group_id, {_VALUE} FROM {new} WHERE {_ANSWERS}").fetchall()
-        return not known.numbers.isdisjoint(answers)
+            return None
+        votes = db.execute(f"SELECT {_PLACE}, at_ms, ref, group_id, {_NUMBER} FROM {new} WHERE {_VOTES}").fetchall()
+        votes = [vote for vote in votes if known.waits_for(vote[:4], *vote[4:6])]
+        named = {(vote[0], *vote[6:]) for vote in votes} - set(known.answers)
+        answers = db.execute(f"SELECT cluster_id, group_id, {_VALUE}, ref FROM {new} WHERE {_ANSWERS}").fetchall()
+        answers = [answer for answer in answers if answer[:3] in known.answers and answer[:3] not in named]
+        if not votes and not answers:
+            known.versions = asked
+            return known
+        db.register("chosen", _refs_table([(vote[0], vote[5]) for vote in votes] + [(a[0], a[3]) for a in answers]))
+        rows = {
+            (row["cluster_id"], row["ref"]): row
+            for row in _rows(db, f"SELECT * FROM {new} SEMI JOIN chosen USING (cluster_id, ref)")
+        }
+    voters = {place: list(of_place) for place, of_place in known.voters.items()}
+    for *place, at_ms, ref, group_id, number in votes:
+        line = event_of_row(rows[place[0], ref])
+        if isinstance(line, LogEvent):
+            voters.setdefault(tuple(place), []).append(_Voter(at_ms, ref, (place[0], group_id, number), line))
+    for place in {tuple(vote[:4]) for vote in votes}:
+        voters[place] = sorted(voters.get(place, []), key=lambda v: v[:2])[:PAIRS_PER_STRETCH]
+    found = {number: list(records) for number, records in known.answers.items()}
+    for *number, ref in answers:
+        record = event_of_row(rows[number[0], ref])
+        if isinstance(record, GroupRecord):
+            found[tuple(number)].append(record)
+    found |= _answers_to(warehouse, named, asked[0])
+    still_named = {voter.number for of_place in voters.values() for voter in of_place}
+    return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named})
 
 
-_EVER_MS = 1 << 62
+def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
+    names = ("cluster_id", "ref")
+    return pa.table({name: pa.array([ref[at] for ref in refs], pa.string()) for at, name in enumerate(names)})
+
+
+def _answers_to(
+    warehouse: Warehouse, numbers: Set[_Number], event_version: int | None
+) -> dict[_Number, list[GroupRecord]]:
+    """The records of these numbers, among all there are."""
+    found: dict[_Number, list[GroupRecord]] = {number: [] for number in numbers}
+    if not numbers:
+        return found
+    groups = places_table({number[:2] for number in numbers})
+    asked = ["source_kind", "value", "kind"]
+    rows = rows_of_groups(warehouse, "silver.group_event", None, groups, _ANSWERS, event_version, asked=asked)
+    with cursor() as db:
+        db.register("record", rows)
+        for row in _rows(db, f"SELECT *, {_VALUE} number FROM record"):
+            number = row["cluster_id"], row["group_id"], row.pop("number")
+            if number in found and isinstance(record := event_of_row(row), GroupRecord):
+                found[number].append(record)
+    return found
 
 
 def _voting(warehouse: Warehouse, versions: tuple[int | None, int | None]) -> _Voting:
     events = stored(warehouse, "silver.group_event", versions[0])
     zones = _zones(warehouse, versions[1])
     if events is None:
-        return _Voting(
-            versions,
-            [
-                NodePairs(c, node, zone, (), None)
-                for c, of_c in sorted(zones.items())
-                for node, zone in sorted(of_c.items())
-            ],
-        )
+        return _Voting(versions, set(), zones, {}, {})
     with cursor() as db:
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
         # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
-        place = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
         db.execute(
             f"""
             CREATE TEMP TABLE voter AS SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number
             FROM {events} WHERE {_VOTES}
-            QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}
+            QUALIFY row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}
             """
         )
-        last_votes = db.execute(
-            f"SELECT {place}, max(at_ms), arg_max(ref, (at_ms, ref)) FROM voter GROUP BY ALL "
-            f"HAVING count(*) = {PAIRS_PER_STRETCH}"
-        ).fetchall()
-        numbers = db.execute("SELECT DISTINCT cluster_id, group_id, number FROM voter").fetchall()
+        votes = db.execute(f"SELECT {_PLACE}, at_ms, ref, group_id, number FROM voter ORDER BY at_ms, ref").fetchall()
         lines = _rows(db, f"SELECT * FROM {events} SEMI JOIN voter USING (cluster_id, ref)")
         records = _rows(
             db,
-            f"""
-            FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) record SEMI JOIN voter
-            ON record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number
-            """,
+            f"SELECT *, {_VALUE} number "
+            f"FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
+            f"SEMI JOIN voter ON {_SAME_NUMBER}",
         )
+    parsed = {(row["cluster_id"], row["ref"]): event_of_row(row) for row in lines}
+    voters: dict[_Stretch, list[_Voter]] = defaultdict(list)
+    answers: dict[_Number, list[GroupRecord]] = {}
+    for *place, at_ms, ref, group_id, number in votes:
+        if isinstance(line := parsed[place[0], ref], LogEvent):
+            voters[tuple(place)].append(_Voter(at_ms, ref, (place[0], group_id, number), line))
+            answers.setdefault((place[0], group_id, number), [])
+    for row in records:
+        of_number = row["cluster_id"], row["group_id"], row.pop("number")
+        if of_number in answers and isinstance(record := event_of_row(row), GroupRecord):
+            answers[of_number].append(record)
+    return _Voting(versions, set(nodes), zones, dict(voters), answers)
+
+
+def _pairs(voting: _Voting) -> list[NodePairs]:
     by_cluster: dict[str, set[str]] = defaultdict(set)
-    for cluster_id, node in [*nodes, *((c, node) for c, named in zones.items() for node in named)]:
+    for cluster_id, node in [*voting.nodes, *((c, node) for c, named in voting.zones.items() for node in named)]:
         by_cluster[cluster_id].add(node)
+    lines: dict[str, dict[str, LogEvent]] = defaultdict(dict)
+    records: dict[str, list[GroupRecord]] = defaultdict(list)
+    for (cluster_id, *_), voters in voting.voters.items():
+        lines[cluster_id] |= {voter.ref: voter.line for voter in voters}
+    for (cluster_id, *_), of_number in voting.answers.items():
+        records[cluster_id] += of_number
     found = []
     for cluster_id, names in sorted(by_cluster.items()):
-        parsed = [
-            e for row in lines if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), LogEvent)
-        ]
-        known = [
-            e for row in records if row["cluster_id"] == cluster_id and isinstance(e := event_of_row(row), GroupRecord)
-        ]
-        pairs = pairs_by_node(parsed, known)
-        refs = {e.node: e.ref for e in sorted(parsed, key=lambda e: (e.local_at_ms, e.ref), reverse=True)}
+        parsed = sorted(lines[cluster_id].values(), key=lambda e: (e.local_at_ms, e.ref))
+        pairs = pairs_by_node(parsed, records[cluster_id])
+        refs = {e.node: e.ref for e in reversed(parsed)}
         for node in sorted(names):
-            zone = zones.get(cluster_id, {}).get(node)
+            zone = voting.zones.get(cluster_id, {}).get(node)
             found.append(NodePairs(cluster_id, node, zone, tuple(pairs.get(node, ())), refs.get(node)))
-    return _Voting(
-        versions, found, set(nodes), {tuple(place): (at_ms, ref) for *place, at_ms, ref in last_votes}, set(numbers)
-    )
+    return found
 
 
 def _zones(warehouse: Warehouse, version: int | None) -> dict[str, dict[str, str]]:
@@ -320,15 +392,20 @@ _SEEN: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, ...], dict[str, int]
 
 def _seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
     found: dict[str, int] = {}
+    for table, column, where in _ENDS:
+        latest = folded(warehouse, f"end-{table}", table, None, partial(_latest, column, where), form=1)
+        for cluster_id, at_ms in (latest or {}).items():
+            found[cluster_id] = max(found.get(cluster_id, at_ms), at_ms)
+    return found
+
+
+def _latest(column: str, where: str, known: dict[str, int] | None, files: Sequence[str]) -> dict[str, int]:
+    found = dict(known or {})
+    sql = f"SELECT cluster_id, max({column}) FROM {relation(files)} WHERE {where} GROUP BY 1"
     with cursor() as db:
-        for table, column, where in _ENDS:
-            rows = stored(warehouse, table, None)
-            if rows is None:
-                continue
-            sql = f"SELECT cluster_id, max({column}) FROM {rows} WHERE {where} GROUP BY 1"
-            for cluster_id, at_ms in db.execute(sql).fetchall():
-                if at_ms is not None:
-                    found[cluster_id] = max(found.get(cluster_id, at_ms), at_ms)
+        for cluster_id, at_ms in db.execute(sql).fetchall():
+            if at_ms is not None:
+                found[cluster_id] = max(found.get(cluster_id, at_ms), at_ms)
     return found
 
 

@@ -20,7 +20,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import Batch
-from spark_jobs.task_files import WRITTEN, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
+from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _LISTED_AT_MOST = 500
@@ -96,15 +96,17 @@ class GroupReader:
         columns = self.columns[table]
         place = ("cluster_id", self.column)
         wanted = dict.fromkeys(zip(*(self.groups[name].to_pylist() for name in place), strict=True), 1)
+
+        def flags_of(rows: pa.RecordBatch) -> Flags:
+            flags: Flags = numbers_of(rows["cluster_id"], rows[self.column], wanted) > 0
+            return flags
+
         # Of most files nothing is wanted when little is new.
-        if any(
-            (numbers_of(head.column(0), head.column(1), wanted) > 0).any()
-            for head in batches_of(named, place, _ROWS_AT_ONCE)
-        ):
-            for batch in batches_of(named, columns, _ROWS_AT_ONCE):
-                flags = numbers_of(batch["cluster_id"], batch[self.column], wanted) > 0
-                if flags.any():
-                    yield batch if flags.all() else batch.filter(pa.array(flags))
+        only_if = (place, lambda head: bool(flags_of(head).any()))
+        for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if):
+            flags = flags_of(batch)
+            if flags.any():
+                yield batch if flags.all() else batch.filter(pa.array(flags))
 
 
 INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "started_lower_ms")
@@ -149,11 +151,19 @@ _BUCKETS_PER_TASK = 4
 def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> ArrowTask:
     def pack(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, buckets = asked()
+        waiting: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
         for named in (row for some in work for row in some.to_pylist()):
             for batch in reader.batches(named):
                 of_rows = numbers_of(batch["cluster_id"], batch["group_id"], buckets)
                 for bucket in np.unique(of_rows).tolist():
-                    yield parcel(bucket, 0, named["table"], batch.filter(pa.array(of_rows == bucket)))
+                    of_bucket = waiting[bucket, named["table"]]
+                    of_bucket.append(batch.filter(pa.array(of_rows == bucket)))
+                    if sum(map(len, of_bucket)) >= _ROWS_AT_ONCE:
+                        yield parcel(bucket, 0, named["table"], pa.concat_batches(of_bucket))
+                        of_bucket.clear()
+        for (bucket, table), of_bucket in sorted(waiting.items()):
+            if of_bucket:
+                yield parcel(bucket, 0, table, pa.concat_batches(of_bucket))
 
     return pack
 

@@ -6,6 +6,7 @@ less whatever incident reaches into it. A run's cost follows the news.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -236,7 +237,7 @@ def _differing(
         sources = [
             relation(of_table)
             if among is None
-            else of_keys(db, of_table, among, warehouse.schema(table), f"wanted_{n}")
+            else of_keys(db, of_table, among, _schema_of(warehouse, table, f"{content}, {at_ms}"), f"wanted_{n}")
             for n, (table, of_table) in enumerate(zip((silver, gold), files, strict=True))
             if of_table
         ]
@@ -248,6 +249,12 @@ def _differing(
         else:
             return []
         return db.execute(f"SELECT cluster_id, min(coalesce(at_ms, 0)) FROM ({sql}) GROUP BY ALL").fetchall()
+
+
+def _schema_of(warehouse: Warehouse, table: str, sql: str) -> pa.Schema:
+    """The columns that the SQL names, and those of any key."""
+    named = {*re.findall(r"\w+", sql), "cluster_id", "group_id", "rebalance_id", "finding_id"}
+    return pa.schema([field for field in warehouse.schema(table) if field.name in named])
 
 
 def _rebalances(
@@ -269,7 +276,8 @@ def _rebalances(
         )
         places = db.execute("SELECT group_id FROM first").to_arrow_table()
         wanted = pa.table({"cluster_id": pa.array([cluster_id] * len(places), pa.string()), **places.to_pydict()})
-        source = of_keys(db, files, wanted.cast(GROUP), warehouse.schema(REBALANCES))
+        needed = _schema_of(warehouse, REBALANCES, f"{' '.join(own)} place members movements triggers")
+        source = of_keys(db, files, wanted.cast(GROUP), needed)
         rows = db.execute(
             f"""
             SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements

@@ -33,9 +33,10 @@ from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import row_count_of, row_groups_of
 from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Belonging, Clocks
-from spark_jobs.group_rows import Place, of_keys, places_table
+from spark_jobs.group_rows import GROUP, Place, of_keys, places_table
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, row_groups
 
@@ -48,6 +49,7 @@ PARCEL_BYTES = 4 << 20
 """Well below what Spark's shuffle takes as one row."""
 _ROWS = 1 << 17
 _NEVER_MS = -(1 << 62)
+_IN_MEMORY_ROWS = 200_000
 _DAY_MS = 86_400_000
 """More than a log's local time can differ from the instant."""
 _REPEATED = ("cluster_id", "group_id", "source_kind", "kind", "topic", "node")
@@ -171,15 +173,26 @@ def _pieces(
         "from_ms", pa.array([starts[place].from_ms - _DAY_MS for place in chosen], pa.int64())
     )
     with cursor() as db:
-        selects = [
-            f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {of_keys(db, files, groups, None)} "
-            f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
-            for table, at_ms, size in (
-                (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))"),
-                (MARKS, "first_at_ms", "100"),
+        selects: list[str] = []
+        for table, at_ms, size, columns in (
+            (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))", ("at_ms", "value", "detail")),
+            (MARKS, "first_at_ms", "100", ("first_at_ms",)),
+        ):
+            files = context.warehouse.files(table, batch.until[table])
+            if not files:
+                continue
+            of_table = context.warehouse.schema(table)
+            read = pa.schema([of_table.field(name) for name in (*GROUP.names, *columns)])
+            # Few row groups are read by Arrow; all of a large group may be too much for the memory.
+            held = row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist())))
+            source = of_keys(db, files, groups, read if held <= _IN_MEMORY_ROWS else None, f"wanted_of_{len(selects)}")
+            selects.append(
+                f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} "
+                f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
             )
-            if (files := context.warehouse.files(table, batch.until[table]))
-        ] or ["SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"]
+        selects = selects or [
+            "SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"
+        ]
         db.register("started", started)
         db.execute(f"CREATE TEMP VIEW piece AS {' UNION ALL '.join(selects)}")
         yield db
@@ -224,8 +237,7 @@ def _packed_marks(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterat
 
 def _event_batches(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
     # Of most files nothing is wanted when little is new: the columns with the bytes are not read then.
-    if any(len(_placed(heads, plan)[0]) for heads in batches_of(named, _HEAD, _ROWS, _REPEATED)):
-        yield from batches_of(named, _EVENT, _ROWS, _REPEATED)
+    return batches_of(named, _EVENT, _ROWS, _REPEATED, (_HEAD, lambda heads: len(_placed(heads, plan)[0]) > 0))
 
 
 def _packed_events(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:

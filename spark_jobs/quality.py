@@ -84,7 +84,7 @@ def whole_table_verdicts(name: str, files: Sequence[str], batch_id: str) -> list
     if not count:
         return []
     rows, table = projection(name, files).to_pandas(), tables.BY_NAME[name]
-    return _verdicts(table, _assets()[True], rows, lambda check: compiled_examples(name, check, files), batch_id)
+    return _verdicts(table, _rows_on_driver(), rows, lambda check: compiled_examples(name, check, files), batch_id)
 
 
 def _rows_of(session: SparkSession, table: tables.Table, files: Sequence[str]) -> DataFrame:
@@ -111,10 +111,10 @@ def frame_verdicts(table: tables.Table, data: DataFrame, batch_id: str) -> list[
     if small.num_rows <= ON_DRIVER_ROWS:
         rows = small.to_pandas()
         rows[UNIQUE_COLUMN] = ~rows.duplicated(list(table.key), keep=False)
-        return _verdicts(table, _assets()[True], rows, partial(_examples, table.key, checked), batch_id)
+        return _verdicts(table, _rows_on_driver(), rows, partial(_examples, table.key, checked), batch_id)
     checked.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return _verdicts(table, _assets()[False], checked, partial(_examples, table.key, checked), batch_id)
+        return _verdicts(table, _rows_in_spark(), checked, partial(_examples, table.key, checked), batch_id)
     finally:
         checked.unpersist()
 
@@ -136,16 +136,25 @@ def _projection(table: tables.Table, data: DataFrame) -> DataFrame:
 
 
 @functools.cache
-def _assets() -> Mapping[bool, Any]:
-    """Batch definitions for the Pandas engine (True) and Spark's (False), in one context that lives in memory."""
+def _context() -> Any:
+    """It lives in memory."""
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    pandas_asset = context.data_sources.add_pandas("driver").add_dataframe_asset("rows")
-    spark_asset = context.data_sources.add_spark("spark").add_dataframe_asset("rows")
-    return {
-        True: pandas_asset.add_batch_definition_whole_dataframe("all"),
-        False: spark_asset.add_batch_definition_whole_dataframe("all"),
-    }
+    return context
+
+
+@functools.cache
+def _rows_on_driver() -> Any:
+    """The batch definition of the Pandas engine."""
+    source = _context().data_sources.add_pandas("driver")
+    return source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
+
+
+@functools.cache
+def _rows_in_spark() -> Any:
+    """That of Spark's engine, made only when asked for: Great Expectations starts a session with it."""
+    source = _context().data_sources.add_spark("spark")
+    return source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
 
 
 def _verdicts(

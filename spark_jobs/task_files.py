@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.file_sizes import most_rows, soon_replaced
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     SOON_REPLACED,
-    SOON_REPLACED_ROWS,
     footer,
     open_writer,
     row_groups_of,
@@ -39,22 +39,7 @@ WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
 ASKED_AT_MOST = 500
 _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
-_SOON_REPLACED = frozenset({"gold.group", "silver.finding", "gold.finding"})
 _SORTED = frozenset({"silver.group_event"})
-_FEW_ROWS, _MANY_ROWS = SOON_REPLACED_ROWS, 1_000_000
-"""In a file."""
-_MOST_ROWS = {
-    "silver.rebalance": 1_000,
-    "silver.measured_rebalance": 1_000,
-    "gold.rebalance": 2_000,
-    "gold.rebalance_member": 5_000,
-    "gold.movement": 20_000,
-    "gold.standstill": 20_000,
-    "silver.connect_task": 20_000,
-    "gold.connect_task": 20_000,
-    "silver.group_event": 100_000,
-}
-"""A commit that replaces one row writes its whole file again; and a footer names every row group."""
 
 
 # ---- reading
@@ -81,21 +66,31 @@ def row_groups(
 
 
 def batches_of(
-    named: Mapping[str, Any], columns: Sequence[str], most_rows: int, repeated: Sequence[str] = ()
+    named: Mapping[str, Any],
+    columns: Sequence[str],
+    most_rows: int,
+    repeated: Sequence[str] = (),
+    only_if: tuple[Sequence[str], Callable[[pa.RecordBatch], bool]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one row group, with all of these columns in the table's own types: one that a file lacks is null.
 
-    Columns that are `repeated` come as dictionaries.
+    Columns that are `repeated` come as dictionaries. `only_if`: columns that are read first, and whether anything of
+    them is wanted; where it is not, nothing else is read.
     """
     fs, path = located(named["file"])
     with pq.ParquetFile(path, filesystem=fs, metadata=footer(named["file"]), read_dictionary=list(repeated)) as file:
-        of_file = file.schema_arrow.names
-        there = [name for name in columns if name in of_file]
+        there = set(file.schema_arrow.names)
         group = file.metadata.row_group(named["row_group"])
         row_count = min(most_rows, max(1, group.num_rows * _READ_BYTES // max(group.total_byte_size, 1)))
-        schema = pa.schema([_field(named["table"], name, name in repeated) for name in columns])
-        for batch in file.iter_batches(row_count, [named["row_group"]], there, use_threads=False):
-            yield _whole(batch, schema)
+
+        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            schema = pa.schema([_field(named["table"], name, name in repeated) for name in names])
+            held = [name for name in names if name in there]
+            for batch in file.iter_batches(row_count, [named["row_group"]], held, use_threads=False):
+                yield _whole(batch, schema)
+
+        if only_if is None or any(map(only_if[1], read(only_if[0]))):
+            yield from read(columns)
 
 
 def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
@@ -167,9 +162,7 @@ class TaskWriter:
         """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
         need not be written again with them. So have recent ones, if it is said which these are: who asks for the last
         hours passes the other files over."""
-        soon = pa.array(np.full(rows.num_rows, table in _SOON_REPLACED))
-        if "is_final" in rows.schema.names:
-            soon = pc.invert(rows["is_final"].fill_null(False))
+        soon = soon_replaced(table, rows)
         recent = pa.array(np.zeros(rows.num_rows, np.bool_) if is_recent is None else is_recent)
         for of_time, is_of_time in ((False, pc.invert(recent)), (True, recent)):
             for is_soon, is_so in ((False, pc.invert(soon)), (True, soon)):
@@ -178,10 +171,10 @@ class TaskWriter:
                     self._add(_FilePart(table, is_soon, of_time), chosen)
 
     def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
-        most_rows = _FEW_ROWS if part.is_replaced_soon else _MOST_ROWS.get(part.table, _MANY_ROWS)
-        for start in range(0, rows.num_rows, most_rows):
-            batch = rows.slice(start, most_rows)
-            if self._rows[part] + batch.num_rows > most_rows:
+        at_most = most_rows(part.table, is_soon_replaced=part.is_replaced_soon)
+        for start in range(0, rows.num_rows, at_most):
+            batch = rows.slice(start, at_most)
+            if self._rows[part] + batch.num_rows > at_most:
                 self._end(part)
             self._waiting.setdefault(part, []).append(batch)
             self._bytes[part] += batch.nbytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
+from rebalance_audit.warehouse.file_sizes import in_order, leading_column, most_rows, soon_replaced
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
@@ -41,8 +42,10 @@ class Differing:
     """Files that hold rows which must go."""
     kept: list[str]
     """Names of new files in the table's folder, with what else the touched ones held."""
+    mixed: list[str]
+    """The same, with some of the new rows among them."""
     fresh: Sequence[pa.Table | str]
-    """Of the new rows those that are not there yet; files of which all rows are new as they were given."""
+    """Of the other new rows those that are not there yet; files of which all rows are new as they were given."""
     keys: pa.Table
     """Under which anything changes."""
 
@@ -56,6 +59,7 @@ def agreeing(columns: Sequence[str], since: str | None) -> str:
 
 
 def differing(
+    table: str,
     folder: str,
     schema: pa.Schema,
     files: Sequence[str],
@@ -64,17 +68,18 @@ def differing(
     since: str | None = None,
     own: Sequence[str] = (),
 ) -> Differing:
-    """What differs between `data` and the rows of these files under these keys. Rows are compared by a hash of them.
+    """What differs between `data` and the rows of the table's files under these keys. Rows are compared by a hash.
     `own`: the table's key, by which what changed is named as well."""
     of_keys = agreeing(keys.schema.names, since)
     columns = list(dict.fromkeys([*(column for column in keys.schema.names if column != since), *own]))
     listed = ", ".join(f't."{column}"' for column in columns)
     row = "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
     parts = _in_memory(data, schema)
+    read: dict[str, pa.Table] = {}
     with cursor() as db:
         db.register("k", keys.group_by(keys.schema.names).aggregate([]) if keys.num_columns else keys)
         stored = db.execute(
-            f"SELECT {listed}, filename, file_row_number, {row} h FROM {_stored(db, schema, files, keys)} t "
+            f"SELECT {listed}, filename, file_row_number, {row} h FROM {_stored(db, schema, files, keys, read)} t "
             f"WHERE EXISTS (SELECT 1 FROM k WHERE {of_keys})"
         ).to_arrow_table()
         if parts is None:
@@ -100,8 +105,18 @@ def differing(
             fresh = [in_types_of(found.to_arrow_table(), schema)]
     key_schema = pa.schema([schema.field(column) for column in columns])
     changed = pa.concat_tables([gone.select(columns), new.select(columns)]).cast(key_schema)
-    touched, kept = _kept(gone, folder, schema)
-    return Differing(touched, kept, fresh, changed.group_by(columns).aggregate([]) if columns else changed)
+    places: dict[str, list[int]] = {}
+    for file, at in zip(gone["filename"].to_pylist(), gone["file_row_number"].to_pylist(), strict=True):
+        places.setdefault(file, []).append(at)
+    leaves = {file: at for file, at in places.items() if is_soon_replaced(file)}
+    others = {file: at for file, at in places.items() if file not in leaves}
+    writer = _Writer(table, folder, schema)
+    mixed: list[str] = []
+    kept = _join_others(writer, others, read)
+    if leaves:
+        fresh = _fill_leaves(writer, leaves, fresh, read, kept, mixed)
+    distinct = changed.group_by(columns).aggregate([]) if columns else changed
+    return Differing(sorted(places), kept, mixed, fresh, distinct)
 
 
 def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Table] | None:
@@ -129,14 +144,19 @@ def _chosen(
     return found
 
 
-def _stored(db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[str], keys: pa.Table) -> str:
-    """Rows among which are all of these keys, each with its file and place there, as DuckDB names them."""
+def _stored(
+    db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[str], keys: pa.Table, read: dict[str, pa.Table]
+) -> str:
+    """Rows among which are all of these keys, each with its file and place there, as DuckDB names them. `read` is
+    given the files that were read as a whole."""
     few = _few(keys)
     if few is None:
         return relation(files, with_name=True, with_row=True)
     parts = []
     for chosen in chosen_rows(files, schema, *few):
         names = pa.array([chosen.file] * chosen.rows.num_rows, pa.string())
+        if chosen.of_group.num_rows == footer(chosen.file).num_rows:
+            read[chosen.file] = chosen.of_group
         parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
     placed = schema.append(pa.field("filename", pa.string())).append(pa.field("file_row_number", pa.int64()))
     db.register("placed", pa.concat_tables([placed.empty_table(), *parts]))
@@ -153,44 +173,116 @@ def _few(keys: pa.Table) -> tuple[str, list[str]] | None:
     return None
 
 
-def _kept(gone: pa.Table, folder: str, schema: pa.Schema) -> tuple[list[str], list[str]]:
-    """The files that hold rows which must go, and new ones with all others that these hold."""
-    places: dict[str, list[int]] = {}
-    for file, row in zip(gone["filename"].to_pylist(), gone["file_row_number"].to_pylist(), strict=True):
-        places.setdefault(file, []).append(row)
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes new files into the table's folder."""
+
+    table: str
+    folder: str
+    schema: pa.Schema
+
+    def write(self, rows: pa.Table, kind: str) -> str:
+        """The new file's name."""
+        name = f"{kind}-{uuid.uuid4().hex}.parquet"
+        fs, path = located(f"{self.folder}/{name}")
+        with open_writer(path, self.schema, fs) as writer:
+            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        return name
+
+
+def _join_others(writer: _Writer, gone: Mapping[str, Sequence[int]], read: Mapping[str, pa.Table]) -> list[str]:
+    """The new files with what else these files hold; little of several files goes into one."""
     batches: list[list[str]] = []
-    filled: dict[bool, int] = {}
-    last: dict[bool, list[str]] = {}
-    for rows, file in sorted((footer(file).num_rows - len(rows), file) for file, rows in places.items()):
+    filled = 0
+    for rows, file in sorted((footer(file).num_rows - len(at), file) for file, at in gone.items()):
         if rows == 0:
             continue
-        soon = is_soon_replaced(file)
-        most = SOON_REPLACED_ROWS if soon else JOINED_ROWS
-        if soon not in last or filled[soon] + rows > most:
-            last[soon], filled[soon] = [], 0
-            batches.append(last[soon])
-        last[soon].append(file)
-        filled[soon] += rows
+        if not batches or filled + rows > JOINED_ROWS:
+            batches.append([])
+            filled = 0
+        batches[-1].append(file)
+        filled += rows
+    most = most_rows(writer.table, is_soon_replaced=False)
     kept = []
     for batch in batches:
-        name = f"{SOON_REPLACED if is_soon_replaced(batch[0]) else 'part'}-{uuid.uuid4().hex}.parquet"
-        _write_others(f"{folder}/{name}", schema, {file: places[file] for file in batch})
-        kept.append(name)
-    return sorted(places), kept
+        others = _others({file: gone[file] for file in batch}, writer.schema, read)
+        kept += [writer.write(rows, "part") for rows in _cut(others, most)]
+    return kept
 
 
-def _write_others(target: str, schema: pa.Schema, gone: Mapping[str, Sequence[int]]) -> None:
+def _fill_leaves(
+    writer: _Writer,
+    gone: Mapping[str, Sequence[int]],
+    fresh: Sequence[pa.Table | str],
+    read: Mapping[str, pa.Table],
+    kept: list[str],
+    mixed: list[str],
+) -> list[pa.Table | str]:
+    """Write anew these files of rows that are replaced before long, each with the new rows that lie between its first
+    and its last one: so whoever looks for a few groups finds each in one file, however often they come. `kept` and
+    `mixed` are given the files' names. What is left of `fresh`."""
+    schema = writer.schema
+    by = leading_column(writer.table)
+    left: list[pa.Table | str] = []
+    new: list[pa.Table] = []
+    for rows in fresh:
+        if isinstance(rows, str) and not (is_soon_replaced(rows) and footer(rows).num_rows <= _IN_MEMORY_ROWS):
+            left.append(rows)
+            continue
+        held = whole(pa.concat_tables(_row_groups(rows)), schema) if isinstance(rows, str) else rows
+        is_soon = soon_replaced(writer.table, held)
+        left += [part for part in [held.filter(pc.invert(is_soon))] if part.num_rows]
+        new.append(held.filter(is_soon))
+    arriving = pa.concat_tables([schema.empty_table(), *new])
+    at = arriving[by].to_pylist()
+    taken: set[int] = set()
+    for file, places in sorted(gone.items()):
+        held = read[file] if file in read else pa.concat_tables(_row_groups(file))
+        bounds = pc.min_max(held[by]).as_py()
+        inside = [
+            n for n, value in enumerate(at)
+            if n not in taken and None not in (value, bounds["min"]) and bounds["min"] <= value <= bounds["max"]
+        ]  # fmt: skip
+        taken.update(inside)
+        rows = pa.concat_tables(
+            [*_others({file: places}, schema, {file: held}), arriving.take(pa.array(inside, pa.int64()))]
+        )
+        parts = -(-rows.num_rows // SOON_REPLACED_ROWS)
+        size = -(-rows.num_rows // parts) if parts else 0
+        rows = in_order(writer.table, rows)
+        names = [writer.write(rows.slice(part * size, size), SOON_REPLACED) for part in range(parts)]
+        (mixed if inside else kept).extend(names)
+    loose = arriving.take(pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
+    return [*left, loose] if loose.num_rows else left
+
+
+def _others(gone: Mapping[str, Sequence[int]], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
     """The rows of these files but for those in these places, in their order, one row group at a time."""
-    to_fs, to_path = located(target)
-    with open_writer(to_path, schema, to_fs) as writer:
-        for file, rows in gone.items():
-            at, places = 0, pa.array(sorted(rows), pa.int64())
-            fs, path = located(file)
-            with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as held:
-                for number in range(held.metadata.num_row_groups):
-                    group = held.read_row_group(number, use_threads=False)
-                    here = pa.array(range(at, at + group.num_rows), pa.int64())
-                    others = group.filter(pc.invert(pc.is_in(here, places)))
-                    at += group.num_rows
-                    if others.num_rows:
-                        writer.write_table(whole(others, schema), row_group_size=ROW_GROUP_ROWS)
+    for file, rows in gone.items():
+        at, places = 0, pa.array(sorted(rows), pa.int64())
+        for group in [read[file]] if file in read else _row_groups(file):
+            here = pa.array(range(at, at + group.num_rows), pa.int64())
+            at += group.num_rows
+            yield whole(group.filter(pc.invert(pc.is_in(here, places))), schema)
+
+
+def _row_groups(file: str) -> Iterator[pa.Table]:
+    fs, path = located(file)
+    with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as held:
+        for number in range(held.metadata.num_row_groups):
+            yield held.read_row_group(number, use_threads=False)
+
+
+def _cut(parts: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `most` rows, but for the last one."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for part in parts:
+        waiting.append(part)
+        count += part.num_rows
+        while count >= most:
+            joined = pa.concat_tables(waiting)
+            yield joined.slice(0, most)
+            waiting, count = [joined.slice(most)], count - most
+    if count:
+        yield pa.concat_tables(waiting)

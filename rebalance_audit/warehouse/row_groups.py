@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,14 +58,61 @@ def row_groups_of(
     """All row groups, or those in which `column` may be one of the values, or null if asked."""
     wanted = sorted(values)
     for file in files:
-        metadata = footer(file)
-        at = None if column is None else _place(metadata, column)
         first_row = 0
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            if at is None or _may_hold(group.column(at).statistics, wanted, with_null=with_null):
+        for number, held in enumerate(held_in(file, column)):
+            if column is None or _may_hold(held, wanted, with_null=with_null):
                 yield RowGroup(file, number, first_row)
-            first_row += group.num_rows
+            first_row += held.row_count
+
+
+def row_count_of(groups: Iterable[RowGroup]) -> int:
+    """The rows of these row groups, wanted ones and others."""
+    return sum(held_in(group.file, "group_id")[group.number].row_count for group in groups)
+
+
+def files_with_values(files: Sequence[str], column: str) -> list[str]:
+    """Of files, those in which the column may be other than null."""
+    return [file for file in files if any(held.may_be_any or held.first is not None for held in held_in(file, column))]
+
+
+class ColumnOfGroup(NamedTuple):
+    """What a row group says of one of its columns."""
+
+    row_count: int
+    first: Any = None
+    last: Any = None
+    may_be_any: bool = True
+    """Bounds are not known. Where they are and are None, there is no value."""
+    may_be_null: bool = True
+
+    def is_outside(self, low: Any, high: Any) -> bool:
+        """No value is at least `low` and below `high` (None: no bound); null is lower than any."""
+        if self.may_be_any or (low is None and self.may_be_null):
+            return False
+        if self.first is None or self.last is None:
+            return True
+        return (low is not None and self.last < low) or (high is not None and self.first >= high)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
+    """Of each row group of a file. Kept, since a cycle asks the same files dozens of times."""
+    metadata = footer(file)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    at = None if column is None else _place(metadata, column)
+    if at is None:
+        return tuple(ColumnOfGroup(group.num_rows) for group in groups)
+    return tuple(_of_statistics(group.num_rows, group.column(at).statistics) for group in groups)
+
+
+def _of_statistics(row_count: int, told: pq.Statistics | None) -> ColumnOfGroup:
+    if told is None:
+        return ColumnOfGroup(row_count)
+    may_be_null = not told.has_null_count or told.null_count > 0
+    if told.has_min_max:
+        return ColumnOfGroup(row_count, told.min, told.max, False, may_be_null)
+    # Nothing but null, unless the writer kept no bounds.
+    return ColumnOfGroup(row_count, None, None, not (told.has_null_count and told.num_values == 0), may_be_null)
 
 
 @functools.lru_cache(maxsize=2_048)
@@ -79,6 +127,8 @@ class Chosen:
     file: str
     rows: pa.Table
     places: pa.Array
+    of_group: pa.Table
+    """All rows of the row group."""
 
 
 def chosen_rows(files: Sequence[str], schema: pa.Schema, column: str, values: Collection[str]) -> Iterator[Chosen]:
@@ -96,8 +146,9 @@ def chosen_rows(files: Sequence[str], schema: pa.Schema, column: str, values: Co
                 held = opened.read_row_group(group.number, [column], use_threads=False)[column]
                 at = pc.indices_nonzero(pc.is_in(held, wanted))
                 if len(at):
-                    rows = opened.read_row_group(group.number, listed, use_threads=False).take(at)
-                    yield Chosen(file, whole(rows, schema), pc.add(at.cast(pa.int64()), group.first_row))
+                    of_group = opened.read_row_group(group.number, listed, use_threads=False)
+                    rows = whole(of_group.take(at), schema)
+                    yield Chosen(file, rows, pc.add(at.cast(pa.int64()), group.first_row), of_group)
 
 
 @functools.lru_cache(maxsize=1 << 17)
@@ -121,13 +172,10 @@ def _place(metadata: pq.FileMetaData, column: str) -> int | None:
     return next((at for at, name in enumerate(names) if name == column), None)
 
 
-def _may_hold(statistics: pq.Statistics | None, wanted: Sequence[str], *, with_null: bool) -> bool:
-    if statistics is None:
+def _may_hold(held: ColumnOfGroup, wanted: Sequence[str], *, with_null: bool) -> bool:
+    if held.may_be_any or (with_null and held.may_be_null):
         return True
-    if with_null and (not statistics.has_null_count or statistics.null_count):
-        return True
-    if not statistics.has_min_max:
-        # Nothing but null, unless the writer kept no bounds.
-        return not (statistics.has_null_count and statistics.num_values == 0)
-    first = bisect_left(wanted, statistics.min)
-    return first < len(wanted) and wanted[first] <= statistics.max
+    if held.first is None or held.last is None:
+        return False
+    first = bisect_left(wanted, held.first)
+    return first < len(wanted) and wanted[first] <= held.last

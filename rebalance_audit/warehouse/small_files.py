@@ -1,33 +1,43 @@
-"""Which small files of a table are joined, and into what: in tiers, so that a row is written again a few times at most.
+"""Which small files of a table are joined, and into what: a row is written again a few times at most, and whoever looks
+for a few groups opens few files, however long the table has grown.
 
-What joins are the files that came since the last join. So files stay apart by time, and whoever asks for the last hours
-passes the older ones over.
+What joins are the files that came since the last join. Of tables in which rows are replaced the result is a run: files
+of bounded size, in the order of the groups, of which a group is in one. Eight runs of a level make one of the next, so
+that their number grows with the logarithm of the rows. So files stay apart by time, too, and whoever asks for the last
+hours passes the older ones over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import whole
-from rebalance_audit.warehouse.row_groups import SOON_REPLACED, SOON_REPLACED_ROWS, is_soon_replaced
+from rebalance_audit.warehouse.file_sizes import in_order, is_appended, leading_column, most_rows
+from rebalance_audit.warehouse.row_groups import (
+    SOON_REPLACED,
+    SOON_REPLACED_ROWS,
+    footer,
+    held_in,
+    is_soon_replaced,
+)
 from rebalance_audit.warehouse.storage import located
 
 SMALL_FILES = 32
-"""So many of a tier are joined: some 30 ms of work in one of 32 cycles, and never many files."""
-_TIERS = (64, 1_024)
-"""Rows of a file below which it belongs to the first tier, to the second one."""
-_APPENDED_TIERS = (*_TIERS, 16_384)
-"""Of tables in which no row is ever replaced: nobody writes a large file of theirs again."""
-_APPENDED = frozenset({"silver.group_event", "silver.undecoded"})
-
-
-def is_appended(table: str) -> bool:
-    return table.startswith("bronze.") or table in _APPENDED
+"""So many are joined: some 30 ms of work in one of 32 cycles, and never many files."""
+RUNS = 8
+"""So many runs of a level are merged."""
+_SMALL_ROWS = 1_024
+"""A small file has fewer, and less than half of what a file of its table may have."""
+_APPENDED_TIERS = (64, 1_024, 16_384)
+"""Of tables in which no row is ever replaced: rows of a file below which it belongs to the first tier, and so on."""
+_AT_ONCE = 4
+"""Files of rows that are in memory while runs are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +47,90 @@ class Tier:
     joined_rows: int
     """At most so many in each."""
     files: tuple[str, ...]
+    is_full: bool
+    """There are so many that they are to be joined."""
 
 
-def tiers_of(table: str, rows_of: Mapping[str, int | None]) -> list[Tier]:
-    """`rows_of`: the rows of each file, by path. A file of unknown or many rows is in no tier."""
-    tiers = _APPENDED_TIERS if is_appended(table) else _TIERS
+def tiers_of(table: str, rows_of: Mapping[str, int | None], least: int | None = None) -> list[Tier]:
+    """`rows_of`: the rows of each file, by path. A file of unknown or many rows is in no tier. `least`: files that are
+    to be joined (None: SMALL_FILES)."""
+    least = SMALL_FILES if least is None else least
+    most = most_rows(table, is_soon_replaced=False)
+    bounds = _APPENDED_TIERS if is_appended(table) else (min(_SMALL_ROWS, most // 2),)
     soon: list[str] = []
-    cold: list[list[str]] = [[] for _ in tiers]
+    small: list[list[str]] = [[] for _ in bounds]
+    runs: dict[int, dict[str, list[str]]] = {}
     for path, rows in sorted(rows_of.items()):
         if rows is None:
             continue
         if is_soon_replaced(path):
             if rows * 2 <= SOON_REPLACED_ROWS:
                 soon.append(path)
-            continue
-        tier = next((at for at, below in enumerate(tiers) if rows < below), None)
-        if tier is not None:
-            cold[tier].append(path)
-    return [
-        Tier(SOON_REPLACED, SOON_REPLACED_ROWS, tuple(soon)),
-        *(Tier("part", 2 * tiers[-1], tuple(files)) for files in cold),
-    ]
+        elif (run := _run_of(path)) is not None:
+            level, name = run
+            runs.setdefault(level, {}).setdefault(name, []).append(path)
+        else:
+            tier = next((at for at, below in enumerate(bounds) if rows < below), None)
+            if tier is not None:
+                small[tier].append(path)
+    joined_rows = 2 * bounds[-1] if is_appended(table) else most
+    kind = "part" if is_appended(table) else "run1"
+    found = [Tier(SOON_REPLACED, SOON_REPLACED_ROWS, tuple(soon), len(soon) >= least)]
+    found += [Tier(kind, joined_rows, tuple(files), len(files) >= least) for files in small]
+    for level, of_level in sorted(runs.items()):
+        files = tuple(path for name in sorted(of_level) for path in of_level[name])
+        found.append(Tier(f"run{level + 1}", most, files, len(of_level) >= RUNS))
+    return found
 
 
-def sorted_rows(table: str, files: Iterable[str], schema: pa.Schema) -> pa.Table:
-    """Their rows, those of a group together, else in the order of the table's key."""
-    parts = []
+def _run_of(path: str) -> tuple[int, str] | None:
+    """The level of the run and its name, by the name of one of its files: run2-5f3a…-part.parquet."""
+    kind, _, rest = path.rpartition("/")[2].partition("-")
+    level = kind.removeprefix("run")
+    return (int(level), rest.partition("-")[0]) if kind.startswith("run") and level.isdigit() else None
+
+
+def joined(table: str, files: Sequence[str], schema: pa.Schema, joined_rows: int) -> Iterator[pa.Table]:
+    """The rows of all of these files, in the order of the groups, in tables of so many rows at most. Some files' worth
+    of rows is in memory at a time."""
+    by = leading_column(table)
+    bounds = _cuts(files, by, joined_rows * _AT_ONCE)
+    waiting = schema.empty_table()
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
+        parts = [part for file in files for part in _between(file, schema, by, low, high)]
+        waiting = pa.concat_tables([waiting, in_order(table, pa.concat_tables([schema.empty_table(), *parts]))])
+        while waiting.num_rows >= joined_rows:
+            yield waiting.slice(0, joined_rows)
+            waiting = waiting.slice(joined_rows)
+    if waiting.num_rows:
+        yield waiting
+
+
+def _cuts(files: Sequence[str], by: str, rows_at_once: int) -> list[Any]:
+    """Values of the column that cut the rows into parts of about so many."""
+    starts: list[tuple[Any, int]] = []
     for file in files:
-        fs, path = located(file)
-        parts.append(whole(pq.read_table(path, filesystem=fs, partitioning=None), schema))
-    joined = pa.concat_tables(parts)
-    names = dict.fromkeys(("cluster_id", *(("group_id",) if "group_id" in schema.names else ()), *BY_NAME[table].key))
-    return joined.sort_by([(name, "ascending") for name in names if not pa.types.is_nested(schema.field(name).type)])
+        starts += [(held.first, held.row_count) for held in held_in(file, by) if held.first is not None]
+    cuts: list[Any] = []
+    count = 0
+    for value, rows in sorted(starts):
+        if count >= rows_at_once and (not cuts or value > cuts[-1]):
+            cuts.append(value)
+            count = 0
+        count += rows
+    return cuts
+
+
+def _between(file: str, schema: pa.Schema, by: str, low: Any, high: Any) -> Iterator[pa.Table]:
+    """Rows of a file with values from `low` on and below `high`; None: no bound. Null is lower than any."""
+    fs, path = located(file)
+    with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as opened:
+        for number, held in enumerate(held_in(file, by)):
+            if held.is_outside(low, high):
+                continue
+            rows = whole(opened.read_row_group(number, use_threads=False), schema)
+            if low is not None:
+                rows = rows.filter(pc.greater_equal(rows[by], low))
+            if high is not None:
+                rows = rows.filter(pc.fill_null(pc.less(rows[by], high), low is None))
+            yield rows

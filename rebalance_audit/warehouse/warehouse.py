@@ -34,11 +34,12 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news, read_head
+from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
 from rebalance_audit.warehouse.lease import Lease, lease
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, open_writer
-from rebalance_audit.warehouse.small_files import SMALL_FILES, sorted_rows, tiers_of
+from rebalance_audit.warehouse.small_files import SMALL_FILES, joined, tiers_of
 from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
 from rebalance_audit.warehouse.upgrading import extended, fingerprint, lacking, upgrade
 
@@ -205,15 +206,35 @@ class Warehouse:
                 found.append(TableChange(version, added, keys_file, named))
         return found
 
-    def appended(self, name: str, since: int, until: int) -> list[str] | None:
-        """The files of rows that came after version `since`; None if a row may have gone, or that is not known."""
+    def appended(self, name: str, since: int, until: int, *, or_replaced: bool = False) -> list[str] | None:
+        """The files of rows that came after version `since`; None if a row may have gone, or that is not known.
+        `or_replaced`: a row may have gone for others with its key."""
         found: list[str] = []
         for version in range(since + 1, until + 1):
             actions = self.actions(name, version)
-            if actions is None or any("remove" in a and a["remove"]["dataChange"] for a in actions):
+            if actions is None:
+                return None
+            is_replacing = or_replaced and any("replacedKeys" in a.get("commitInfo", ()) for a in actions)
+            if not is_replacing and any("remove" in a and a["remove"]["dataChange"] for a in actions):
                 return None
             found += (self._file_uri(name, a["add"]["path"]) for a in actions if "add" in a and a["add"]["dataChange"])
         return found if since <= until else None
+
+    def added(self, name: str, since: int, until: int) -> list[str] | None:
+        """The files that came after version `since` with rows of their own or of others; None if rows were taken out of
+        the table for good, or that is not known."""
+        found = self.appended(name, since, until, or_replaced=True)
+        return found if found is not None and all(map(self.has_file, found)) else None
+
+    def table_id(self, name: str) -> str | None:
+        """Which table this is: one that was removed and made again is another."""
+        table = self._delta(name)
+        return None if table is None else str(table.metadata().id)
+
+    @property
+    def is_writing(self) -> bool:
+        """This process holds the lease."""
+        return self._lease is not None
 
     def row_changes(
         self, name: str, columns: Sequence[str], since: int | None, until: int | None = None
@@ -304,9 +325,9 @@ class Warehouse:
             else:
                 files = {self._file_uri(name, path): path for path in sizes}
                 own = tables.BY_NAME[name].key
-                found = differing(self._uri(name), self.schema(name), list(files), data, keys, since, own)
+                found = differing(name, self._uri(name), self.schema(name), list(files), data, keys, since, own)
                 touched = [files[uri] for uri in found.touched]
-                adds += [self._add_action(name, file) for file in found.kept]
+                adds += [self._add_action(name, file) for file in (*found.kept, *found.mixed)]
                 fresh, keys = found.fresh, found.keys
                 metadata["keptFiles"] = json.dumps(found.kept)
             now_ms = int(time.time() * 1000)
@@ -354,26 +375,26 @@ class Warehouse:
         """
         least = SMALL_FILES if at_least is None else at_least
         if self._small_files.get(name, least) < least:
-            return False
+            return False  # what joins is added, so that runs are looked at when there are new ones
         table = self._delta(name)
         if table is None:
             return False
         listed = pa.table(table.get_add_actions(flatten=True))
         rows_of = dict(zip(*(listed[column].to_pylist() for column in ("path", "num_records")), strict=True))
         sizes = dict(zip(*(listed[column].to_pylist() for column in ("path", "size_bytes")), strict=True))
-        tiers = tiers_of(name, rows_of)
-        joined = [tier for tier in tiers if len(tier.files) >= least]
-        self._small_files[name] = max((len(tier.files) for tier in tiers if tier not in joined), default=0)
-        if not joined:
+        tiers = tiers_of(name, rows_of, least)
+        full = [tier for tier in tiers if tier.is_full]
+        self._small_files[name] = max((len(tier.files) for tier in tiers if not tier.is_full), default=0)
+        if not full:
             return False
         now_ms, before = int(time.time() * 1000), int(table.version())
         adds: list[AddAction] = []
-        for tier in joined:
-            rows = sorted_rows(name, [self._file_uri(name, path) for path in tier.files], self.schema(name))
-            for start in range(0, rows.num_rows, tier.joined_rows):
-                part = rows.slice(start, tier.joined_rows)
-                adds.append(self._put_file(name, tier.kind, part, is_change=False))
-        removes = [RemoveAction(path, False, now_ms, sizes[path], {}) for tier in joined for path in tier.files]
+        for tier in full:
+            files = [self._file_uri(name, path) for path in tier.files]
+            kind = f"{tier.kind}-{uuid.uuid4().hex[:12]}" if tier.kind.startswith("run") else tier.kind
+            for part in joined(name, files, self.schema(name), tier.joined_rows):
+                adds.append(self._put_file(name, kind, part, is_change=False))
+        removes = [RemoveAction(path, False, now_ms, sizes[path], {}) for tier in full for path in tier.files]
         self._commit(name, [*removes, *adds], {}, {})
         self._republish(name, before)
         return True
@@ -472,6 +493,11 @@ class Warehouse:
         if not files:
             return schema.empty_table()
         return self._rows(name, files, schema, where, params)
+
+    def read_files(self, name: str, files: Sequence[str], columns: Sequence[str], where: str) -> pa.Table:
+        """As `read`, of some of the table's files."""
+        schema = pa.schema([self.schema(name).field(c) for c in columns])
+        return self._rows(name, files, schema, where) if files else schema.empty_table()
 
     def file_schema(self, file: str) -> pa.Schema:
         """Of one of `files`, from its footer. Raises OSError and ArrowException."""
@@ -830,14 +856,17 @@ class Warehouse:
         pq.write_table(data, path, filesystem=self._files.fs, compression="zstd")
 
     def _put_rows(self, name: str, rows: pa.Table) -> list[AddAction]:
-        """New files of the table, which no commit names yet. What is not final has one of its own."""
+        """New files of the table, which no commit names yet. What is replaced before long has files of its own."""
         schema = self.schema(name)
         rows = in_types_of(rows.select(schema.names), schema)
-        parts = [("part", rows)]
-        if "is_final" in schema.names:
-            is_final = pc.fill_null(rows["is_final"], False)
-            parts = [("part", rows.filter(is_final)), (SOON_REPLACED, rows.filter(pc.invert(is_final)))]
-        return [self._put_file(name, kind, part) for kind, part in parts if part.num_rows]
+        is_soon = soon_replaced(name, rows)
+        adds = []
+        for kind, of_kind in (("part", pc.invert(is_soon)), (SOON_REPLACED, is_soon)):
+            chosen, most = rows.filter(of_kind), most_rows(name, is_soon_replaced=kind == SOON_REPLACED)
+            if chosen.num_rows > most:
+                chosen = in_order(name, chosen)
+            adds += [self._put_file(name, kind, chosen.slice(at, most)) for at in range(0, chosen.num_rows, most)]
+        return adds
 
     def _put_file(self, name: str, kind: str, rows: pa.Table, *, is_change: bool = True) -> AddAction:
         file = f"{kind}-{uuid.uuid4().hex}.parquet"

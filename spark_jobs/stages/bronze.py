@@ -19,6 +19,8 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -30,6 +32,7 @@ from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import QualityError
 from spark_jobs.engine import ArrowTask
 from spark_jobs.floors import floors_of
+from spark_jobs.kept_folds import folded
 from spark_jobs.pipeline import landing_application
 from spark_jobs.quarantine import batch_of, held, hold
 from spark_jobs.stages.stage import Run
@@ -80,7 +83,8 @@ def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
 
 def _commit(context: Run, grain: Grain, new: Sequence[str]) -> None:
     floors = floors_of(context.warehouse, grain.stretch, grain.position)
-    alone, overlapping = split_by_overlap(new, context.warehouse.files(grain.table), grain, floors)
+    taken = folded(context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(taken_by, grain), form=1)
+    alone, overlapping = split_by_overlap(new, taken or [], grain, floors)
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:
             continue
@@ -118,11 +122,43 @@ def _new_files(context: Run, table: str, noun: str) -> list[str]:
     return [file for file in new if batch_of(file) not in aside]
 
 
+_SPANS_AT_MOST = 8
+"""Of a stretch: what lies between two that are near is counted as taken, which costs a look at the rows."""
+
+
+def taken_by(grain: Grain, known: list[Any] | None, files: Sequence[str]) -> list[Any]:
+    """[*stretch, first, last] of what these files hold, beside what is known."""
+    spans: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for *stretch, first, last in known or []:
+        spans.setdefault(tuple(stretch), []).append((first, last))
+    columns = ", ".join(grain.stretch)
+    with cursor() as db:
+        for *stretch, first, last in db.execute(
+            f'SELECT {columns}, min("{grain.position}"), max("{grain.position}") '
+            f"FROM {relation(files, with_name=True)} GROUP BY filename, {columns}"
+        ).fetchall():
+            spans.setdefault(tuple(stretch), []).append((first, last))
+    return [[*stretch, *span] for stretch, of_it in sorted(spans.items()) for span in _joined(of_it)]
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    while len(found) > _SPANS_AT_MOST:
+        at = min(range(1, len(found)), key=lambda n: found[n][0] - found[n - 1][1])
+        found[at - 1 : at + 1] = [(found[at - 1][0], found[at][1])]
+    return found
+
+
 def split_by_overlap(
-    new: Sequence[str], committed: Sequence[str], grain: Grain, floors: pa.Table | None = None
+    new: Sequence[str], taken: Sequence[Sequence[Any]], grain: Grain, floors: pa.Table | None = None
 ) -> tuple[list[str], list[str]]:
-    """New files without repeats, in themselves and beside committed and earlier new ones, nor anything below the floor
-    that retention has set; and the other new files.
+    """New files without repeats, in themselves and beside what is `taken` (rows of a stretch, the first and the last
+    position) and earlier new ones, nor anything below the floor that retention has set; and the other new files.
 
     Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
     """
@@ -137,7 +173,14 @@ def split_by_overlap(
 
     with cursor() as db:
         db.execute(f"CREATE TEMP TABLE arrived AS {ranges(new)}")
-        db.execute(f"CREATE TEMP TABLE taken AS {ranges(committed) if committed else 'FROM arrived LIMIT 0'}")
+        db.execute("CREATE TEMP TABLE taken AS FROM arrived LIMIT 0")
+        schema = arrow_schema(grain.table)
+        columns = [*grain.stretch, grain.position, grain.position]
+        known = [pa.array([row[at] for row in taken], schema.field(name).type) for at, name in enumerate(columns)]
+        db.register("known", pa.table(known, names=[*grain.stretch, "lo", "hi"]))
+        db.execute(
+            f"INSERT INTO taken SELECT NULL, {stretch}, lo, hi, false FROM known SEMI JOIN arrived USING ({stretch})"
+        )
         if floors is not None and floors.num_rows:
             db.register("floor", floors)
             db.execute(

@@ -41,11 +41,15 @@ from rebalance_audit.domain.detect import (
 from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
-from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import GroupFold, GroupReader, Place, RowsByTable, histories
+from spark_jobs.kept_folds import folded
 from spark_jobs.plan import DETECT
 from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
 
@@ -84,11 +88,21 @@ def _groups(context: Run, batch: Batch) -> pa.Table:
     """Groups with new rows, and groups about which time alone may change the answer: something of theirs is open."""
     warehouse = context.warehouse
     parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
-    parts.append(warehouse.read(OUTPUT, GROUP, "status = 'open' AND group_id IS NOT NULL"))
-    parts.append(warehouse.read(REBALANCES, GROUP, "outcome = 'open'", version=batch.until[REBALANCES]))
-    still = "to_ms IS NULL AND state <> 'RUNNING'"
-    parts.append(warehouse.read(TASKS, GROUP, still, version=batch.until[TASKS]))
+    opened = "status = 'open' AND group_id IS NOT NULL"
+    parts.append(_groups_where(warehouse, OUTPUT, opened, "status", ["open"]))
+    parts.append(_groups_where(warehouse, REBALANCES, "outcome = 'open'", "outcome", ["open"], batch))
+    parts.append(_groups_where(warehouse, TASKS, "to_ms IS NULL AND state <> 'RUNNING'", "to_ms", [], batch))
     return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
+
+
+def _groups_where(
+    warehouse: Warehouse, table: str, where: str, column: str, values: Sequence[str], batch: Batch | None = None
+) -> pa.Table:
+    """Of rows that are so, the groups. `column` is one of the values in each of them, or null if there are none: other
+    files are not opened."""
+    files = warehouse.files(table, None if batch is None else batch.until[table])
+    found = row_groups_of(files, column, values, with_null=not values)
+    return warehouse.read_files(table, list(dict.fromkeys(group.file for group in found)), GROUP, where)
 
 
 def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
@@ -184,22 +198,48 @@ def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReadi
 
 def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
     """The largest step back of each partition."""
-    columns = ["cluster_id", "topic", "partition", "offset", "at_ms", "ref"]
-    rows = context.warehouse.read(EVENTS, columns, "source_kind = 'record'", version=batch.until[EVENTS])
+    known = folded(context.warehouse, "clock-steps", EVENTS, batch.until[EVENTS], _with_steps, form=1)
+    return [ClockStep(**step) for step in (known or {}).get("steps", [])]
+
+
+_LAST = pa.schema(
+    [arrow_schema(EVENTS).field(c) for c in ("cluster_id", "topic", "partition", "offset", "at_ms", "ref")]
+)
+
+
+def _with_steps(known: dict[str, Any] | None, files: Sequence[str]) -> dict[str, Any] | None:
+    """`last`: the last record of each partition; `steps`: of each the largest step back. None if a record came that
+    lies before the last one."""
+    before = known or {"last": [], "steps": []}
+    columns = ", ".join(f'"{name}"' for name in _LAST.names)
+    place = "cluster_id, topic, partition"
     with cursor() as db:
-        db.register("event", rows)
+        db.register("last", pa.Table.from_pylist(before["last"], _LAST))
+        fresh = db.execute(f"SELECT {columns} FROM {relation(files)} WHERE source_kind = 'record'").to_arrow_table()
+        db.register("fresh", fresh)
+        late = db.execute(
+            f'SELECT 1 FROM fresh JOIN last USING ({place}) WHERE fresh."offset" <= last."offset" LIMIT 1'
+        ).fetchone()
+        if late is not None:
+            return None
+        db.register("event", pa.concat_tables([pa.Table.from_pylist(before["last"], _LAST), fresh.cast(_LAST)]))
         steps = db.execute(
             f"""
             SELECT cluster_id, topic || '-' || partition AS source, before_at_ms - at_ms AS back_ms, before_ref, ref,
                    at_ms
             FROM (
                 SELECT *, lag(at_ms) OVER place before_at_ms, lag(ref) OVER place before_ref FROM event
-                WINDOW place AS (PARTITION BY cluster_id, topic, partition ORDER BY "offset")
+                WINDOW place AS (PARTITION BY {place} ORDER BY "offset")
             ) WHERE back_ms > {CLOCK_APART_MS}
-            QUALIFY row_number() OVER (PARTITION BY cluster_id, source ORDER BY back_ms DESC, ref) = 1
             """
         ).to_arrow_table()
-    return [ClockStep(**row) for row in steps.to_pylist()]
+        last = db.execute(
+            f'SELECT {columns} FROM event QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY "offset" DESC) = 1'
+        ).to_arrow_table()
+    largest: dict[tuple[str, str], dict[str, Any]] = {}
+    for step in sorted([*before["steps"], *steps.to_pylist()], key=lambda s: (-s["back_ms"], s["ref"])):
+        largest.setdefault((step["cluster_id"], step["source"]), step)
+    return {"last": last.to_pylist(), "steps": [largest[key] for key in sorted(largest)]}
 
 
 def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
@@ -224,7 +264,9 @@ def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
     columns = ["cluster_id", "topic", "partition", "offset", "timestamp_ms"]
     # Copies of the metadata log are many on purpose; stage_reassign looks where they disagree.
     where = f"copy > 0 AND NOT starts_with(topic, '{METADATA_TOPIC}')"
-    rows = context.warehouse.read("bronze.record", columns, where, version=batch.until["bronze.record"])
+    files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
+    with_copies = [file for file in files if (most := greatest(file, ("copy",))) is None or most > 0]
+    rows = context.warehouse.read_files("bronze.record", with_copies, columns, where)
     by_place: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for row in rows.to_pylist():
         place = (row["cluster_id"], row["topic"], row["partition"])

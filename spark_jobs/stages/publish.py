@@ -13,7 +13,6 @@ Law:      publishing twice changes nothing. A group's rows are written again onl
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Finding, Rebalance, from_row
-from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, group_row
+from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
@@ -39,7 +38,6 @@ from spark_jobs.group_rows import (
     changed_rebalances,
     files_since,
     histories,
-    literal,
     of_keys,
     rows_of_groups,
 )
@@ -61,6 +59,9 @@ FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement", "gold.stands
 GROUP = ["cluster_id", "group_id"]
 _GROUP = pa.schema([(column, pa.string()) for column in GROUP])
 _CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
+
+
+_ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +240,16 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
     is_same = " AND ".join(f'new."{c}" IS NOT DISTINCT FROM was."{c}"' for c in content)
     revision = f"CASE WHEN was.revision IS NULL THEN 1 ELSE was.revision + (({is_same}) IS NOT true)::INTEGER END"
     listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
-    target = f"{folder}/gold.rebalance-{uuid.uuid4().hex}.parquet"
+    schema, writer = arrow_schema("gold.rebalance"), TaskWriter(folder)
     with cursor() as db:
-        was = of_keys(db, seen, scope, arrow_schema("gold.rebalance"))
-        db.execute(
-            f"COPY (SELECT {listed} FROM {relation(files)} new LEFT JOIN {was} was "
-            f"USING (cluster_id, rebalance_id)) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)"
+        was = of_keys(db, seen, scope, schema)
+        found = db.execute(
+            f"SELECT {listed} FROM {relation(files)} new LEFT JOIN {was} was USING (cluster_id, rebalance_id)"
         )
-    return [target]
+        for batch in found.to_arrow_reader(_ROWS_AT_ONCE):
+            writer.add("gold.rebalance", batch.cast(schema))
+    [written] = writer.written()
+    return [str(file) for file in written["file"].to_pylist()]
 
 
 # ---- groups
@@ -254,11 +257,10 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
 
 def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> list[str]:
     warehouse = context.warehouse
-    nested = ("members", "movements", "triggers", "evidence")
     reader = GroupReader(
         files={name: warehouse.files(name, batch.until[name]) for name in (REBALANCES, FINDINGS)},
         columns={
-            REBALANCES: [c.name for c in tables.SILVER_MEASURED.columns if c.name not in nested],
+            REBALANCES: [*READS, "place"],
             FINDINGS: [c.name for c in tables.SILVER_FINDING.columns],
         },
         groups=scope,

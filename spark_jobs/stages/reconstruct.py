@@ -33,6 +33,7 @@ from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMMITS, OPEN_AFTER_MS, SLACK_MS
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import files_with_values
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Belonging, Clocks, homes_of_nameless, node_clocks, settings_of
 from spark_jobs.group_rows import GROUP, Place, places_table, rows_of_groups
@@ -104,12 +105,9 @@ Names = dict[str, list[list[str]]]
 def _topic_names(context: Run, batch: Batch) -> Names:
     """As any group's commits and the metadata log have them: records of KIP-848, share and streams groups name topics
     by id alone."""
-    marks = context.warehouse.read(
-        "silver.commit_mark",
-        ["cluster_id", "topic_id", "topic"],
-        "topic_id IS NOT NULL",
-        version=batch.until["silver.commit_mark"],
-    )
+    table = "silver.commit_mark"
+    files = files_with_values(context.warehouse.files(table, batch.until[table]), "topic_id")
+    marks = context.warehouse.read_files(table, files, ["cluster_id", "topic_id", "topic"], "topic_id IS NOT NULL")
     found: Names = {}
     for row in marks.group_by(marks.schema.names).aggregate([]).to_pylist():
         found.setdefault(row["cluster_id"], []).append([row["topic_id"], row["topic"]])

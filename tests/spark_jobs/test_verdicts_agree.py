@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from spark_jobs.checks import KEY_CHECK, Verdict, checks_of
 from spark_jobs.compiled_checks import verdicts_of
 
+ROOT = Path(__file__).parents[2]
 GOOD: dict[str, dict[str, Any]] = {
     "silver.decode_count": {
         "in_count": 10,
@@ -154,3 +158,17 @@ def test_a_suite_without_a_jvm_reaches_them_too(table: tables.Table, tmp_path: P
     rows, file = [*good, *broken, good[0]], tmp_path / "rows.parquet"
     pq.write_table(rows_to_table(table.name, rows), file)
     assert whole_table_verdicts(table.name, [str(file)], "test:1") == compiled(table, rows)
+
+
+CHECK = (
+    "import sys; from spark_jobs.quality import whole_table_verdicts as v; v('bronze.source', sys.argv[1:], 'test:1')"
+)
+
+
+def test_no_java_is_needed_for_that(tmp_path: Path) -> None:
+    """In a process of its own: Great Expectations starts a session with an asset of Spark's engine."""
+    table, file = tables.BY_NAME["bronze.source"], tmp_path / "rows.parquet"
+    pq.write_table(rows_to_table(table.name, [good_row(table, 1)]), file)
+    without = os.environ | {"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", CHECK, file], env=without, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

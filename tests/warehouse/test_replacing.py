@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.row_groups import footer, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FINDING = "silver.finding"
@@ -80,6 +80,36 @@ def test_staged_files_are_linked_where_all_of_their_rows_are_new(warehouse: Ware
     warehouse.replace(FINDING, [str(tmp_path / "staged.parquet")], keys("a", "e"), ("t", 1))
     assert titles(warehouse) == {"a": "2", "b": "1", "c": "1", "d": "1", "e": "1"}
     assert any(file.endswith("/staged.parquet") for file in warehouse.files(FINDING))
+
+
+def test_a_row_replaced_before_long_stays_in_the_file_of_its_neighbours(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    many = {f"g{n:04}": "1" for n in range(200)}
+    warehouse.append(FINDING, findings(**many))
+    assert len(warehouse.files(FINDING)) == 4
+    for number in range(2, 30):
+        some = {f"g{n:04}": str(number) for n in (7, 60, 61)}
+        warehouse.replace(FINDING, findings(**some), keys(*some))
+        many |= some
+    assert titles(warehouse) == many
+    bounds = []
+    for file in warehouse.files(FINDING):
+        names = pq.read_table(file, columns=["group_id"])["group_id"].to_pylist()
+        bounds.append((names[0], names[-1]))
+    assert sorted(bounds) == [("g0000", "g0049"), ("g0050", "g0099"), ("g0100", "g0149"), ("g0150", "g0199")]
+
+
+def test_a_file_that_grows_too_full_is_parted(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    warehouse.append(FINDING, findings(**{f"g{n:04}": "1" for n in range(0, 100, 2)}))
+    grown = {f"g{n:04}": "2" for n in range(100)}
+    version = warehouse.version(FINDING)
+    warehouse.replace(FINDING, findings(**grown), keys(*grown))
+    assert titles(warehouse) == grown
+    assert sorted(footer(file).num_rows for file in warehouse.files(FINDING)) == [1, 49, 50]  # g0099 lies behind
+    changes = warehouse.row_changes(FINDING, ["cluster_id", "finding_id"], version)
+    assert changes is not None
+    assert changes.keys.num_rows == 100
 
 
 def test_many_keys_are_replaced_as_few_are(warehouse: Warehouse) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import footer
-from rebalance_audit.warehouse.small_files import SMALL_FILES, tiers_of
+from rebalance_audit.warehouse.small_files import RUNS, SMALL_FILES, tiers_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 REBALANCE = "gold.rebalance"
@@ -64,20 +66,56 @@ def test_joining_is_no_change_and_changed_rows_are_still_found(warehouse: Wareho
 def test_few_small_files_stay_where_they_are(warehouse: Warehouse) -> None:
     assert warehouse.join_small_files(REBALANCE)
     version = warehouse.version(REBALANCE)
-    for number in range(SMALL_FILES - 2):
+    for number in range(SMALL_FILES - 1):
         warehouse.append(REBALANCE, rows_to_table(REBALANCE, [a_row(200 + number, is_final=True)]))
         assert not warehouse.join_small_files(REBALANCE)
-    assert warehouse.version(REBALANCE) == (version or 0) + SMALL_FILES - 2
+    assert warehouse.version(REBALANCE) == (version or 0) + SMALL_FILES - 1
     warehouse.append(REBALANCE, rows_to_table(REBALANCE, [a_row(300, is_final=True)]))
-    assert warehouse.join_small_files(REBALANCE)  # with the one of 40 rows
+    assert warehouse.join_small_files(REBALANCE)
 
 
 def test_a_file_joins_in_its_tier() -> None:
     rows = {"part-a": 5, "part-b": 63, "part-c": 64, "part-d": 1_023, "part-e": 1_024, "soon-f": 25, "soon-g": 26}
     rows_of = {**rows, "part-h": None}
-    found = [set(tier.files) for tier in tiers_of(REBALANCE, rows_of)]
-    assert found == [{"soon-f"}, {"part-a", "part-b"}, {"part-c", "part-d"}]
+    found = [set(tier.files) for tier in tiers_of("silver.commit_mark", rows_of)]
+    assert found == [{"soon-f"}, {"part-a", "part-b", "part-c", "part-d"}]
+    assert set(tiers_of(REBALANCE, rows_of)[-1].files) == {"part-a", "part-b", "part-c"}  # files of 1,000 rows at most
     assert set(tiers_of("silver.group_event", rows_of)[-1].files) == {"part-e"}
+
+
+def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    number = 0
+    for _ in range(RUNS):
+        for _ in range(SMALL_FILES):
+            rows = [a_row(n, is_final=True) for n in range(number, number + 40)]
+            warehouse.append(REBALANCE, rows_to_table(REBALANCE, rows))
+            number += 40
+        assert warehouse.join_small_files(REBALANCE)
+    assert warehouse.join_small_files(REBALANCE, at_least=2)
+    files = warehouse.files(REBALANCE)
+    assert all(re.search(r"/run2-[0-9a-f]+-[0-9a-f]+\.parquet$", file) for file in files)
+    assert sorted(footer(file).num_rows for file in files)[1:] == [1_000] * (number // 1_000)
+    of_files = sorted(pq.read_table(file, columns=["group_id"])["group_id"].to_pylist() for file in files)
+    assert [name for names in of_files for name in names] == sorted(f"group-{n % 7}" for n in range(number))
+    assert len(ids(warehouse)) == len(set(ids(warehouse))) == number
+
+
+def test_rows_of_no_group_come_first_and_are_not_lost(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for number in range(SMALL_FILES):
+        rows = [
+            {
+                "cluster_id": "lab", "finding_id": f"{number}-{group_id}", "group_id": group_id, "status": "resolved",
+            }
+            for group_id in (None, "a", f"group-{number}")
+        ]  # fmt: skip
+        warehouse.append("silver.finding", rows_to_table("silver.finding", rows))
+    assert warehouse.join_small_files("silver.finding")
+    [file] = warehouse.files("silver.finding")
+    groups = pq.read_table(file, columns=["group_id"])["group_id"].to_pylist()
+    assert groups.count(None) == groups.count("a") == SMALL_FILES
+    assert len(groups) == 3 * SMALL_FILES
 
 
 def test_rows_that_changed_are_named_one_by_one(warehouse: Warehouse) -> None:

@@ -1,0 +1,58 @@
+"""How many rows go into one file of a table: whoever takes a row away writes the others of its file again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED_ROWS
+
+APPENDED: Final = frozenset({"silver.group_event", "silver.undecoded"})
+"""Beside bronze, the tables in which no row is ever replaced."""
+_MOST_ROWS = {
+    # Every row has sixty nested columns, and one of a member's whole life changes when its client library is known.
+    "silver.rebalance": 250,
+    "silver.measured_rebalance": 250,
+    "silver.group_event": 100_000,
+    "gold.rebalance": 1_000,
+    "gold.rebalance_member": 1_000,
+}
+_MOST_OF_OTHERS, _MOST_OF_APPENDED = 20_000, 1_000_000
+
+
+def is_appended(table: str) -> bool:
+    return table.startswith("bronze.") or table in APPENDED
+
+
+def most_rows(table: str, *, is_soon_replaced: bool) -> int:
+    """In one file of the table."""
+    if is_soon_replaced:
+        return SOON_REPLACED_ROWS
+    return _MOST_ROWS.get(table, _MOST_OF_APPENDED if is_appended(table) else _MOST_OF_OTHERS)
+
+
+def leading_column(table: str) -> str:
+    """By which rows are asked for, and by which they are ordered in files."""
+    known = tables.BY_NAME[table]
+    return "group_id" if any(c.name == "group_id" for c in known.columns) else known.key[-1]
+
+
+def in_order(table: str, rows: pa.Table) -> pa.Table:
+    """The rows, those of a group together, else in the order of the table's key."""
+    columns = dict.fromkeys((leading_column(table), *tables.BY_NAME[table].key))
+    flat = [name for name in columns if not pa.types.is_nested(rows.schema.field(name).type)]
+    return rows.sort_by([(name, "ascending") for name in flat])
+
+
+def soon_replaced(table: str, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray | pa.ChunkedArray:
+    """Of each row, whether it will be replaced before long: it is not final, or says how things stand now."""
+    if "is_final" in rows.schema.names:
+        return pc.invert(pc.fill_null(rows["is_final"], False))
+    if table == "gold.group":
+        return pa.array([True] * rows.num_rows, pa.bool_())
+    if table in ("silver.finding", "gold.finding"):
+        return pc.fill_null(pc.equal(rows["status"], "open"), True)
+    return pa.array([False] * rows.num_rows, pa.bool_())
