@@ -5,6 +5,7 @@ Data on stdout, everything else on stderr. Exit status 0 ok, 1 error, 2 usage, 3
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from rebalance_audit import __version__
+from rebalance_audit.arrow_alone import arrow_alone
 from rebalance_audit.commands import (
     audit,
     collect,
@@ -110,6 +112,7 @@ def _globals(
 def main(argv: Sequence[str] | None = None) -> None:
     """Ends the process. Every fault is one sentence on stderr."""
     signal.signal(signal.SIGTERM, _unwind)
+    arrow_alone()
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
@@ -194,14 +197,31 @@ def sentence_for(error: Exception) -> str | None:
     storage = sys.modules.get("rebalance_audit.warehouse.storage")
     if storage is not None and (sentence := storage.store_fault(error)) is not None:
         return str(sentence)
+    if (sentence := _disk_sentence(error)) is not None:
+        return sentence
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
         kind = type(error).__name__
         return f"A table of the warehouse cannot be read ({kind}); `rebalance-audit doctor -w W` says which."
     if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return f"{error.filename or 'A file'}: {error.strerror or error}; check the path and your rights."
-    if isinstance(error, OSError) and error.errno in (28, 122):
-        return f"{error.filename or 'The disk'}: {error.strerror}; free some space, nothing stored before is harmed."
     return None
+
+
+_DISK = {
+    errno.ENOSPC: "free some space, nothing stored before is harmed",
+    errno.EDQUOT: "free some space or have the quota raised, nothing stored before is harmed",
+    errno.EROFS: "mount it to be written, or name another place; what only reads can do without",
+}
+
+
+def _disk_sentence(error: Exception) -> str | None:
+    """A disk that takes nothing more. Tables' own libraries pass on no number, only the system's words."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None:
+        number = next((each for each in _DISK if os.strerror(each) in str(error)), None)
+    if number not in _DISK:
+        return None
+    return f"{getattr(error, 'filename', None) or 'The disk'}: {os.strerror(number)}; {_DISK[number]}."
 
 
 if __name__ == "__main__":

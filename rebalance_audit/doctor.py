@@ -242,6 +242,16 @@ def settings(given: Settings, only: str | None = None) -> Iterator[Diagnosis]:
             yield fault(f"alerts {target.name}", str(error))
         else:
             yield ok(f"alerts {target.name}", "its address is there; `rebalance-audit alert --dry-run` shows messages")
+    elsewhere = {
+        "traces": [*given.traces.headers.values()] if given.traces is not None else [],
+        "annotations": [given.annotations.token] if given.annotations is not None else [],
+    }
+    for name, secrets in elsewhere.items():
+        try:
+            if [revealed(secret) for secret in secrets]:
+                yield ok(name, "its secrets are there")
+        except SettingsError as error:
+            yield fault(name, str(error))
     key = given.evidence_log.key_file
     if key is not None and not os.access(key, os.R_OK):
         yield fault(

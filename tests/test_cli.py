@@ -188,6 +188,22 @@ def test_what_programs_say_of_themselves_can_be_json(tmp_path: Path) -> None:
     assert said("--log-format", "json", "run", "-q", "-w", str(tmp_path / "w")) == []
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(28, "No space left on device", "/w/x"), "/w/x: No space left on device; free some space"),
+        # What deltalake 1.6 raised on a full tmpfs, on 2026-11-23.
+        (OSError("Generic LocalFileSystem error\n ↳ No space left on device (os error 28)"), "The disk: No space left"),
+        (OSError(30, "Read-only file system", "/w/lease.lock"), "/w/lease.lock: Read-only file system; mount it"),
+    ],
+)
+def test_a_disk_that_takes_nothing_more_is_one_sentence(error: OSError, sentence: str) -> None:
+    told = cli.sentence_for(error)
+    assert told is not None
+    assert told.startswith(sentence)
+    assert "\n" not in told
+
+
 def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("boom\x1b[2J")
