@@ -37,7 +37,7 @@ lint: $(STAMP) ## Style, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# One tier: its name, its tests, and the tools it needs (a|b: either). A tier without its tool is counted, and fails CI;
+# One tier: its name, its tests, the tools it needs (a|b: either), and pytest's own options. A tier without its tool is counted, and fails CI;
 # a tier that finds no test fails by itself (pytest's status 5).
 define tier
 	@lacking=; \
@@ -45,7 +45,7 @@ define tier
 	  found=; for tool in $$(echo $$tools | tr '|' ' '); do command -v $$tool >/dev/null && found=yes; done; \
 	  [ -n "$$found" ] || lacking="$$lacking $$(echo $$tools | sed 's/|/ or /g')"; \
 	done; \
-	if [ -z "$$lacking" ]; then echo "== $(1) tests"; $(PYTEST) -m "$(2)"; \
+	if [ -z "$$lacking" ]; then echo "== $(1) tests"; $(PYTEST) $(4) -m "$(2)"; \
 	else \
 	  echo "== SKIPPED: the $(1) tests need$$lacking (see rebalance-audit doctor)"; \
 	  mkdir -p .build; echo "$(1)" >> $(SKIPPED); [ "$$CI" != true ]; \
@@ -53,7 +53,7 @@ define tier
 endef
 
 test-domain: $(STAMP) ## The tests that need neither a JVM, a broker, Airflow nor a browser
-	$(call tier,quick,not (spark or broker or airflow or browser or differential or own),)
+	$(call tier,quick,not (spark or broker or airflow or browser or differential or own),,-n auto --dist loadfile)
 
 test-spark: $(STAMP) ## The stages on real Spark
 	$(call tier,Spark,spark and not (broker or airflow or browser),java)
@@ -72,7 +72,7 @@ $(ARCHIVE): $(STAMP) $(shell find rebalance_audit spark_jobs -name '*.py')
 cluster: $(STAMP) ## The stages on a Spark standalone cluster over an S3 server: tables equal to those of one process
 	$(PYTEST) -v tests/spark_jobs/test_cluster.py
 
-cluster-kills: $(STAMP) ## The same by spark-submit, with a worker killed in each stage and speculation on (CAPTURES=...)
+cluster-kills: $(STAMP) ## The same by spark-submit, a worker killed in each stage, speculation on (CAPTURES="FOLDER…", or --all)
 	$(BIN)/python -m tests.spark_jobs.on_cluster $(CAPTURES)
 
 test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
@@ -136,6 +136,12 @@ demo: $(STAMP) ## Recorded evidence of real clusters through the whole path, the
 live: $(STAMP) ## The same on a lab cluster started now, with rebalances happening while you watch
 	$(BIN)/rebalance-audit demo --live
 
+up: $(STAMP) ## The whole set on this machine: cluster, collectors, store, Spark, Airflow, app, Prometheus (FLAGS=--no-airflow)
+	$(BIN)/python -m tests.up $(FLAGS)
+
+test-up: $(STAMP) ## The same without Airflow: a consumer is killed, somebody is alerted, the page says who (two minutes)
+	$(PYTEST) -s -m own tests/infra/test_up.py
+
 doctor: $(STAMP) ## What this machine lacks
 	$(BIN)/rebalance-audit doctor
 
@@ -174,5 +180,5 @@ clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
 .PHONY: help setup requirements archive cluster cluster-kills check-infra lint test test-domain test-spark test-differential \
-	test-broker test-airflow test-browser site tour sbom matrix demo live doctor \
+	test-broker test-airflow test-browser site tour sbom matrix demo live up test-up doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean

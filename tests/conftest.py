@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,23 @@ if TYPE_CHECKING:
     from tests.object_store import ObjectStore
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# pytest-xdist gives its workers the width of its own terminal, and a main module without a file, which PySpark takes
+# for a run of its own doctests.
+os.environ.pop("COLUMNS", None)
+if not hasattr(sys.modules["__main__"], "__file__"):
+    sys.modules["__main__"].__file__ = pytest.__file__
+
+EXECUTED = "executions of a fuzz target"
+"""The property of a test that fuzzed."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A run that fuzzed nothing must not look like one that found nothing."""
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    counts = [count for report in reports for name, count in report.user_properties if name == EXECUTED]
+    if counts:
+        terminalreporter.write_line(f"fuzz: {sum(counts):,} executions of {len(counts)} targets")
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 
+from tests.conftest import EXECUTED
 from tests.fuzz.bounded import run
-from tests.fuzz.counted import COUNTED
 from tests.fuzz.seeds import seeds
 from tests.fuzz.split import joined, split
 from tests.fuzz.targets import TARGETS
@@ -25,10 +26,10 @@ def all_seeds() -> dict[str, list[bytes]]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_damaged_input_is_read_or_refused(name: str) -> None:
+def test_damaged_input_is_read_or_refused(name: str, record_property: Callable[[str, object], None]) -> None:
     given, executions = all_seeds()[name], EXECUTIONS // _IN_ONE.get(name, 1)
     done = run(name, given, len(given) + executions)
-    COUNTED[name] = done.executions
+    record_property(EXECUTED, done.executions)
     assert done.executions >= executions
 
 
