@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -40,6 +40,10 @@ class Visitor:
     """Acknowledge and silence."""
 
 
+SEES_ALL = Visitor()
+"""Everybody, where nobody is asked."""
+AUDITOR = Visitor(may_answer=False)
+"""Without their name."""
 NOBODY = Visitor(teams=frozenset(), may_answer=False)
 """Who is not logged in sees nothing."""
 
@@ -65,7 +69,7 @@ def visitor() -> Visitor:
     """Of the page that is being drawn."""
     found = rules()
     if found is None:
-        return Visitor()
+        return SEES_ALL
     return visitor_of(found, st.user.to_dict()) if is_logged_in() else NOBODY
 
 
@@ -82,5 +86,5 @@ def visitor_of(rules: Rules, claims: Mapping[str, Any]) -> Visitor:
         held.add(str(address))
     name = str(address or claims.get("sub") or "somebody")
     if held & rules.auditors:
-        return Visitor(name=name, may_answer=False)
+        return replace(AUDITOR, name=name)
     return Visitor(name=name, teams=frozenset(team for team, members in rules.members.items() if held & members))

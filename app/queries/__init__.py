@@ -24,7 +24,6 @@ from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 __all__ = ["HOUR_MS", "Questions", "WarehouseError", "opened", "opened_for_visitor"]
 
 HOUR_MS = 3_600_000
-EVERYBODY = Visitor()
 
 
 class Questions(
@@ -44,9 +43,9 @@ class Questions(
 
 
 @lru_cache(maxsize=64)
-def opened(location: str, visitor: Visitor = EVERYBODY) -> Questions:
-    """The reader of this warehouse for all visitors who may see and do the same. Raises WarehouseError, and tries anew
-    the next time."""
+def opened(location: str, visitor: Visitor) -> Questions:
+    """The reader of this warehouse for all visitors who may see and do the same, without their names. Raises
+    WarehouseError, and tries anew the next time."""
     found = access.rules()
     sight = None if visitor.teams is None or found is None else Sight(found.team_of, visitor.teams)
     return Questions(Warehouse.open(location), sight, may_answer=visitor.may_answer)

@@ -10,6 +10,7 @@ from rebalance_audit.domain import numbers
 from rebalance_audit.domain.detect.history import worker_name
 
 SPARK_BUCKETS = 24
+_OF_GROUP = f"r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?"
 
 
 class GroupQuestions(Tables):
@@ -63,13 +64,15 @@ class GroupQuestions(Tables):
 
     def group_rebalances(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
         """The group's rebalances in the span, oldest first, without their members and movements."""
+        wanted = (cluster_id, group_id, span.from_ms, span.to_ms)
         return self.frame(
             f"""
-            SELECT r.*, {AT} AS at_ms FROM flat.rebalance r
-            WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
+            SELECT r.* EXCLUDE (triggers, changed_connectors, evidence), {AT} AS at_ms
+            FROM near.rebalance r WHERE {_OF_GROUP}
             ORDER BY coalesce(r.generation_id, r.group_epoch), r.rewrite_seq, at_ms, r.rebalance_id
             """,
-            (cluster_id, group_id, span.from_ms, span.to_ms),
+            wanted,
+            near=(_OF_GROUP, wanted),
         )
 
     def group_members(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
@@ -102,14 +105,12 @@ class GroupQuestions(Tables):
     def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[CauseShare]:
         """Causes of the group's rebalances, the commonest first, each with the client it was mostly about."""
         wanted = (cluster_id, group_id, span.from_ms, span.to_ms)
-        near, ends = self.near(f"r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?", wanted)
         rows = self.rows(
             f"""
             WITH hits AS (
                 SELECT r.cluster_id, r.rebalance_id, r.trigger, r.resource_seconds_estimate,
                   r.triggers[1].members AS members, {COUNTED} AS is_counted
-                FROM gold.rebalance r
-                WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ? AND {near}),
+                FROM near.rebalance r WHERE {_OF_GROUP}),
             who AS (
                 SELECT h.trigger, coalesce(m.group_instance_id, m.worker_url, m.client_id) AS client,
                        count(DISTINCT h.rebalance_id) AS n
@@ -120,6 +121,7 @@ class GroupQuestions(Tables):
                    any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count
             FROM hits h LEFT JOIN top t USING (trigger) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,
-            (*wanted, *ends),
+            wanted,
+            near=(_OF_GROUP, wanted),
         )
         return [CauseShare(**{**row, "client": worker_name(row["client"]) if row["client"] else None}) for row in rows]

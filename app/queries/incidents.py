@@ -95,17 +95,21 @@ class IncidentQuestions(Tables):
 
     def incident_costs(self, cluster_id: str, incident_id: str) -> list[GroupCost]:
         """Its cost by group, the highest first. Unknown costs are no part of a sum; an unknown bound makes it None."""
+        wanted = (cluster_id, cluster_id, incident_id)
+        its_own = (
+            "r.cluster_id = ? AND r.rebalance_id IN "
+            "(SELECT unnest(rebalance_ids) FROM gold.incident WHERE cluster_id = ? AND incident_id = ?)"
+        )
         rows = self.rows(
             f"""
-            WITH ids AS (SELECT unnest(rebalance_ids) AS rebalance_id FROM gold.incident
-                         WHERE cluster_id = ? AND incident_id = ?)
             SELECT r.group_id, any_value(r.team) AS team, {numbers.COUNT} AS rebalance_count,
                    any_value({GROUP_UNIT}) AS unit,
                    {numbers.COST} AS estimate, {numbers.COST_LOWER} AS lower, {numbers.COST_UPPER} AS upper
-            FROM flat.rebalance r JOIN ids USING (rebalance_id) WHERE r.cluster_id = ?
+            FROM near.rebalance r WHERE {its_own}
             GROUP BY 1 ORDER BY estimate DESC NULLS LAST, 1
             """,
-            (cluster_id, incident_id, cluster_id),
+            wanted,
+            near=(its_own, wanted),
         )
         return [GroupCost(**row) for row in rows]
 

@@ -168,14 +168,14 @@ class ReassignmentQuestions(FleetQuestions):
             f" WHERE cluster_id = ? AND group_id = ? ORDER BY assigned_at_ms DESC NULLS LAST LIMIT {_TELL_THE_PLACE:d})"
         )
         wanted = (cluster_id, group_id, cluster_id, group_id)
-        near, ends = self.near(newest, wanted)
         places = self.rows(
             f"""
             SELECT DISTINCT regexp_extract(ref, '^record:({OFFSETS_TOPIC}-[0-9]+)@', 1) AS place
-            FROM (SELECT unnest(r.evidence) AS ref FROM gold.rebalance r WHERE {newest} AND {near})
+            FROM (SELECT unnest(r.evidence) AS ref FROM near.rebalance r WHERE {newest})
             WHERE ref LIKE 'record:{OFFSETS_TOPIC}-%' ORDER BY 1
             """,
-            (*wanted, *ends),
+            wanted,
+            near=(newest, wanted),
         )
         held = self.rows(
             "SELECT DISTINCT m.resource FROM gold.movement m WHERE m.cluster_id = ? AND m.group_id = ?"

@@ -13,11 +13,8 @@ class RebalanceQuestions(Tables):
     def rebalance(self, cluster_id: str, rebalance_id: str) -> Rebalance | None:
         """With its members and movements, the longest pause first."""
         wanted = (cluster_id, rebalance_id)
-        near, ends = self.near("r.cluster_id = ? AND r.rebalance_id = ?", wanted)
-        rows = self.rows(
-            f"SELECT r.* FROM gold.rebalance r WHERE r.cluster_id = ? AND r.rebalance_id = ? AND {near}",
-            (*wanted, *ends),
-        )
+        this = "r.cluster_id = ? AND r.rebalance_id = ?"
+        rows = self.rows(f"SELECT r.* FROM near.rebalance r WHERE {this}", wanted, near=(this, wanted))
         return self._whole(cluster_id, rows)[0] if rows else None
 
     def rebalances_around(self, cluster_id: str, group_id: str, span: Span, most: int = 200) -> list[Rebalance]:
@@ -25,16 +22,18 @@ class RebalanceQuestions(Tables):
         to 20 before and after, since the bars of one may begin or end outside the span."""
 
         def build() -> list[Rebalance]:
+            of_group = "r.cluster_id = ? AND r.group_id = ?"
             rows = self.rows(
                 f"""
                 WITH o AS (SELECT r.*, {AT} AS at_ms, row_number() OVER (
                              ORDER BY coalesce(r.generation_id, r.group_epoch), r.rewrite_seq, {AT}, r.rebalance_id
-                           ) AS place FROM gold.rebalance r WHERE r.cluster_id = ? AND r.group_id = ?),
+                           ) AS place FROM near.rebalance r WHERE {of_group}),
                      ends AS (SELECT min(place) AS first, max(place) AS last FROM o WHERE at_ms BETWEEN ? AND ?)
                 SELECT o.* FROM o, ends WHERE place BETWEEN greatest(first, last - ? + 1) - 20 AND last + 20
                 ORDER BY place
                 """,
                 (cluster_id, group_id, span.from_ms, span.to_ms, most),
+                near=(of_group, (cluster_id, group_id)),
             )
             return self._whole(cluster_id, rows)
 

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from app.answers.rows import FindingRow
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
-from rebalance_audit.warehouse.catalog import Catalog
+from rebalance_audit.warehouse.catalog import EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.storage import store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
@@ -72,9 +72,10 @@ class Tables:
                 self._damaged = {}
                 self._publication = newest
 
-    def table(self, sql: str, params: Sequence[Any] = ()) -> pa.Table:
-        key = (sql, *(tuple(p) if isinstance(p, list) else p for p in params))
-        return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params))
+    def table(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pa.Table:
+        """`near`: see `Catalog.query`."""
+        key = (sql, near[0], *(tuple(p) if isinstance(p, list) else p for p in (*params, *near[1])))
+        return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params, near))
 
     def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
         """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
@@ -99,12 +100,12 @@ class Tables:
         with self._lock:
             return tuple(self._damaged.values())
 
-    def _ask(self, sql: str, params: Sequence[Any]) -> pa.Table:
+    def _ask(self, sql: str, params: Sequence[Any], near: Near) -> pa.Table:
         """A table that cannot be read counts as empty, and `damaged` says so: the rest of the page is worth showing."""
         with self._lock:
             without = set(self._damaged)
         try:
-            return self._catalog.query(sql, params, without)
+            return self._catalog.query(sql, params, without, near)
         except (duckdb.Error, DeltaError, pa.ArrowException, OSError) as error:
             if (sentence := store_fault(error)) is not None:
                 raise WarehouseError(sentence) from error
@@ -117,26 +118,14 @@ class Tables:
                 ) from error
             with self._lock:
                 self._damaged |= found
-            return self._ask(sql, params)
+            return self._ask(sql, params, near)
 
-    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.table(sql, params).to_pylist()
+    def rows(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.table(sql, params, near).to_pylist()
         return found
 
-    def near(self, condition: str, params: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-        """For questions that need lists of gold.rebalance: a condition that holds for all rows that `condition` finds,
-        and lets the files' other parts be skipped. Their times are known from memory."""
-        (row,) = self.rows(
-            "SELECT min(assigned_at_ms) AS first, max(assigned_at_ms) AS last,"
-            f" count(*) - count(assigned_at_ms) AS others FROM flat.rebalance r WHERE {condition}",
-            params,
-        )
-        if row["first"] is None or row["others"]:
-            return "TRUE", ()
-        return "r.assigned_at_ms BETWEEN ? AND ?", (row["first"], row["last"])
-
-    def frame(self, sql: str, params: Sequence[Any] = ()) -> pd.DataFrame:
-        return self.table(sql, params).to_pandas()
+    def frame(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pd.DataFrame:
+        return self.table(sql, params, near).to_pandas()
 
 
 def _frozen(value: Any) -> Any:

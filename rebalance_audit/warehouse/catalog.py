@@ -1,5 +1,6 @@
-"""A reader that stays: each publication's tables are bound once rather than once a question, and the flat columns of
-`gold.rebalance`, which most questions of a fleet ask, lie in memory as `flat.rebalance`.
+"""A reader that stays: each publication's tables are bound once rather than once a question, and the columns of
+`gold.rebalance` that questions of a fleet ask lie in memory as `flat.rebalance`. Whoever wants all columns of a few
+rebalances asks `near.rebalance`: the files that hold these few.
 
 Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads what it has new
 and no more.
@@ -27,10 +28,23 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FLAT = "flat.rebalance"
+FLAT_COLUMNS = (
+    "cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch", "rewrite_seq", "protocol_type", "kind",
+    "outcome", "trigger", "expected", "started_at_ms", "started_lower_ms", "joined_at_ms", "assigned_at_ms",
+    "ended_at_ms", "broker_window_ms", "pause_estimate_ms", "resource_seconds_estimate", "resource_count",
+    "moved_count", "returned_count", "revoked_count", "assigned_count", "restarted_count", "avoidable_moved_count",
+    "is_complete_evidence",
+)  # fmt: skip
+"""Each costs 0.2 ms per file of 1,000 rows to read."""
+NEAR = "near.rebalance"
+Near = tuple[str, tuple[Any, ...]]
+"""A condition on `r`, a row of `flat.rebalance`, and its parameters."""
+EVERYWHERE: Near = ("TRUE", ())
 _GROUPS = "gold.group"
 _OF = "gold.rebalance"
 MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
+_THREADS = max(1, (os.cpu_count() or 1) // 2)
 _COMPRESSED_FROM = 100_000
 """Rows that arrive at once from which on it is worth compressing them."""
 _COMPRESSED_AFTER_S = 30.0
@@ -49,6 +63,8 @@ class _Publication:
     name: str
     versions: dict[str, int]
     bound: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_kept: bool = False
+    """Whether the rows of `flat.rebalance` lie in memory."""
     readers: int = 0
 
 
@@ -70,8 +86,17 @@ class Catalog:
         self._judged: dict[tuple[str, str], bool] = {}
         """Cluster and group, and whether they may be seen: patterns are asked once for each."""
 
-    def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
-        """As `Warehouse.query`, and over `flat.rebalance`."""
+    def query(
+        self,
+        sql: str,
+        params: Sequence[Any] = (),
+        without: Collection[str] = (),
+        near: Near = EVERYWHERE,
+    ) -> pa.Table:
+        """As `Warehouse.query`, and over `flat.rebalance` and `near.rebalance`.
+
+        `near.rebalance` has every row of `gold.rebalance` that `near` holds of, and others of the same files.
+        """
         versions = self._warehouse.published()
         names = self.mentioned(sql) if self._sight is None else needed(self.mentioned(sql))
         files = self._warehouse.seen_files(names, without, versions)
@@ -83,12 +108,14 @@ class Catalog:
             # Those that other views ask come first.
             for name, its_files in sorted(files.items(), key=lambda each: (each[0] in ASKING, each[0])):
                 self._bind(publication, name, tuple(its_files))
-            if FLAT in sql:
+            if FLAT in sql or NEAR in sql:
                 self._bind_flat(publication, tuple(files[_OF]))
             publication.readers += 1
         try:
             with closing(self._opened().cursor()) as db:
                 db.execute(f"USE {publication.name}")
+                if NEAR in sql:
+                    sql = sql.replace(NEAR, self._near(db, publication, *near))
                 return db.execute(sql, list(params)).to_arrow_table()
         finally:
             with self._lock:
@@ -97,11 +124,11 @@ class Catalog:
 
     def mentioned(self, sql: str) -> set[str]:
         """The tables that the SQL asks."""
-        return self._warehouse.mentioned(sql) | ({_OF} if FLAT in sql else set())
+        return self._warehouse.mentioned(sql) | ({_OF} if FLAT in sql or NEAR in sql else set())
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._db is None:
-            self._db = shared_database(threads=max(1, (os.cpu_count() or 1) // 2))
+            self._db = shared_database(threads=_THREADS)
             weakref.finalize(self, close, self._db)
             self._db.execute("SET parquet_metadata_cache = true")
             self._db.execute("ATTACH ':memory:' AS kept (COMPRESS)")
@@ -155,8 +182,9 @@ class Catalog:
     def _bind_flat(self, publication: _Publication, files: tuple[str, ...]) -> None:
         if publication.bound.get(FLAT) == files:
             return
-        columns = self._columns()
-        if self._sight is None and self._keep(files, columns):
+        columns = ", ".join(FLAT_COLUMNS)
+        publication.is_kept = self._sight is None and self._keep(files, columns)
+        if publication.is_kept:
             numbers = ", ".join(str(self._numbers[file]) for file in files) or "NULL"
             source = f"SELECT {columns} FROM kept.rebalance WHERE file IN ({numbers})"
         else:
@@ -164,8 +192,17 @@ class Catalog:
         self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{FLAT} AS {source}")
         publication.bound[FLAT] = files
 
-    def _columns(self) -> str:
-        return ", ".join(f'"{f.name}"' for f in self._warehouse.schema(_OF) if not pa.types.is_nested(f.type))
+    def _near(
+        self, db: duckdb.DuckDBPyConnection, publication: _Publication, condition: str, params: Sequence[Any]
+    ) -> str:
+        """The files with rows that the condition holds of; all where it is not known in memory."""
+        with self._lock:
+            file_of = {self._numbers[f]: f for f in publication.bound[FLAT] if f in self._numbers}
+        if not publication.is_kept:
+            return _OF
+        found = db.execute(f"SELECT DISTINCT file FROM kept.rebalance r WHERE {condition}", list(params)).fetchall()
+        files = sorted(file_of[number] for (number,) in found if number in file_of)
+        return relation(files) if files else f"(SELECT * FROM {_OF} LIMIT 0)"
 
     def _keep(self, files: tuple[str, ...], columns: str) -> bool:
         """The rows of these files into memory, as far as they are not there; whether they all are."""
@@ -184,10 +221,13 @@ class Catalog:
         with closing(db.cursor()) as own:
             own.register("numbers", pa.table({"filename": [*numbers], "file": pa.array(numbers.values(), pa.int32())}))
             before = self._rows_kept()
+            if not before:  # nobody can be served yet
+                own.execute(f"SET threads = {os.cpu_count() or 1}")
             own.execute(
                 f"INSERT INTO kept.rebalance SELECT file, {columns} FROM {relation(new, with_name=True)} "
                 "JOIN numbers USING (filename)"
             )
+            own.execute(f"SET threads = {_THREADS}")
         arrived = self._rows_kept() - before
         self._numbers |= numbers
         if arrived >= _COMPRESSED_FROM:

@@ -37,14 +37,42 @@ def shrink(warehouse: Warehouse, group_id: str) -> None:
     gold_rows.publish(warehouse)
 
 
-def test_flat_rebalances_are_those_of_gold_without_their_lists(warehouse: Warehouse) -> None:
+def test_flat_rebalances_are_those_of_gold_with_the_columns_that_fleets_are_asked_for(warehouse: Warehouse) -> None:
     catalog = Catalog(warehouse)
-    columns = [f.name for f in warehouse.schema("gold.rebalance") if not pa.types.is_nested(f.type)]
     flat = catalog.query("SELECT * FROM flat.rebalance ORDER BY rebalance_id")
-    assert flat.column_names == columns
-    listed = ", ".join(f'"{c}"' for c in columns)
+    assert tuple(flat.column_names) == catalogs.FLAT_COLUMNS
+    listed = ", ".join(catalogs.FLAT_COLUMNS)
     whole = warehouse.query(f"SELECT {listed} FROM gold.rebalance ORDER BY rebalance_id")
     assert answer(flat) == answer(whole)
+
+
+@pytest.mark.parametrize("most_flat_rows", [3, 1_000_000])
+def test_near_a_condition_are_whole_rows_and_no_other_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most_flat_rows: int
+) -> None:
+    monkeypatch.setattr(catalogs, "MOST_FLAT_ROWS", most_flat_rows)
+    one = warehouse.read("gold.rebalance", where="group_id = ?", params=["orders"]).slice(0, 1)
+    place = one.schema.get_field_index("group_id")
+    warehouse.append("gold.rebalance", one.set_column(place, one.schema.field(place), pa.array(["far"], pa.string())))
+    gold_rows.publish(warehouse)
+    catalog = Catalog(warehouse)
+    asked: list[tuple[str, ...]] = []
+    relation = catalogs.relation
+
+    def noted(files: Any, **options: Any) -> str:
+        asked.append(tuple(files))
+        return relation(files, **options)
+
+    monkeypatch.setattr(catalogs, "relation", noted)
+    is_far = ("r.group_id = ?", ("far",))
+    found = catalog.query("SELECT r.* FROM near.rebalance r WHERE r.group_id = 'far'", near=is_far)
+    assert answer(found) == answer(warehouse.query("SELECT r.* FROM gold.rebalance r WHERE r.group_id = 'far'"))
+    assert len(found) == 1
+    if most_flat_rows > 3:
+        assert len(asked[-1]) < len(warehouse.files("gold.rebalance"))
+    nobody = catalog.query("SELECT r.* FROM near.rebalance r WHERE r.group_id = 'x'", near=("r.group_id = ?", ("x",)))
+    assert len(nobody) == 0
+    assert nobody.schema.names == found.schema.names
 
 
 def test_each_publication_is_seen_whole_and_its_rows_alone_are_kept(warehouse: Warehouse) -> None:

@@ -1,0 +1,45 @@
+"""What `rebalance-audit ui` does before it serves."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import access
+from app.queries import opened, opened_for_visitor
+from app.server import ask_homes_questions
+from rebalance_audit.warehouse.catalog import Catalog
+from tests.app import gold_rows
+from tests.app.test_access import RULES
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> Iterator[str]:
+    gold_rows.write(tmp_path / "w", many=0)
+    access.rules.cache_clear()
+    opened.cache_clear()
+    yield str(tmp_path / "w")
+    access.rules.cache_clear()
+    opened.cache_clear()
+
+
+@pytest.mark.parametrize("with_log_in", [False, True])
+def test_the_first_reader_who_sees_all_finds_homes_answers(
+    location: str, monkeypatch: pytest.MonkeyPatch, with_log_in: bool
+) -> None:
+    if with_log_in:
+        monkeypatch.setenv(access.ENVIRONMENT_ACCESS, json.dumps(RULES))
+    ask_homes_questions(location)
+    if with_log_in:
+        auditor = access.Visitor(name="eve@example.org", may_answer=False)
+        monkeypatch.setattr("app.access.visitor", lambda: auditor)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(Catalog, "query", refused)
+    reader = opened_for_visitor(location)
+    reader.refresh()
+    assert reader.group_count() == 6
+    assert reader.clusters()
