@@ -12,7 +12,7 @@ from rebalance_audit.warehouse.catalog import Catalog
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 
-SUM = "SELECT count(*) AS n, sum(resource_seconds_estimate) AS cost FROM {t}"
+SUM = "SELECT count(*) AS n, round(sum(resource_seconds_estimate), 6) AS cost FROM {t}"
 
 
 @pytest.fixture
