@@ -23,7 +23,7 @@ from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.situation import Situation, situation_of
 from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of
 from tests.captures import gathered
-from tests.standstill_truth import true_standstill
+from tests.standstill_truth import true_connect_standstill, true_standstill
 from tests.truth import scenario
 
 AFTER_THE_END_MS = 1_000
@@ -45,7 +45,10 @@ class Pair:
     """All seconds without first waits; `lower` and `upper` are the predicted bounds of B's cost."""
 
     story: str
-    setting: str
+    under: str
+    """The setting of A's runs."""
+    asked: tuple[str, ...]
+    """B's settings, as they are asked for from A's."""
     library: str
     version: str
     before: Sequence[float]
@@ -90,7 +93,11 @@ def sides_below(folder: Path) -> dict[tuple[str, str, str, str], list[Side]]:
             group = pair_group(evidence.group_id)
             if group is None:
                 continue
-            truth = true_standstill(capture, evidence.group_id, counts_outages=True)
+            truth = (
+                true_connect_standstill(capture)
+                if group.is_connect
+                else true_standstill(capture, evidence.group_id, counts_outages=True)
+            )
             seconds = truth.between_owners_seconds + truth.owner_idle_seconds
             found[group.story, group.setting, group.library, version].append(Side(seconds, evidence))
     return found
@@ -103,27 +110,37 @@ def situation(evidence: GroupEvidence) -> Situation:
 
 def pairs_of(sides: Mapping[tuple[str, str, str, str], Sequence[Side]]) -> Iterator[Pair]:
     situations: dict[int, Situation] = {}
-    for (story, setting, library, version), after in sorted(sides.items()):
-        first = sides.get((story, FIRST, library, version), ())
-        if setting == FIRST or not first:
+    for (story, name, library, version), after in sorted(sides.items()):
+        setting = SETTINGS[name]
+        compared = {setting.under: setting.asked} if setting.asked else {}
+        for under, asked in (compared | setting.also_under).items():
+            first = sides.get((story, under, library, version), ())
+            if first:
+                options, refused = _options(first, asked, situations)
+                yield _pair((story, under, asked, library, version), first, after, options, refused)
+
+
+def _options(
+    first: Sequence[Side], asked: Sequence[str], situations: dict[int, Situation]
+) -> tuple[list[Option], str | None]:
+    """What each of A's runs says of B's setting; and why one says nothing."""
+    options: list[Option] = []
+    refused: str | None = None
+    for side in first:
+        from_a = situations.setdefault(id(side), situation(side.evidence))
+        fit = fit_of(from_a)
+        if fit.refused is not None:
+            refused = fit.refused
             continue
-        options: list[Option] = []
-        refused: str | None = None
-        for side in first:
-            from_a = situations.setdefault(id(side), situation(side.evidence))
-            fit = fit_of(from_a)
-            if fit.refused is not None:
-                refused = fit.refused
-                continue
-            option = option_of(from_a, list(SETTINGS[setting].asked))
-            if option.refused is None:
-                options.append(option)
-            refused = option.refused or refused
-        yield _pair((story, setting, library, version), first, after, options, refused)
+        option = option_of(from_a, list(asked))
+        if option.refused is None:
+            options.append(option)
+        refused = option.refused or refused
+    return options, refused
 
 
 def _pair(
-    key: tuple[str, str, str, str],
+    key: tuple[str, str, tuple[str, ...], str, str],
     first: Sequence[Side],
     after: Sequence[Side],
     options: Sequence[Option],
@@ -153,10 +170,10 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
     """One row per pair, the misses first."""
     yield "| story | setting | clients, brokers | under A s | predicted for B s | under B s | |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
-    for pair in sorted(pairs, key=lambda p: (_verdict(p) == "", p.story, p.setting, p.library, p.version)):
+    for pair in sorted(pairs, key=_place):
         predicted = f"{pair.predicted:.1f} ({pair.lower:.1f} … {pair.upper:.1f})"
         yield (
-            f"| {pair.story} | {', '.join(SETTINGS[pair.setting].asked)} | {pair.library}, {pair.version} | "
+            f"| {pair.story} | {_said(pair)} | {pair.library}, {pair.version} | "
             f"{_listed(pair.before)} | {'nothing' if pair.refused else predicted} | {_listed(pair.after)} | "
             f"{_verdict(pair)} |"
         )
@@ -169,6 +186,17 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
         f"{sum(p.is_close for p in said)}, better and worse confused {sum(p.confuses for p in said)}; the range is "
         f"{width:.0%} of the cost wide in the median."
     )
+
+
+def _place(pair: Pair) -> tuple[object, ...]:
+    setting = next(name for name, s in SETTINGS.items() if pair.asked in (s.asked, *s.also_under.values()))
+    return _verdict(pair) == "", pair.story, setting, pair.under, pair.library, pair.version
+
+
+def _said(pair: Pair) -> str:
+    """B's settings, and A's where these are not the story's first."""
+    before = "" if pair.under == FIRST else f" (from `{pair.under}`)"
+    return ", ".join(pair.asked) + before
 
 
 def _verdict(pair: Pair) -> str:

@@ -55,6 +55,34 @@ def true_standstill(capture: Path, group_id: str, *, counts_outages: bool = Fals
     return ledger.finish(max((e["at_ms"] for e in events), default=0))
 
 
+def true_connect_standstill(capture: Path) -> Standstill:
+    """Of a Connect cluster whose connectors and tasks tell their starts and stops; it is alone in its capture."""
+    events = [json.loads(line) for line in (capture / "truth" / "clients.jsonl").read_text().splitlines()]
+    ledger = Ledger({r for e in events for r in _resources(e)})
+    running: set[str] = set()
+    for event in sorted(events, key=lambda e: e["at_ms"]):
+        worker, at_ms = event["client"], event["at_ms"]
+        match event["event"]:
+            case "task_start_end" | "connector_start":
+                if worker not in running:
+                    running.add(worker)
+                    ledger.process_starts(worker, at_ms)
+                for resource in _resources(event):
+                    ledger.works(resource, worker, at_ms)
+            case "task_stop_begin" | "connector_stop":
+                for resource in _resources(event):
+                    ledger.stops(resource, worker, at_ms)
+            case "killed" | "worker_stopped":
+                running.discard(worker)
+                ledger.process_ends(worker, at_ms)
+    return ledger.finish(max((e["at_ms"] for e in events), default=0))
+
+
+def _resources(event: Event) -> list[tuple[str, str]]:
+    """A connector and a task may have one name."""
+    return [(kind, name) for kind in ("tasks", "connectors") for name in event.get(kind, ())]
+
+
 def _events(capture: Path, group_id: str) -> Iterator[Event]:
     """Under the clients' names: client ids may be the same in two groups of one capture."""
     of_group = {c["client"]: c for c in scenario(capture)["clients"] if c["group"] == group_id}

@@ -63,6 +63,15 @@ STORIES: Mapping[str, Sequence[Step]] = {
         *STARTS, (28.6, "stall 14000", "d2"), (54.8, "stall 10000", "d3"), (71, "rest", ""),
     ),
 }  # fmt: skip
+OF_CONNECT: Mapping[str, Sequence[Step]] = {
+    "bounce": ((3.3, "stop", "3"), (8.5, "start", "3"), (28, "rest", "")),
+    "loss": ((3.3, "kill", "3"), (40, "rest", "")),
+}
+"""Stories of three workers with three connectors of two tasks each, from when all of that runs. Each worker has a third
+of it, whatever their ports are, and the third worker does not lead."""
+WORKERS = 3
+CONNECTORS = ("alpha", "beta", "gamma")
+TASKS = 2
 FOUR_IN_DEATHS: Sequence[Step] = sorted((*STORIES["deaths"], FOURTH), key=lambda step: step[0])
 OF_STORIES: Mapping[str, Mapping[str, str | int]] = {
     "stalls": {"max_poll_interval_ms": 6_000, "session_timeout_ms": 6_000}
@@ -83,6 +92,14 @@ class Setting:
     group_protocol: str = "classic"
     more: Mapping[str, str | int] = field(default_factory=dict)
     initial_delay_ms: int = 0
+    broker: Settings = field(default_factory=dict)
+    """Brokers' properties under this setting; KIP848_BROKER has the others."""
+    workers: Settings = field(default_factory=dict)
+    """Properties of Connect's workers: the group is a Connect cluster then."""
+    under: str = FIRST
+    """The setting that the same story is compared with."""
+    also_under: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further such settings, with how this one is asked for from there."""
     steps: Mapping[str, Sequence[Step]] = field(default_factory=dict)
     """The timetable of a story that is another under this setting."""
     libraries: tuple[str, ...] = ("java", "librdkafka")
@@ -95,6 +112,10 @@ class Setting:
             return kip848_settings(**more)
         make = java_settings if library == "java" else plain_settings
         return make(self.assignor, **more)
+
+
+def _workers(protocol: str, *, delay_s: int) -> Settings:
+    return {"connect.protocol": protocol, "scheduled.rebalance.max.delay.ms": delay_s * 1_000}
 
 
 EVERYBODY = frozenset({"d1", "d2", "d3"})
@@ -123,6 +144,38 @@ SETTINGS: Mapping[str, Setting] = {
         ),
         group_protocol="consumer",
     ),
+    "consumer-beat": Setting(
+        asked=("group.consumer.heartbeat.interval.ms=1000",), under="consumer", group_protocol="consumer",
+        broker={"group.consumer.heartbeat.interval.ms": 1_000},
+    ),
+    "consumer-session": Setting(
+        asked=("group.consumer.session.timeout.ms=20000",), under="consumer", group_protocol="consumer",
+        broker={"group.consumer.session.timeout.ms": 20_000},
+    ),
+    "consumer-short": Setting(
+        asked=("group.consumer.session.timeout.ms=6000",), under="consumer", group_protocol="consumer",
+        broker={"group.consumer.session.timeout.ms": 6_000},
+    ),
+    "workers": Setting(
+        asked=(), libraries=("connect",), workers=_workers("sessioned", delay_s=20),
+        also_under={
+            "eager": ("connect.protocol=sessioned", "scheduled.rebalance.max.delay.ms=20000"),
+            "compatible": ("connect.protocol=sessioned",),
+            "delay-5": ("scheduled.rebalance.max.delay.ms=20000",),
+        },
+    ),
+    "eager": Setting(
+        asked=("connect.protocol=eager",), under="workers", libraries=("connect",),
+        workers=_workers("eager", delay_s=20),
+    ),
+    "compatible": Setting(
+        asked=("connect.protocol=compatible",), under="workers", libraries=("connect",),
+        workers=_workers("compatible", delay_s=20),
+    ),
+    "delay-5": Setting(
+        asked=("scheduled.rebalance.max.delay.ms=5000",), under="workers", libraries=("connect",),
+        workers=_workers("sessioned", delay_s=5),
+    ),
     "at-once": Setting(asked=("deploy.order=all-at-once",), steps={"deploy": deploy(at_once=True)}),
     "quick": Setting(asked=("deploy.restart=2s",), steps={"deploy": deploy(restart_s=2)}),
     "four": Setting(asked=("members=4",), steps={"deploy": deploy(members=4), "deaths": FOUR_IN_DEATHS}),
@@ -150,7 +203,12 @@ class PairGroup:
 
     @property
     def steps(self) -> Sequence[Step]:
-        return SETTINGS[self.setting].steps.get(self.story, STORIES[self.story])
+        stories = OF_CONNECT if self.is_connect else STORIES
+        return SETTINGS[self.setting].steps.get(self.story, stories[self.story])
+
+    @property
+    def is_connect(self) -> bool:
+        return bool(SETTINGS[self.setting].workers)
 
 
 def pair_group(word: str) -> PairGroup | None:
@@ -159,17 +217,56 @@ def pair_group(word: str) -> PairGroup | None:
     if len(parts) != 4 or not parts[3].isdigit():
         return None
     story, setting, library, run = parts
-    is_known = story in STORIES and setting in SETTINGS and library in SETTINGS[setting].libraries
-    return PairGroup(story, setting, library, int(run)) if is_known else None
+    if setting not in SETTINGS or library not in SETTINGS[setting].libraries:
+        return None
+    group = PairGroup(story, setting, library, int(run))
+    return group if story in (OF_CONNECT if group.is_connect else STORIES) else None
+
+
+def run_connect(group: PairGroup, *, version: str, output: Path) -> None:
+    """A Connect cluster has a broker of its own."""
+    setting = SETTINGS[group.setting]
+    properties: Settings = {"group.initial.rebalance.delay.ms": 0}
+    with Cluster(
+        version=version, connect_workers=WORKERS, worker_properties=setting.workers,
+        connect_group=group.group_id, broker_properties=properties,
+    ) as cluster:  # fmt: skip
+        driver = Driver(cluster, print)
+        try:
+            driver.connect_group()
+            driver.topics(**{TOPIC: PARTITIONS})
+            for connector in CONNECTORS:
+                driver.connector(connector, TASKS, TOPIC)
+            driver.settle_connect()
+            began = time.monotonic()
+            for step_s, action, worker in group.steps:
+                time.sleep(max(0.0, began + step_s - time.monotonic()))
+                match action:
+                    case "start":
+                        driver.worker_joins(int(worker))
+                    case "stop":
+                        driver.worker_stopped(int(worker))
+                    case "kill":
+                        driver.worker_killed(int(worker))
+            driver.settle_connect()
+            time.sleep(QUIET_AFTER_S)
+            driver.groups[group.group_id]["rebalances"].clear()
+            write_capture(
+                cluster, output, scenario=driver.story("pairs", f"pairs of runs: {group.group_id}"),
+                command=f"python -m infra.lab.pairs {group.group_id} --kafka {version}",
+            )  # fmt: skip
+        finally:
+            driver.end()
+    remove_run_folder(cluster.folder)
 
 
 def run(groups: Sequence[PairGroup], *, version: str, output: Path) -> None:
     """LabError where a group did not go as its timetable says: such a capture proves nothing."""
-    delays = {SETTINGS[group.setting].initial_delay_ms for group in groups}
-    if len(delays) != 1:
+    first, *others = (SETTINGS[group.setting] for group in groups)
+    if any((other.initial_delay_ms, other.broker) != (first.initial_delay_ms, first.broker) for other in others):
         raise LabError("These groups need brokers that are set up differently; play them in calls of their own.")
     broker_properties = dict(KIP848_BROKER) if not version.startswith(("2.", "3.")) else {}
-    broker_properties["group.initial.rebalance.delay.ms"] = delays.pop()
+    broker_properties |= {"group.initial.rebalance.delay.ms": first.initial_delay_ms} | dict(first.broker)
     with Cluster(version=version, broker_properties=broker_properties) as cluster:
         driver = Driver(cluster, print)
         try:
@@ -234,4 +331,10 @@ if __name__ == "__main__":
             f"{wrong[0]}: give STORY.SETTING.LIBRARY.RUN with a story of {', '.join(STORIES)}, a setting of "
             f"{', '.join(SETTINGS)}, java or librdkafka, and a number."
         )
-    run([group for group in asked if group is not None], version=given.kafka, output=given.output)
+    known = [group for group in asked if group is not None]
+    if any(group.is_connect for group in known):
+        if len(known) > 1:
+            parser.error("A Connect cluster has a call of its own.")
+        run_connect(known[0], version=given.kafka, output=given.output)
+    else:
+        run(known, version=given.kafka, output=given.output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
@@ -52,7 +52,8 @@ class ScriptReader:
     is_there_from_the_beginning: bool = True
     """A topic is, unless it was seen to grow."""
 
-    def read(self, row: Rebalance, is_first: bool) -> None:
+    def read(self, row: Rebalance, is_first: bool, leave_later: Collection[str] = ()) -> None:
+        """`leave_later`: members that the row shows as gone, and whose going a later one is about."""
         start = _start_of(row, self.previous_ms)
         for member in row.members:
             match member.change:
@@ -60,7 +61,7 @@ class ScriptReader:
                     self.joins(member, _joined_at(row, member, start))
                 case "replaced":
                     self.replaces(row, member)
-                case "left":
+                case "left" if member.member_id not in leave_later:
                     self.leaves(row, member, start)
                 case _ if member.member_id not in self.open:
                     self.was_there(member, None if is_first else start)
@@ -277,8 +278,8 @@ def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[...,
     from_ms = (first.started_at_ms or first.joined_at_ms or first.assigned_at_ms or first.ended_at_ms or 0) - 1
     reader = reading(from_ms=from_ms, previous_ms=from_ms)
     initial: dict[str, int] = {}
-    for at, row in enumerate(succeeded):
-        reader.read(row, at == 0)
+    for at, (row, leave_later) in enumerate(zip(succeeded, _leaving_later(succeeded), strict=True)):
+        reader.read(row, at == 0, leave_later)
         if at == 0 or reader.is_there_from_the_beginning:
             for topic, count in reader.partitions.items():
                 initial.setdefault(topic, count)
@@ -297,6 +298,18 @@ def script_from(rows: Sequence[Rebalance], until_ms: int, reading: Callable[...,
         requested_ms=tuple(reader.requested),
         unexplained=tuple(reader.unexplained),
     )
+
+
+def _leaving_later(rows: Sequence[Rebalance]) -> list[set[str]]:
+    """By row, the members that it shows as gone and that a later one shows as gone, too. Rebalances of KIP-848 overlap:
+    one that a newcomer began may end after a dead member was put out."""
+    found: list[set[str]] = []
+    gone: set[str] = set()
+    for row in reversed(rows):
+        found.append({m.member_id for m in row.members if m.change == "left" and m.member_id in gone})
+        gone |= {m.member_id for m in row.members if m.change == "left"}
+        gone -= {m.member_id for m in row.members if m.change in ("joined", "replaced")}
+    return found[::-1]
 
 
 def in_slots(lives: Sequence[Life]) -> list[Life]:

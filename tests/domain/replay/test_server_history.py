@@ -1,0 +1,50 @@
+"""KIP-848 histories of lab runs: what is read off them is what the lab had set up and done (tests/pairs)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.history import script_of
+from rebalance_audit.domain.replay.life import End
+from rebalance_audit.domain.replay.measured import server_timing_of
+from tests.captures import gathered
+
+PAIRS = Path(__file__).parents[2] / "pairs"
+
+
+@cache
+def histories(capture: str) -> dict[str, list[Rebalance]]:
+    return {g.group_id: [measure(r) for r in reconstruct(g).rebalances] for g in gathered(PAIRS / capture).groups}
+
+
+@pytest.mark.parametrize("run", [1, 2, 3])
+def test_a_dead_member_is_counted_once_though_two_rebalances_show_it_gone(run: int) -> None:
+    """Its successor joined before it was put out, and that rebalance ended after it: d2 was killed once, and d3."""
+    capture = {1: "l43-1", 2: "l43-4", 3: "l43-7"}[run]
+    rows = histories(capture)[f"deaths.consumer.librdkafka.{run}"]
+    script = script_of(rows, rows[-1].ended_at_ms or 0, session_ms=10_000, heartbeat_ms=2_000)
+    assert sorted((life.slot[:2], life.end) for life in script.lives if life.ended is not None) == [
+        ("d2", End.CRASHED), ("d3", End.CRASHED),
+    ]  # fmt: skip
+    assert len(script.lives) == 4
+
+
+@pytest.mark.parametrize(
+    ("capture", "group", "interval_ms"),
+    [
+        ("l43-4", "deaths.consumer.librdkafka.2", 2_000),
+        ("j43-1-0", "deploy.consumer.java.1", 2_000),
+        ("k43-0", "deaths.consumer-beat.librdkafka.3", 1_000),
+        ("k43-3", "deploy.consumer-beat.java.1", 1_000),
+        ("k43-3", "deploy.consumer-beat.java.3", 1_000),
+    ],
+)
+def test_the_brokers_heartbeat_interval_is_read_off_joins(capture: str, group: str, interval_ms: int) -> None:
+    """A librdkafka newcomer's heartbeat may come 3 ms before its interval says, a Java one's 200 ms after it."""
+    assert server_timing_of(histories(capture)[group]).heartbeat_ms == interval_ms
