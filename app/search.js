@@ -1,4 +1,4 @@
-// A search box that searches while one types; 150 ms after the last key the text is sent.
+// A search box that searches while one types; 80 ms after the last key the text is sent.
 
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
@@ -9,7 +9,7 @@ export default function (component) {
   if (host.activeElement !== input && document.activeElement !== input) input.value = data.value;
   const send = () => setTriggerValue("text", input.value);
   let timer = null;
-  input.oninput = () => { clearTimeout(timer); timer = setTimeout(send, 150); };
+  input.oninput = () => { clearTimeout(timer); timer = setTimeout(send, 80); };
   input.onkeydown = (e) => { if (e.key === "Enter") { clearTimeout(timer); send(); } };
   return () => clearTimeout(timer);
 }

@@ -81,73 +81,78 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     )
 
 
+@st.fragment
+def listing(span: Span) -> None:
+    """All below the time: searching and filtering run nothing else of the page again."""
+    everything = reader.groups(span)
+    place_of_answer = st.container()
+    wanted = page.search("Search", "search", "Search while you type: group, team, assignor, state, cluster")
+    chosen = filters(everything)
+    only_open = page.flag_in_address("only with open incidents", "care")
+    found = matching(everything, wanted, chosen, only_open)
+    busy = int((everything["rebalances"] > 0).sum())
+    care = int((everything["open_incident_count"] > 0).sum())
+    with place_of_answer:
+        page.say(
+            "<b>{care}</b> of {all} {have} open incidents; {busy} rebalanced in that time. {shown}",
+            care=f"{care:,}",
+            all=words.count(len(everything), "group"),
+            have="has" if care == 1 else "have",
+            busy=f"{busy:,}",
+            shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
+        )
+    page.note(
+        "{span}. Open incidents first, then by cost; a column's head sorts, a click on a row opens the group.{more}",
+        span=page.span_words(span, page.zone()),
+        more=f" The first {MOST_SHOWN:,} are listed: search or filter for the others."
+        if len(found) > MOST_SHOWN
+        else "",
+    )
+    if found.empty:
+        page.panel(
+            fill(
+                "<p>No group matches. {all} are known; clear the search and the filters to see them.</p>",
+                all=words.count(len(everything), "group"),
+            )
+        )
+    else:
+        page.downloads(lambda: found, "groups")
+        listed = found.head(MOST_SHOWN)
+        most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
+        row = page.clickable_table(
+            shown(listed, with_cluster=everything["cluster_id"].nunique() > 1),
+            {
+                "group": st.column_config.TextColumn(width=170),
+                "cluster": st.column_config.TextColumn(width=150),
+                "open": st.column_config.TextColumn("open incidents", width=115),
+                "rebalances": st.column_config.NumberColumn(width=95),
+                "over time": st.column_config.BarChartColumn("over time", width=140, y_min=0, y_max=max(1, int(most))),
+                "pause p95": st.column_config.NumberColumn(
+                    "downtime p95, s", format="%.2f", width=125, help="Of the longest downtime per rebalance"
+                ),
+                "cost": st.column_config.NumberColumn(
+                    "cost, s",
+                    format="%.1f",
+                    width=75,
+                    help="Seconds of downtime, summed over partitions or tasks; estimate",
+                ),
+                "state": st.column_config.TextColumn(width=75),
+                "mode": st.column_config.TextColumn(width=95),
+                "assignor": st.column_config.TextColumn(width=120),
+                "members": st.column_config.NumberColumn(width=80),
+                "team": st.column_config.TextColumn(width=70),
+            },
+            key="groups",
+            height=min(38 + 35 * max(1, len(listed)), 640),
+        )
+        if row is not None and row < len(listed):
+            page.go(
+                "group",
+                cluster=listed.loc[row, "cluster_id"],
+                group=listed.loc[row, "group_id"],
+            )
+
+
 reader = page.reader_with_groups()
 page.title("Groups", under="Which groups need care?")
-place_of_answer = st.container()
-whole = reader.span() or Span(from_ms=0, to_ms=0)
-wanted = page.search("Search", "search", "Search while you type: group, team, assignor, state, cluster")
-span = page.span_of(whole, "24 h")
-everything = reader.groups(span)
-chosen = filters(everything)
-only_open = page.flag_in_address("only with open incidents", "care")
-
-found = matching(everything, wanted, chosen, only_open)
-busy = int((everything["rebalances"] > 0).sum())
-care = int((everything["open_incident_count"] > 0).sum())
-with place_of_answer:
-    page.say(
-        "<b>{care}</b> of {all} {have} open incidents; {busy} rebalanced in that time. {shown}",
-        care=f"{care:,}",
-        all=words.count(len(everything), "group"),
-        have="has" if care == 1 else "have",
-        busy=f"{busy:,}",
-        shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
-    )
-page.note(
-    "{span}. Open incidents first, then by cost; a column's head sorts, a click on a row opens the group.{more}",
-    span=page.span_words(span, page.zone()),
-    more=f" The first {MOST_SHOWN:,} are listed: search or filter for the others." if len(found) > MOST_SHOWN else "",
-)
-if found.empty:
-    page.panel(
-        fill(
-            "<p>No group matches. {all} are known; clear the search and the filters to see them.</p>",
-            all=words.count(len(everything), "group"),
-        )
-    )
-else:
-    page.downloads(lambda: found, "groups")
-    listed = found.head(MOST_SHOWN)
-    most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
-    row = page.clickable_table(
-        shown(listed, with_cluster=everything["cluster_id"].nunique() > 1),
-        {
-            "group": st.column_config.TextColumn(width=170),
-            "cluster": st.column_config.TextColumn(width=150),
-            "open": st.column_config.TextColumn("open incidents", width=115),
-            "rebalances": st.column_config.NumberColumn(width=95),
-            "over time": st.column_config.BarChartColumn("over time", width=140, y_min=0, y_max=max(1, int(most))),
-            "pause p95": st.column_config.NumberColumn(
-                "downtime p95, s", format="%.2f", width=125, help="Of the longest downtime per rebalance"
-            ),
-            "cost": st.column_config.NumberColumn(
-                "cost, s",
-                format="%.1f",
-                width=75,
-                help="Seconds of downtime, summed over partitions or tasks; estimate",
-            ),
-            "state": st.column_config.TextColumn(width=75),
-            "mode": st.column_config.TextColumn(width=95),
-            "assignor": st.column_config.TextColumn(width=120),
-            "members": st.column_config.NumberColumn(width=80),
-            "team": st.column_config.TextColumn(width=70),
-        },
-        key="groups",
-        height=min(38 + 35 * max(1, len(listed)), 640),
-    )
-    if row is not None and row < len(listed):
-        page.go(
-            "group",
-            cluster=listed.loc[row, "cluster_id"],
-            group=listed.loc[row, "group_id"],
-        )
+listing(page.span_of(reader.span() or Span(from_ms=0, to_ms=0), "24 h"))
