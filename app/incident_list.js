@@ -1,8 +1,7 @@
 // Incidents, one line each, that open in place. All text is set as text, never as HTML.
 // j, k: next and previous; Enter: open or close; o: the incident's own page.
 
-// As Streamlit's own Back and Forward do. Its switch_page leaves an address between the two pages behind, of the old page
-// with the new page's parameters, and Back leads there (1.67).
+// As in visit.js.
 function visit(href) {
   window.history.pushState({}, "", href);
   window.dispatchEvent(new PopStateEvent("popstate"));

@@ -1,5 +1,17 @@
 // Ctrl-K: a box to type a name into, and what it leads to. All text is set as text, never as HTML.
-// A place is opened as in incident_list.js.
+// A place is opened as in visit.js. So are the pages of the menu: Streamlit's own links carry no time, and the address that
+// gets it afterwards is one more for Back, which leads nowhere.
+
+const KEPT = ["from", "to", "last", "since", "zone"];
+
+function onMenu(e) {
+  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink]") : null;
+  if (!link || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey || e.button !== 0) return;
+  e.preventDefault(); e.stopPropagation();
+  const asked = new URLSearchParams([...new URLSearchParams(window.location.search)].filter(([name]) => KEPT.includes(name)));
+  window.history.pushState({}, "", link.pathname + (asked.size ? "?" + asked : ""));
+  window.dispatchEvent(new PopStateEvent("popstate"));
+}
 
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
@@ -41,5 +53,6 @@ export default function (component) {
     if ((e.ctrlKey || e.metaKey) && !e.shiftKey && !e.altKey && e.key.toLowerCase() === "k") { e.preventDefault(); e.stopPropagation(); show(); }
   };
   document.addEventListener("keydown", onKey, true);
-  return () => document.removeEventListener("keydown", onKey, true);
+  document.addEventListener("click", onMenu, true);
+  return () => { document.removeEventListener("keydown", onKey, true); document.removeEventListener("click", onMenu, true); };
 }

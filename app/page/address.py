@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -11,6 +13,13 @@ from app import words
 from app.answers.rows import MarkRow
 from app.charts import Target
 from app.page.time_range import carried, set_since
+
+_visit = st.components.v2.component(
+    "rebalance_audit_visit",
+    html="<span></span>",
+    js=(Path(__file__).parents[1] / "visit.js").read_text(encoding="utf-8"),
+    isolate_styles=False,
+)
 
 
 def param(name: str) -> str | None:
@@ -123,8 +132,10 @@ def link(label: str, view: str, **params: str | int | None) -> None:
         st.page_link(f"views/{view}.py", label=words.markdown(label), query_params=address(**params))
 
 
-def go(view: str, **params: str | int | None) -> None:
-    st.switch_page(f"views/{view}.py", query_params=address(**params))
+def go(view: str, **params: str | int | None) -> NoReturn:
+    """Opens that page instead of this one."""
+    _visit(data={"href": href(view, **params)}, key=f"visit-{view}")
+    st.stop()
 
 
 def href(view: str, **params: str | int | None) -> str:

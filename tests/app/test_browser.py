@@ -5,7 +5,7 @@ REBALANCE_AUDIT_PICTURES=FOLDER saves what was seen.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -177,6 +177,58 @@ def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, addres
     page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
     shows(page, "What has this group been through?")
     assert page.title() == "checkout"
+
+
+KEPT = {"last": "all", "zone": "Asia/Tokyo"}
+
+
+def first_row(page: Any) -> None:
+    table = page.locator('[data-testid="stDataFrame"]').first
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    page.wait_for_timeout(500)
+    page.mouse.click(box["x"] + 40, box["y"] + 55)
+
+
+def menu(label: str) -> Callable[[Any], None]:
+    return lambda page: page.get_by_role("link", name=label, exact=True).first.click()
+
+
+CLICKS: list[tuple[str, dict[str, str], Callable[[Any], None], str]] = [
+    ("groups", {}, first_row, "/group"),
+    ("group", {"cluster": CLUSTER, "group": "checkout"}, first_row, "/rebalance"),
+    ("reassignments", {"cluster": CLUSTER}, first_row, "/reassignment"),
+    ("", {}, menu("Groups"), "/groups"),
+    ("groups", {}, menu("Compare"), "/compare"),
+    ("group", {"cluster": CLUSTER, "group": "checkout"}, menu("Fleet"), "/"),
+    ("", {}, lambda page: click_link(page, "All findings"), "/findings"),
+    ("compare", {}, lambda page: page.get_by_text("before and after").first.click(), "/compare"),
+]
+
+
+@pytest.mark.parametrize(("view", "params", "click", "path"), CLICKS, ids=lambda v: v if isinstance(v, str) else "")
+def test_each_click_leaves_one_address_that_opens_the_same_and_back_leads_back(
+    page: Any, address: str, view: str, params: dict[str, str], click: Callable[[Any], None], path: str
+) -> None:
+    opened(page, address, view, **params, **KEPT)
+    before, title = page.url, page.title()
+    visited = page.evaluate("history.length")
+    page.wait_for_timeout(1_500)  # lists and menus of Streamlit come after the words
+    click(page)
+    page.wait_for_function("before => location.href !== before", arg=before, timeout=10_000)
+    settled(page)
+    page.wait_for_timeout(1_000)
+    found = urlsplit(page.url)
+    assert found.path == path
+    assert KEPT.items() <= dict(parse_qsl(found.query)).items()
+    assert page.evaluate("history.length") == visited + 1
+    seen, heading = page.title(), page.locator(".ra-title").first.inner_text()
+    page.reload()
+    settled(page)
+    assert (page.title(), page.locator(".ra-title").first.inner_text()) == (seen, heading)
+    page.go_back()
+    page.wait_for_function("before => location.href === before", arg=before, timeout=10_000)
+    page.wait_for_function("title => document.title === title", arg=title, timeout=10_000)
 
 
 VIEWS = [
