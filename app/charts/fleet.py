@@ -45,7 +45,7 @@ def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], sho
         below=pd.DataFrame({"at": span.from_ms + length * costs.index, "value": costs.to_numpy(dtype=float)})
         if costs.any()
         else empty(STEPS),
-        below_name="resource-seconds standing still",
+        below_name="downtime, resource-seconds",
         lane_height=24,
     )
 

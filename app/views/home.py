@@ -36,7 +36,7 @@ def worst(troubles: list[IncidentRow]) -> str | None:
     first = next((i for i in troubles if i.status == "open"), None)
     if first is None:
         return None
-    cost = f", {page.cost_words(first)}" if first.cost_seconds is not None else ""
+    cost = f", {page.cost_words(first)} of downtime" if first.cost_seconds is not None else ""
     return f"{page.cause_of(first)}{cost}"
 
 
