@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -222,6 +223,65 @@ def cpu_s(processes: Sequence[psutil.Process]) -> float:
     return total
 
 
+class WithoutBrowser:
+    """One reader, who has no browser: how long the server alone takes for a view."""
+
+    def __init__(self, address: str) -> None:
+        from websockets.sync.client import connect
+
+        stream = address.replace("http", "ws") + "/_stcore/stream"
+        self.socket = connect(stream, subprotocols=["streamlit"], max_size=1 << 28)  # type: ignore[list-item]
+
+    def view(self, view: str, **params: str | int) -> float:
+        from urllib.parse import urlencode
+
+        from streamlit.proto.BackMsg_pb2 import BackMsg
+        from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+        asked = BackMsg()
+        asked.rerun_script.query_string = urlencode(params)
+        asked.rerun_script.page_name = view
+        asked.rerun_script.context_info.timezone = "UTC"
+        begun = time.monotonic()
+        self.socket.send(asked.SerializeToString())
+        while True:
+            told = ForwardMsg()
+            told.ParseFromString(self.socket.recv())  # type: ignore[arg-type]
+            if told.WhichOneof("type") == "script_finished":
+                return time.monotonic() - begun
+
+
+def beside(location: str, days: int, views: int = 40) -> dict[str, list[float]]:
+    """Seconds per view of one reader, alone and while another compares all groups again and again."""
+    from tests.app.serving import served_as_ui
+
+    with served_as_ui(location) as address, contextlib.ExitStack() as open_:
+        one, other = (WithoutBrowser(address) for _ in range(2))
+        for reader in (one, other):
+            open_.callback(reader.socket.close)
+            reader.view("")
+        stop = threading.Event()
+        compared: list[float] = []
+
+        def compare() -> None:
+            while not stop.is_set():
+                at = T0 + days * DAY_MS // 2 + len(compared) * 9_000_001  # another question each time
+                compared.append(other.view("compare", a="[null, null]", b="[null, null]", at=at))
+
+        def click() -> list[float]:
+            return [one.view(("", "groups")[i % 2]) for i in range(views)]
+
+        alone = click()
+        thread = threading.Thread(target=compare)
+        thread.start()
+        try:
+            both = click()
+        finally:
+            stop.set()
+            thread.join()
+        return {"alone": alone, "while another compares": both, "Compare": compared}
+
+
 def measure(location: str, rounds: int) -> dict[str, Took]:
     from playwright.sync_api import sync_playwright
 
@@ -274,6 +334,10 @@ def main() -> None:
                 f"{what:<40}{median(took.wall):8.2f}{max(took.wall):9.2f}{median(took.server):14.2f}"
                 f"{median(took.browser):15.2f}{median(took.sent) / 1000:9.0f}{len(took.wall):4}"
             )
+        print("home and groups, without a browser:")
+        for what, seconds in beside(location, told.days).items():
+            p95 = sorted(seconds)[int(len(seconds) * 0.95)]
+            print(f"{what:<40}{median(seconds):8.2f}{p95:9.2f} p95")
         print(f"load at the end {os.getloadavg()[0]:.1f}")
         print(f"goals: {', '.join(f'{k} {v} s' for k, v in GOALS_S.items())}; tables of schema {tables.SCHEMA_VERSION}")
 
