@@ -199,19 +199,23 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
     with cursor() as db:
         for name, data in (("changed", changed), ("now", now), ("known", before), ("record", records)):
             db.register(name, data)
+        # Materialized: joined in another order, all marks of a group would meet all others.
         rows = db.execute(
             f"""
+            WITH grown AS MATERIALIZED (FROM now SEMI JOIN changed USING ({keys})),
+                was AS MATERIALIZED (FROM known SEMI JOIN changed USING ({keys})),
+                longer AS MATERIALIZED (
+                    SELECT cluster_id, group_id, was.last_at_ms from_ms, grown.last_at_ms to_ms
+                    FROM grown JOIN was USING ({keys}) WHERE was.last_at_ms < grown.last_at_ms
+                )
             SELECT DISTINCT cluster_id, group_id FROM changed LEFT JOIN (
-                SELECT {keys} FROM (SELECT {told} FROM now INTERSECT SELECT {told} FROM known) LEFT JOIN (
+                SELECT {keys} FROM (SELECT {told} FROM grown INTERSECT SELECT {told} FROM was) LEFT JOIN (
                     SELECT cluster_id, group_id, max("offset") last_record FROM record GROUP BY ALL
                 ) USING (cluster_id, group_id)
                 WHERE first_offset > coalesce(last_record, -1)
             ) same USING ({keys}) WHERE same.first_offset IS NULL
-            UNION SELECT DISTINCT changed.cluster_id, changed.group_id
-            FROM changed JOIN now grown USING ({keys}) JOIN known was USING ({keys})
-                JOIN now silent ON silent.cluster_id = changed.cluster_id AND silent.group_id = changed.group_id
-            WHERE silent.last_at_ms + {OPEN_AFTER_MS} < grown.last_at_ms
-                AND silent.last_at_ms + {OPEN_AFTER_MS} >= was.last_at_ms
+            UNION SELECT DISTINCT cluster_id, group_id FROM longer JOIN now silent USING (cluster_id, group_id)
+            WHERE silent.last_at_ms + {OPEN_AFTER_MS} < to_ms AND silent.last_at_ms + {OPEN_AFTER_MS} >= from_ms
             """
         ).fetchall()
     return set(rows)
