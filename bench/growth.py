@@ -1,6 +1,7 @@
 """The cost of five new rebalances beside a growing history: CPU seconds of a cycle, stage by stage.
 
     python -m bench.growth [--sizes 1000 10000 100000] [--new 5] [--cycles 3] [--engine auto|spark|local]
+        [--of-a-group 10]
 
 The warehouse grows to each size in turn (bench.growing_cluster), everything through all stages with every check on.
 Then come cycles of a few new rebalances; of these the median is printed, in CPU seconds of this process and all below.
@@ -26,8 +27,6 @@ from spark_jobs import pipeline, plan
 
 AT_ONCE = 10_000
 """Rebalances of history in one landing file."""
-OF_A_GROUP = 10
-"""Rebalances of a group, on average, at the largest size."""
 STAGES = [stage.name for stage in plan.STAGES]
 
 
@@ -67,8 +66,9 @@ def main() -> None:
     arguments.add_argument("--new", type=int, default=5)
     arguments.add_argument("--cycles", type=int, default=3)
     arguments.add_argument("--engine", choices=("auto", "spark", "local"), default="auto")
+    arguments.add_argument("--of-a-group", type=int, default=10, help="its rebalances on average, at the largest size")
     given = arguments.parse_args()
-    cluster = GrowingCluster(groups=max(max(given.sizes) // OF_A_GROUP, 1))
+    cluster = GrowingCluster(groups=max(max(given.sizes) // given.of_a_group, 1))
     print(f"{'rebalances':>12}" + "".join(f"{name:>13}" for name in STAGES) + f"{'cycle':>9}{'against first':>15}")
     first: float | None = None
     with tempfile.TemporaryDirectory(prefix="bench-growth-") as folder:
