@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.model import Rebalance, from_row
+from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.replay.fleet import LATEST_REBALANCES, SECONDS_PER_REBALANCE, advice_of, advice_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import database
@@ -25,6 +25,7 @@ from spark_jobs.engine import ArrowTask
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, of_keys
 from spark_jobs.stages.stage import Run
+from spark_jobs.structs import things_of
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
 REBALANCES, OUTPUT = "silver.measured_rebalance", "gold.whatif"
@@ -126,5 +127,6 @@ def _histories(files: list[str], groups: pa.Table) -> Iterator[list[Rebalance]]:
             ORDER BY cluster_id, group_id, place
             """
         ).to_arrow_table()
-    for _, rows in groupby(found.to_pylist(), key=itemgetter("cluster_id", "group_id")):
-        yield [from_row(Rebalance, row) for row in rows]
+    rebalances = things_of(Rebalance, dict(zip(found.schema.names, found.columns, strict=True)), found.num_rows)
+    for _, of_group in groupby(rebalances, key=attrgetter("cluster_id", "group_id")):
+        yield list(of_group)

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
@@ -20,6 +21,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import Batch
+from spark_jobs.structs import things_of
 from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
@@ -33,10 +35,10 @@ _ROWS_AT_MOST = 5_000
 """Of more rows that changed, to read whole groups costs no more."""
 Place = tuple[str, str]
 """Cluster and group."""
-RowsByTable = Mapping[str, list[dict[str, Any]]]
-GroupFold = Callable[[Place, RowsByTable], Iterator[tuple[str, dict[str, Any]]]]
-"""Makes (table, row) pairs from the rows of one group, which come in no order. A table with none of the group has no
-rows."""
+ThingsByTable = Mapping[str, list[Any]]
+GroupFold = Callable[[Place, ThingsByTable], Iterator[tuple[str, dict[str, Any]]]]
+"""Makes (table, row) pairs from what one group has in each table: in the order of its `place` where the table has one,
+else in none. A table with none of the group has nothing."""
 
 
 def places_table(places: Iterable[Place]) -> pa.Table:
@@ -134,15 +136,18 @@ def changed_rebalances(warehouse: Warehouse, table: str, columns: Sequence[str],
 def histories(
     engine: Engine,
     reader: GroupReader,
+    kinds: Mapping[str, type],
     fold: GroupFold,
     folder: str,
 ) -> dict[str, list[str]]:
-    """The files with what `fold` says of each group, by table."""
+    """The files with what `fold` says of each group, by table. `kinds`: the dataclass of each table that is read."""
     places = _places(reader.groups)
     buckets = {place: at * _BUCKETS_PER_TASK * engine.tasks_at_once // len(places) for at, place in enumerate(places)}
     asked = engine.share((reader, buckets))
     count = max(buckets.values(), default=-1) + 1
-    return files_by_table(engine.gather(reader.work(), _packing(asked), _folding(fold, folder), WRITTEN, buckets=count))
+    return files_by_table(
+        engine.gather(reader.work(), _packing(asked), _folding(kinds, fold, folder), WRITTEN, buckets=count)
+    )
 
 
 _BUCKETS_PER_TASK = 4
@@ -168,16 +173,18 @@ def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> Ar
     return pack
 
 
-def _folding(fold: GroupFold, folder: str) -> ArrowTask:
+def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTask:
     def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
         rows = (row for some in parcels for row in some.to_pylist())
         for _, of_bucket in groupby(rows, key=itemgetter("bucket")):
-            groups: dict[Place, dict[str, list[dict[str, Any]]]] = {}
+            parts: dict[str, list[pa.Table]] = defaultdict(list)
             for one in of_bucket:
-                for row in pa.ipc.open_stream(one["rows"]).read_all().to_pylist():
-                    place = row["cluster_id"], row["group_id"]
-                    groups.setdefault(place, defaultdict(list))[one["grain"]].append(row)
+                parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
+            groups: dict[Place, dict[str, list[Any]]] = {}
+            for table, of_table in parts.items():
+                for place, thing in _things(kinds[table], pa.concat_tables(of_table)):
+                    groups.setdefault(place, defaultdict(list))[table].append(thing)
             folded: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for table, row in chain.from_iterable(fold(place, groups[place]) for place in sorted(groups)):
                 folded[table].append(row)
@@ -187,6 +194,13 @@ def _folding(fold: GroupFold, folder: str) -> ArrowTask:
         yield from writer.written()
 
     return run
+
+
+def _things(kind: type, rows: pa.Table) -> Iterator[tuple[Place, Any]]:
+    if "place" in rows.schema.names:
+        rows = rows.take(pc.sort_indices(rows["place"]))
+    things: list[Any] = things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+    return zip(zip(rows["cluster_id"].to_pylist(), rows["group_id"].to_pylist(), strict=True), things, strict=True)
 
 
 # ---- in the words of DuckDB

@@ -26,6 +26,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, files_since, of_keys
+from spark_jobs.structs import things_of
 
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = "silver.reassignment"
@@ -286,9 +287,8 @@ def _rebalances(
             """
         ).to_arrow_table()
     found: dict[str, list[Rebalance]] = defaultdict(list)
-    for batch in rows.to_batches(max_chunksize=2_000):
-        for row in batch.to_pylist():
-            found[row["group_id"]].append(from_row(Rebalance, row))
+    for rebalance in things_of(Rebalance, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows):
+        found[rebalance.group_id].append(rebalance)
     return found
 
 

@@ -1,9 +1,10 @@
-"""The domain's dataclasses as Arrow structs, column by column: several times faster than a dict for each row."""
+"""The domain's dataclasses as Arrow structs and back, column by column: several times faster than by a dict a row."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -12,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from rebalance_audit.domain.frozen import positional_maker
+from rebalance_audit.domain.model import StoredColumn, stored_columns
 
 T = TypeVar("T", bound=Hashable)
 
@@ -51,6 +55,49 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     items = struct_array(list(chain.from_iterable(distinct)), type_.value_type)
     lists = pa.ListArray.from_arrays(offsets, items, type=type_)
     return lists if len(distinct) == len(values) else lists.take(pa.array(taken, pa.int32()))
+
+
+def things_of(kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], count: int) -> list[T]:
+    """As `from_row` makes them of rows: fields without a column keep their defaults, columns without a field are left
+    out. Things of lists that are the same are shared."""
+    listed = [column for column in stored_columns(kind) if column.name in columns]
+    values = [_values(column, _in_one(columns[column.name])) for column in listed]
+    make = _maker_of(kind, tuple(column.name for column in listed))
+    return list(map(make, *values)) if listed else [make() for _ in range(count)]
+
+
+@cache
+def _maker_of(kind: type[T], names: tuple[str, ...]) -> Callable[..., T]:
+    return positional_maker(kind, names)
+
+
+def _values(column: StoredColumn, stored: pa.Array) -> list[Any]:
+    if column.nested is not None:
+        return _nested_values(column.nested, stored)
+    if column.made is None:
+        values = stored.to_pylist()
+        is_listed = pa.types.is_list(stored.type)
+        return [tuple(v) if isinstance(v, list) else v for v in values] if is_listed else values
+    coded = stored.dictionary_encode()
+    made = [column.made(value) for value in coded.dictionary.to_pylist()]
+    if stored.null_count:
+        made.append(column.made(None))
+    return [made[code] for code in coded.indices.fill_null(len(made) - 1).to_pylist()]
+
+
+def _nested_values(kind: type[Any], stored: pa.ListArray) -> list[Any]:
+    lists, places = lists_of(stored), None
+    if lists.items.type.num_fields and not any(pa.types.is_nested(field.type) for field in lists.items.type):
+        lists, places = lists.distinct()
+    items: list[Any] = things_of(
+        kind, dict(zip(lists.items.type.names, lists.items.flatten(), strict=True)), len(lists.items)
+    )
+    found = [tuple(items[begin:end]) for begin, end in pairwise(lists.offsets)]
+    return found if places is None else [found[place] for place in places]
+
+
+def _in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 @dataclass(frozen=True, slots=True)

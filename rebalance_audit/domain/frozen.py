@@ -7,7 +7,7 @@ becomes what it is, frozen. What differs from dataclasses is the time alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
@@ -30,6 +30,15 @@ def maker(kind: Callable[P, T]) -> Callable[P, T]:
     for those of which a rebalance has many."""
     parameters, body, known = _filling(kind)
     made: Callable[P, T] = _written("made", parameters, ["self = _new(_twin)", *body, "return self"], known)
+    return made
+
+
+def positional_maker(kind: Callable[..., T], names: Sequence[str]) -> Callable[..., T]:
+    """The same for values of these fields in this order; the others keep their defaults."""
+    parameters, body, known = _filling(kind)
+    others = [p for p in parameters if p != "*" and p.partition("=")[0] not in names]
+    parameters = [*names, *(["*", *others] if others else [])]
+    made: Callable[..., T] = _written("made", parameters, ["self = _new(_twin)", *body, "return self"], known)
     return made
 
 

@@ -5,11 +5,11 @@ Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cache, partial
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 from rebalance_audit.domain.causes import Cause, cause_of
 from rebalance_audit.domain.frozen import changed as changed
@@ -679,30 +679,36 @@ def _row(thing: Any) -> dict[str, Any]:
     return row
 
 
+class StoredColumn(NamedTuple):
+    """How a field comes out of a table."""
+
+    name: str
+    made: Callable[[Any], Any] | None
+    """What makes the value of the stored one, where that is more than a list."""
+    nested: type | None
+    """Of what the stored rows in it are."""
+
+
+@cache
+def stored_columns(kind: Any) -> tuple[StoredColumn, ...]:
+    """Each field of a dataclass of this module."""
+    nested, closed = _NESTED.get(kind.__name__, {}), _CLOSED.get(kind.__name__, {})
+    return tuple(StoredColumn(f.name, closed.get(f.name), nested.get(f.name)) for f in fields(kind))
+
+
 def from_row(kind: type[T], row: Mapping[str, Any]) -> T:
     """The thing of a table row; columns it does not have are left out, lists become tuples."""
     values: dict[str, Any] = {}
     whole: Any = kind
-    for name, made in _columns_of(whole):
+    for name, made, nested in stored_columns(whole):
         if name not in row:
             continue
         value = row[name]
-        if made is not None:
+        if nested is not None:
+            value = tuple(from_row(nested, inner) for inner in value or ())
+        elif made is not None:
             value = made(value)
         elif isinstance(value, list):
             value = tuple(value)
         values[name] = value
     return kind(**values)
-
-
-@cache
-def _columns_of(kind: Any) -> list[tuple[str, Callable[[Any], Any] | None]]:
-    """Each field with what makes its value of the stored one, where that is more than a list."""
-    nested = _NESTED.get(kind.__name__, {})
-    made: dict[str, Callable[[Any], Any]] = {**_CLOSED.get(kind.__name__, {})}
-    made |= {name: partial(_from_rows, inner) for name, inner in nested.items()}
-    return [(f.name, made.get(f.name)) for f in fields(kind)]
-
-
-def _from_rows(kind: type[T], rows: Sequence[Mapping[str, Any]] | None) -> tuple[T, ...]:
-    return tuple(from_row(kind, row) for row in rows or ())

@@ -40,7 +40,7 @@ from rebalance_audit.domain.detect import (
 )
 from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
-from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row, record_ref, to_row
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
@@ -48,7 +48,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
-from spark_jobs.group_rows import GroupFold, GroupReader, Place, RowsByTable, histories
+from spark_jobs.group_rows import GroupFold, GroupReader, Place, ThingsByTable, histories
 from spark_jobs.kept_folds import folded
 from spark_jobs.plan import DETECT
 from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
@@ -56,6 +56,7 @@ from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
 NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
 REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
+_KINDS = {REBALANCES: Rebalance, TASKS: ConnectTask}
 EVENTS = "silver.group_event"
 GROUP = ["cluster_id", "group_id"]
 
@@ -78,7 +79,7 @@ def run(context: Run) -> bool:
     engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
     with context.staging_folder() as folder, context.staged(OUTPUT, rows_to_table(OUTPUT, about_evidence)) as files:
         if groups.num_rows:
-            found = histories(engine, _histories_of(context, batch, groups), _detector(context, seen), folder)
+            found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
             files += found.get(OUTPUT, [])
         context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
     return True
@@ -123,17 +124,13 @@ def _default_limits(cluster_id: str, group_id: str) -> Limits:
 def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
     limits: Callable[[str, str], Limits] = context.settings.get("limits") or _default_limits
 
-    def detect(place: Place, rows: RowsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    def detect(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         cluster_id, group_id = place
-        history = sorted(rows[REBALANCES], key=lambda r: r["place"])
-        intervals = [from_row(ConnectTask, row) for row in rows[TASKS]]
-        intervals.sort(key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state))
-        for finding in detect_group(
-            [from_row(Rebalance, row) for row in history],
-            intervals,
-            limits(cluster_id, group_id),
-            seen_until_ms=seen.get(cluster_id),
-        ):
+        intervals: list[ConnectTask] = sorted(
+            known[TASKS], key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state)
+        )
+        end_ms = seen.get(cluster_id)
+        for finding in detect_group(known[REBALANCES], intervals, limits(cluster_id, group_id), seen_until_ms=end_ms):
             yield OUTPUT, to_row(finding) | {"group_id": group_id}
 
     return detect

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.model import Finding, Rebalance, from_row
+from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
@@ -34,7 +34,7 @@ from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import (
     GroupReader,
     Place,
-    RowsByTable,
+    ThingsByTable,
     changed_rebalances,
     files_since,
     histories,
@@ -268,16 +268,13 @@ def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, fo
     seen = seen_until_ms(warehouse)
     team: _Team = context.settings.get("team")
 
-    def to_group(place: Place, rows: RowsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
-        history = sorted(rows[REBALANCES], key=lambda r: r["place"])
-        if not history:
-            return
-        known = [from_row(Rebalance, row) for row in history]
-        findings = [from_row(Finding, row) for row in rows[FINDINGS]]
-        name = team(*place) if team is not None else None
-        yield "gold.group", group_row(known, findings, seen.get(place[0], 0), name)
+    def to_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+        if known[REBALANCES]:
+            name = team(*place) if team is not None else None
+            yield "gold.group", group_row(known[REBALANCES], known[FINDINGS], seen.get(place[0], 0), name)
 
-    return histories(engine, reader, to_group, folder).get("gold.group", []) if scope.num_rows else []
+    kinds = {REBALANCES: Rebalance, FINDINGS: Finding}
+    return histories(engine, reader, kinds, to_group, folder).get("gold.group", []) if scope.num_rows else []
 
 
 def _coverage(context: Run, consumed: Mapping[str, int]) -> pa.Table:

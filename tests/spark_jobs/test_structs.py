@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -9,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.kinds import EvidenceTier, FindingStatus, ResourceType, Severity
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import Mark, Movement, Rebalance, to_row
+from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Movement, Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from spark_jobs.stages.measure import measure_rows
-from spark_jobs.structs import lists_of, struct_array
+from spark_jobs.structs import lists_of, struct_array, things_of
 from tests.captures import CAPTURES, gathered
 
 TABLE = "silver.rebalance"
@@ -31,6 +32,41 @@ def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:
         made = struct_array(rows, pa.struct(list(arrow_schema(TABLE))), place=range(len(rows)))
         expected = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
         assert made.to_pylist() == expected.to_pylist()
+
+
+def back(kind: type, rows: pa.Table) -> list[object]:
+    return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+
+
+def test_things_come_back_as_they_were(rebalances: list[list[object]]) -> None:
+    for rows in filter(None, rebalances):
+        measured = [measure(r) for r in rows]  # type: ignore[arg-type]
+        assert back(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured])) == measured
+
+
+def test_tasks_and_findings_come_back_as_they_were() -> None:
+    task = ConnectTask(
+        cluster_id="c", group_id="g", resource_type=ResourceType.TASK, connector="files", task=0, state="RUNNING",
+        from_ms=1, evidence=("record:a",),
+    )  # fmt: skip
+    finding = Finding(
+        cluster_id="c", finding_id="f", rule_id="RB001", severity=Severity.WARNING, subject_type="group", subject="g",
+        status=FindingStatus.OPEN, first_seen_at_ms=1, last_seen_at_ms=2, title="a\nb", evidence=("x", "y"),
+    )  # fmt: skip
+    tasks = rows_to_table("silver.connect_task", [to_row(task), to_row(replace(task, evidence=()))])
+    assert back(ConnectTask, tasks) == [task, replace(task, evidence=())]
+    findings = rows_to_table("silver.finding", [to_row(finding)])
+    assert back(Finding, findings) == [finding]
+    assert back(Finding, findings.drop_columns(["evidence"])) == [replace(finding, evidence=())]
+    assert back(Finding, findings.slice(1)) == []
+
+
+def test_lists_that_are_not_known_are_as_from_a_row() -> None:
+    rows = rows_to_table(TABLE, [to_row(Rebalance(cluster_id="c", rebalance_id="r", group_id="g")) | NOT_KNOWN])
+    assert back(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
+
+
+NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": None}
 
 
 def test_measuring_columns_gives_what_measuring_each_rebalance_gives(rebalances: list[list[object]]) -> None:
