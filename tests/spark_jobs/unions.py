@@ -1,7 +1,7 @@
 """The law of unions: a group's rows are the same whatever else is in the warehouse, and `explain` says the same.
 
-    python -m tests.spark_jobs.unions [CAPTURE…]     all golden captures together: three orders, several numbers of
-                                                     cores and sizes of buckets (`make unions`)
+    python -m tests.spark_jobs.unions [--order N] [CAPTURE…]     all golden captures together: three orders, several
+                                                                 numbers of cores and sizes of buckets (`make unions`)
 
 What a group gets alone is shown without Spark and without a warehouse, from its own capture: as `explain` does it.
 """
@@ -142,23 +142,26 @@ def orders(folders: Sequence[EvidenceFolder]) -> dict[str, Parts]:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("captures", nargs="*", type=Path, help="default: all golden ones")
-    arguments.add_argument("--cores", type=int, help=argparse.SUPPRESS)
+    arguments.add_argument("--order", type=int, choices=(1, 2, 3), help="all at once, in parts, or these last first")
+    arguments.add_argument("--cores", type=int, help="only this number of cores (default: 2, 1 and 4)")
+    arguments.add_argument("--copies", type=int, default=COPIES, help="of each capture (default: %(default)s)")
     asked = arguments.parse_args()
     captures = asked.captures or CAPTURES
     if asked.cores is None:  # a session's cores cannot be changed: a process for each number
-        again = [sys.executable, "-m", "tests.spark_jobs.unions", *map(str, captures)]
+        again = [sys.executable, "-m", "tests.spark_jobs.unions", *map(str, captures), "--copies", str(asked.copies)]
+        again += ["--order", str(asked.order)] if asked.order else []
         return max(
             subprocess.run(
                 [*again, "--cores", str(cores)], check=False, env=os.environ | {"SPARK_MASTER": f"local[{cores}]"}
             ).returncode
             for cores in (2, 1, 4)
         )
-    folders = as_clusters(captures, COPIES)
+    os.environ.setdefault("SPARK_MASTER", f"local[{asked.cores}]")
+    folders = as_clusters(captures, asked.copies)
     expected = [alone(folder) for folder in folders]
     wrong = 0
-    for (order, parts), bucket_bytes in zip(
-        orders(folders).items(), (parcels.BUCKET_BYTES, 32 << 10, 1 << 20), strict=True
-    ):
+    ways = list(zip(orders(folders).items(), (parcels.BUCKET_BYTES, 32 << 10, 1 << 20), strict=True))
+    for (order, parts), bucket_bytes in ways if asked.order is None else ways[asked.order - 1 : asked.order]:
         parcels.BUCKET_BYTES = bucket_bytes  # small ones cut groups, too
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rebalance-audit-union-") as scratch:
