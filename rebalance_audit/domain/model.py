@@ -110,6 +110,8 @@ class LogKind(StrEnum):
     """Dropped at the end of the join phase: member_ids."""
     MEMBERS_NOT_SYNCED = "members_not_synced"
     """Dropped because no SyncGroup came in time: member_ids."""
+    JOIN_PHASE_FAILED = "join_phase_failed"
+    """The coordinator failed as it ended the join phase, and does not try again: error."""
     NO_MEMBER_REJOINED = "no_member_rejoined"
     REBALANCE_SKIPPED = "rebalance_skipped"
     """The group died before the rebalance stage."""

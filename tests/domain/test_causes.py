@@ -53,6 +53,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
     "connect_assignment_failed": ("failure", {"FAULTS"}),
     "assignor_changed": ("configuration", set()),
     "append_failed": ("failure", {"FAULTS"}),
+    "join_phase_failed": ("failure", {"FAULTS"}),
     "unknown": ("unknown", {"REJOINS", "REJOINS_WITHOUT_REASON"}),
 }
 SETS = (

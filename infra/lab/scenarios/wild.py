@@ -106,6 +106,19 @@ def foreign_assignors(driver: Driver) -> None:
         driver.settle(group, quiet_s=QUIET_S)
 
 
+@scenario(since="4.0.0")
+def torn_subscription(driver: Driver) -> None:
+    """A franz-go member's subscription ends inside the name of a topic. The coordinator fails as it ends the join
+    phase, does not try again, and the member waits for ever."""
+    driver.topics(orders=4)
+    driver.group("waiting-app", group_type="classic", mode="eager", assignor="acme-torn")
+    driver.join(
+        "w1", "waiting-app", ["orders"], library="franz-go", session_timeout_ms=30_000, rebalance_timeout_ms=60_000
+    )
+    driver.expect("waiting-app", Cause.MEMBER_JOINED, ["w1"], outcome="open", members=[])
+    driver.rest(12)
+
+
 @scenario(since="2.7.2")
 def franz_go_frozen(driver: Driver) -> None:
     """One of two cooperative franz-go members is stopped with SIGSTOP: its session (10 s) ends. It goes on, and joins

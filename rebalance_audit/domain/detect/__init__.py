@@ -25,6 +25,7 @@ from rebalance_audit.domain.detect.limits import DEFAULT, Limits, LimitsError, l
 from rebalance_audit.domain.detect.modes import eager_although_able, eager_connect, regression
 from rebalance_audit.domain.detect.progress import (
     coordinator_trouble,
+    join_phase_failed,
     stuck,
     stuck_reconciliation,
     vanished_generations,
@@ -69,6 +70,7 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "RB017": broken_subscription,
     "RB018": handler_exits,
     "RB019": stands_still,
+    "RB020": join_phase_failed,
     "CN001": tasks_waiting,
     "CN002": revocation_rounds,
     "CN003": zombie_status,

@@ -1,4 +1,4 @@
-"""RB011, RB012, RB014, RB016: rebalances that do not end, or end in nothing."""
+"""RB011, RB012, RB014, RB016, RB020: rebalances that do not end, or end in nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def stuck(history: History) -> list[Finding]:
     found: list[Finding] = []
     for step in history.attempts:
         r = step.rebalance
-        if r.group_type != GroupType.CLASSIC or r.started_at_ms is None:
-            continue
+        if r.group_type != GroupType.CLASSIC or r.started_at_ms is None or Cause.JOIN_PHASE_FAILED in _causes(r):
+            continue  # of a failed join phase RB020 tells
         timeout_ms = _timeout_ms(history, step)
         limit_ms = timeout_ms + history.limits.stuck_slack_ms
         if r.outcome == Outcome.OPEN:
@@ -57,6 +57,42 @@ def stuck(history: History) -> list[Finding]:
             "member "
             "answers, restart the oldest.",
             evidence=refs_of((step,)),
+        )
+    return found
+
+
+def join_phase_failed(history: History) -> list[Finding]:
+    """The coordinator failed as it ended a join phase: it does not try again, and the members wait for ever.
+
+    Told at once, however long the group's timeout is. Silent without the coordinator's log.
+    """
+    found: list[Finding] = []
+    for step in history.attempts:
+        r = step.rebalance
+        failures = [t for t in r.triggers if t.trigger == Cause.JOIN_PHASE_FAILED]
+        if not failures:
+            continue
+        is_open = r.outcome == Outcome.OPEN
+        joiners = [history.member(m) for t in r.triggers if t.trigger == Cause.MEMBER_JOINED for m in t.members]
+        names = list(dict.fromkeys(label(m) for m in joiners))
+        began = f" since {clock(r.started_at_ms)}" if is_open and r.started_at_ms is not None else ""
+        by = f"; it began when {listed(names)} joined" if names else ""
+        found += history.finding(
+            "RB020",
+            Extent(
+                key=r.rebalance_id,
+                is_open=is_open,
+                first_seen_at_ms=step.first_at_ms,
+                last_seen_at_ms=max(history.now_ms if is_open else step.at_ms, step.first_at_ms),
+            ),
+            severity=Severity.CRITICAL if is_open else Severity.WARNING,
+            title=f"{history.group} {'hangs' if is_open else 'hung'} at {number(r)}{began}: its coordinator failed as "
+            f"it ended the join phase{by}",
+            detail=failures[0].detail,
+            numbers={"error": failures[0].detail, "joined": names[:20]},
+            advice="The coordinator does not try again by itself. Find the member that joined last, whose subscription "
+            "it cannot read, stop it, and keep that client out of the group; if the others still hang, restart them.",
+            evidence=refs_of((step,), Cause.JOIN_PHASE_FAILED),
         )
     return found
 

@@ -22,6 +22,7 @@ _KINDS = {
     Cause.TOPIC_METADATA_CHANGED: "subscription",
     Cause.COORDINATOR_FAILOVER: "coordinator",
     Cause.APPEND_FAILED: "coordinator",
+    Cause.JOIN_PHASE_FAILED: "client",
     Cause.STREAMS_TOPOLOGY_CHANGED: "deploy",
     Cause.LEADER_REJOINED: "client",
     Cause.CLIENT_REQUESTED: "client",

@@ -12,14 +12,15 @@ from rebalance_audit.domain.tables import SEVERITIES
 
 SYMPTOMS = frozenset({
     "RB001", "RB002", "RB005", "RB006", "RB007", "RB008", "RB009", "RB011", "RB012", "RB014", "RB016",
-    "RB018", "CN001", "CN002", "CN003", "CN005", "CN008", "RA001", "RA003", "RA005", "RA006",
+    "RB018", "RB020", "CN001", "CN002", "CN003", "CN005", "CN008", "RA001", "RA003", "RA005", "RA006",
 })  # fmt: skip
 """Rules about something that happened. The others show a state that would be there without it."""
 
 OWN_KINDS = {
     "RB003": "configuration", "RB010": "assignment", "RB011": "stuck", "RB012": "stuck", "RB013": "assignment",
     "RB014": "coordinator", "RB015": "configuration", "RB016": "stuck", "RB017": "configuration",
-    "RB018": "member_fault", "RB019": "member_fault", "CN003": "connect_worker", "CN004": "assignment",
+    "RB018": "member_fault", "RB019": "member_fault", "RB020": "stuck", "CN003": "connect_worker",
+    "CN004": "assignment",
     "CN006": "configuration", "CN007": "task_failed", "CN008": "configuration", "RA001": "reassignment",
     "RA002": "reassignment", "RA004": "reassignment", "RA005": "reassignment", "RA006": "reassignment",
 }  # fmt: skip

@@ -29,6 +29,11 @@ RULES: Rules = rules(
             LogKind.MEMBERS_NOT_SYNCED,
             "Group <group_id> removed members who haven't sent their sync requests: <member_ids>",
         ),
+        (
+            LogKind.JOIN_PHASE_FAILED,
+            "The write event Timeout(key=join-<group_id>) for the timer join-<timer> failed due to <error>. "
+            "Ignoring it.{ }?",
+        ),
         (LogKind.NO_MEMBER_REJOINED, "Group <group_id> could not complete rebalance because no members rejoined."),
         (LogKind.REBALANCE_SKIPPED, "Group <group_id> is dead, skipping rebalance stage."),
         (

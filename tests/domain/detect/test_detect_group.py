@@ -556,6 +556,13 @@ CASES = [
     Case(140, "it came back", lambda: a_group().joins("c1", "c2", at_s=0)
          .stands_still("c2", from_s=60, until_s=180, comes_back=True), {}),
     Case(141, "nobody stood still", lambda: a_group().joins("c1", "c2", at_s=0).seen_until(180), {}),
+    # RB020: at once, and RB011 does not say it again
+    Case(142, "its coordinator failed as it ended the join phase, five seconds ago",
+         lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60, because="join_phase_failed")
+         .seen_until(65), {"RB020": ["critical open"]}),
+    Case(143, "the same, ten minutes ago",
+         lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60, because="join_phase_failed")
+         .seen_until(660), {"RB020": ["critical open"]}),
 ]  # fmt: skip
 
 

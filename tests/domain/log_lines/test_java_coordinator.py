@@ -97,6 +97,14 @@ CASES: list[tuple[str, str, LogKind, str | None, dict[str, Any]]] = [
         "g",
         {},
     ),
+    (
+        "4.3",
+        "The write event Timeout(key=join-g) for the timer join-g failed due to Error reading byte array of 6 byte(s): "
+        "only 4 byte(s) available. Ignoring it. ",
+        LogKind.JOIN_PHASE_FAILED,
+        "g",
+        {"timer": "g", "error": "Error reading byte array of 6 byte(s): only 4 byte(s) available"},
+    ),
     ("3.7-4.4", "Group g is dead, skipping rebalance stage.", LogKind.REBALANCE_SKIPPED, "g", {}),
     (
         "3.7-4.4",

@@ -53,6 +53,11 @@ def seen_by(x: dict[str, Any], with_lines: bool) -> str:
     return "missing" if x["outcome"] == "superseded" and not with_lines else x["outcome"]
 
 
+def shown(story: dict[str, Any], with_lines: bool) -> list[dict[str, Any]]:
+    """The rebalances of the script that evidence can show: one that still runs has no record yet."""
+    return [x for x in story["rebalances"] if with_lines or x["outcome"] != "open"]
+
+
 @pytest.mark.parametrize("capture", CONSUMER_CAPTURES, ids=name_of)
 @pytest.mark.parametrize("with_lines", [True, False], ids=["with-logs", "records-only"])
 class TestConsumerGroups:
@@ -61,15 +66,15 @@ class TestConsumerGroups:
         groups = scenario(capture)["groups"]
         for group_id, expected in groups.items():
             told = [(r.generation_id or r.group_epoch, r.kind, r.outcome) for r in found[group_id]]
-            assert told == [(x["number"], x["kind"], seen_by(x, with_lines)) for x in expected["rebalances"]]
-            for r, x in zip(found[group_id], expected["rebalances"], strict=True):
-                assert r.mode == x.get("mode", expected["mode"]) or r.outcome in ("superseded", "missing"), x
+            assert told == [(x["number"], x["kind"], seen_by(x, with_lines)) for x in shown(expected, with_lines)]
+            for r, x in zip(found[group_id], shown(expected, with_lines), strict=True):
+                assert r.mode == x.get("mode", expected["mode"]) or r.outcome in ("superseded", "missing", "open"), x
         assert not [r for group_id in found.keys() - groups.keys() for r in found[group_id]]
 
     def test_no_cause_is_wrong(self, capture: Path, with_lines: bool) -> None:
         found = rebalances(capture, with_lines=with_lines)
         for group_id, expected in scenario(capture)["groups"].items():
-            for rebalance, x in zip(found[group_id], expected["rebalances"], strict=True):
+            for rebalance, x in zip(found[group_id], shown(expected, with_lines), strict=True):
                 allowed = {x["trigger"], x.get("or_trigger")} | (set() if with_lines else {"unknown"})
                 assert rebalance.trigger in allowed, (x["number"], rebalance.triggers)
 
@@ -78,7 +83,7 @@ class TestConsumerGroups:
         names = {c["client"]: c.get("known_as") or c.get("client_id", c["client"]) for c in story["clients"]}
         found = rebalances(capture, with_lines=with_lines)
         for group_id, expected in story["groups"].items():
-            for rebalance, x in zip(found[group_id], expected["rebalances"], strict=True):
+            for rebalance, x in zip(found[group_id], shown(expected, with_lines), strict=True):
                 after = sorted(m.client_id or "" for m in rebalance.members if m.change != "left")
                 streams = [f"{names[m]}-StreamThread-1-consumer" for m in x["members"]]
                 assert after in (sorted(names[m] for m in x["members"]), sorted(streams)), x["number"]
@@ -97,7 +102,7 @@ class TestWhatClientsSaw:
         events, groups = client_events(capture), group_of_clients(capture)
         truth, _ = as_known(capture, true_pauses(events, groups), {})
         score = score_pauses([r for rows in found.values() for r in rows], truth)
-        assert truth
+        assert truth or capture.name == "torn_subscription"
         assert not score.unmatched
         assert not score.outside
         # Java members of the newer protocols hear of it in their next poll, up to 0.2 s after the record.
@@ -106,7 +111,7 @@ class TestWhatClientsSaw:
         limit_ms = (
             200 if capture.name.startswith(SERVER_SIDE) else 350 if capture.name.startswith(SLOW_TO_BEGIN) else 50
         )
-        assert statistics.median(score.errors_ms) <= limit_ms
+        assert not truth or statistics.median(score.errors_ms) <= limit_ms
 
     def test_so_do_both_ends_of_each(self, capture: Path, with_lines: bool) -> None:
         if capture.name == "streams_protocol":
@@ -227,7 +232,7 @@ def test_records_alone_show_most_causes() -> None:
     for capture in CONSUMER_CAPTURES:
         found = rebalances(capture, with_lines=False)
         for group_id, expected in scenario(capture)["groups"].items():
-            for rebalance, x in zip(found[group_id], expected["rebalances"], strict=True):
+            for rebalance, x in zip(found[group_id], shown(expected, with_lines=False), strict=True):
                 right += rebalance.trigger in {x["trigger"], x.get("or_trigger")}
                 total += 1
     assert right / total >= LEAST_RIGHT_WITHOUT_LINES

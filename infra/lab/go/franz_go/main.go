@@ -1,7 +1,8 @@
 // A franz-go consumer that writes down its rebalance callbacks, like TruthConsumer.java.
 //
 // `lab.block.rebalance=true` is BlockRebalanceOnPoll; the assignor `server` is ServerSideBalancer (KIP-848), `acme` one
-// of a house of its own, whose subscriptions nobody else can read, and `acme-data` one that puts its own data into them.
+// of a house of its own, whose subscriptions nobody else can read, `acme-torn` one whose end inside a topic's name, and
+// `acme-data` one that puts its own data into them.
 package main
 
 import (
@@ -98,9 +99,12 @@ func (f *foreign) ProtocolName() string { return f.name }
 
 func (f *foreign) JoinGroupMetadata(topics []string, owned map[string][]int32, generation int32) []byte {
 	f.topics = topics
+	if f.name == "acme-torn" {
+		// Ends inside its only topic: a coordinator of 4.x cannot get over it, and the join phase does not end.
+		return []byte("\x00\x00\x00\x00\x00\x01\x00\x06orde")
+	}
 	if !f.isReadable {
-		// Ends before its second topic. What ends inside a topic, a coordinator of 4.x cannot get over: the join phase
-		// does not end.
+		// Ends before its second topic.
 		return []byte("\x00\x00\x00\x00\x00\x02\x00\x06orders")
 	}
 	metadata := kmsg.NewConsumerMemberMetadata()
@@ -123,6 +127,7 @@ var balancers = map[string]func() kgo.GroupBalancer{
 	"sticky":             kgo.StickyBalancer,
 	"cooperative-sticky": kgo.CooperativeStickyBalancer,
 	"acme":               func() kgo.GroupBalancer { return &foreign{GroupBalancer: kgo.RangeBalancer(), name: "acme"} },
+	"acme-torn":          func() kgo.GroupBalancer { return &foreign{GroupBalancer: kgo.RangeBalancer(), name: "acme-torn"} },
 	"acme-data": func() kgo.GroupBalancer {
 		return &foreign{GroupBalancer: kgo.RangeBalancer(), name: "acme-data", isReadable: true}
 	},

@@ -197,6 +197,9 @@ class _Teller:
                 (a for a in reversed(self.attempts[-_LOOK_BACK:]) if a.number == number and not a.rewrite_seq), None
             )
             (owner or self._begin(number)).received = line
+        elif line.kind is LogKind.JOIN_PHASE_FAILED:
+            if running is not None:
+                running.during.append(line)
         elif line.kind is LogKind.NO_MEMBER_REJOINED and running is not None:
             running.failure, self._running = line, None
         elif line.kind is LogKind.PERSIST_FAILED and self.attempts:

@@ -181,6 +181,8 @@ def _trigger_of(line: LogEvent) -> tuple[Cause, str] | None:
             return Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "had not re-joined when the join phase ended"
         case LogKind.MEMBER_JOINED:
             return Cause.MEMBER_JOINED, "joined with an unknown member id"
+        case LogKind.JOIN_PHASE_FAILED:
+            return Cause.JOIN_PHASE_FAILED, str(line.fields.get("error"))
         case LogKind.STATIC_MEMBER_REPLACED:
             return Cause.STATIC_MEMBER_REPLACED, f"group.instance.id {line.fields.get('group_instance_id')} came back"
         case _:

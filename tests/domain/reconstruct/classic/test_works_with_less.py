@@ -43,6 +43,9 @@ def test_a_compacted_topic_shows_its_last_generation_and_invents_nothing(capture
         if evidence.group_id not in groups:
             continue
         last = groups[evidence.group_id]["rebalances"][-1]
+        if last["outcome"] == "open":
+            assert not rows(compacted(evidence))
+            continue
         (row,) = rows(compacted(evidence))
         assert (row.generation_id, row.outcome) == (last["number"], last["outcome"])
         # Before a first generation there is nothing that compaction could have taken.
