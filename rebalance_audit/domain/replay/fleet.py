@@ -88,6 +88,7 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
 def _best(situation: Situation) -> list[Option]:
     """The largest saving first. One run of each set of settings chooses those that are replayed in `RUNS`: at least
     one, and no other that saves nothing worth naming."""
+    situation = replace(situation, kept={})
     once = replace(situation, run_count=1, base={})
     found = [o for o in ranked(once, candidates(once)) if o.refused is None]
     promising = [o for o in found if not o.is_small] or found[:1]

@@ -52,6 +52,9 @@ class Situation:
     run_count: int = RUNS
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
+    kept: dict[tuple[GroupSettings, int], list[ReplayRun]] | None = None
+    """Runs by their settings and by how long they go on, seeds from 0 on: more of them begin after these. None: none are
+    kept, since those of a long history are large."""
     once_more: dict[int, tuple[Life, ...]] = field(default_factory=dict)
     """The script's lives as each seed has them, where settings change none."""
 
@@ -131,29 +134,28 @@ def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> lis
 
     NotAssigned where a run finds no assignment.
     """
+    kept = [] if situation.kept is None else situation.kept.get((settings, after_ms), [])
+    if len(kept) < situation.run_count:
+        seeds = range(len(kept), situation.run_count)
+        kept = [*kept, *_played(situation, settings, after_ms, seeds)]
+        if situation.kept is not None:
+            situation.kept[settings, after_ms] = kept
+    return kept[: situation.run_count]
+
+
+def _played(situation: Situation, settings: GroupSettings, after_ms: int, seeds: Sequence[int]) -> Iterator[ReplayRun]:
     script = redeployed(resized(situation.script, settings.member_count), settings)
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
-
-    def played(seed: int) -> Script:
-        if not are_compared:
-            return script
-        if script.lives is not situation.script.lives:
-            return replace(script, lives=_once_more(script, situation.script, seed))
-        if seed not in situation.once_more:
-            situation.once_more[seed] = _once_more(script, script, seed)
-        return replace(script, lives=situation.once_more[seed])
-
-    return [
-        replay(
-            played(seed),
-            settings,
-            situation.timing,
-            Random(seed),
-            counts_outages=are_compared,
-        )
-        for seed in range(situation.run_count)
-    ]
+    for seed in seeds:
+        played = script
+        if are_compared and script.lives is not situation.script.lives:
+            played = replace(script, lives=_once_more(script, situation.script, seed))
+        elif are_compared:
+            if seed not in situation.once_more:
+                situation.once_more[seed] = _once_more(script, script, seed)
+            played = replace(script, lives=situation.once_more[seed])
+        yield replay(played, settings, situation.timing, Random(seed), counts_outages=are_compared)
 
 
 def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:

@@ -84,8 +84,7 @@ def fit_of(situation: Situation) -> Fit:
         replayed = [r.trigger for r in run.rebalances]
         most = max(len(replayed), len(situation.causes), 1)
         found.append(min(len(replayed), len(situation.causes)) / most)
-        blocks = SequenceMatcher(None, situation.causes, replayed, autojunk=False).get_matching_blocks()
-        alike.append(sum(block.size for block in blocks) / most)
+        alike.append(_alike(situation.causes, replayed) / most)
     measured = situation.measured
     cost = statistics.median(run.cost.standstill_seconds for run in base)
     rebalances, causes = statistics.median(found), statistics.median(alike)
@@ -99,6 +98,14 @@ def fit_of(situation: Situation) -> Fit:
         refused=None,
     )
     return replace(fit, refused=_too_bad(situation, fit))
+
+
+def _alike(causes: Sequence[str], replayed: list[str]) -> int:
+    """How many are the same in the same order."""
+    if list(causes) == replayed:
+        return len(causes)
+    blocks = SequenceMatcher(None, causes, replayed, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks)
 
 
 def _too_bad(situation: Situation, fit: Fit) -> str | None:

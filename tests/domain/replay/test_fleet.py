@@ -9,7 +9,7 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.candidates import candidates
-from rebalance_audit.domain.replay.fleet import advice_of
+from rebalance_audit.domain.replay.fleet import RUNS, advice_of
 from rebalance_audit.domain.replay.situation import situation_of
 from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, ranked
 from tests.captures import GOLDEN, gathered
@@ -46,3 +46,16 @@ def test_the_first_of_few_runs_is_as_good_as_the_first_of_all(capture: Path) -> 
         assert lost_seconds <= max(0.2, SMALL_SHARE * cost_seconds), (evidence.group_id, first.settings, best.pairs)
         compared += 1
     assert compared > 0
+
+
+def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
+    """The same settings weighed anew, without any run made before."""
+    (evidence,) = gathered(GOLDEN / "4.3.0" / "rolling_deploy").groups
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
+    advised = advice_of(rows, until_ms)
+    assert len(advised) > 1
+    for advice in advised:
+        (option,) = ranked(situation_of(rows, until_ms, run_count=RUNS), [advice.settings])
+        for name in ("saved_seconds", "saved_lower_seconds", "saved_upper_seconds", "cost_seconds", "rebalances", "why"):
+            assert getattr(option, name) == getattr(advice, name)
