@@ -40,6 +40,8 @@ class ConnectGroup(ClassicGroup):
     memory: IncrementalAssignor | None = None
     memory_of: PlayedProcess | None = None
     """The worker whose memory that is: a new leader begins without."""
+    is_asked_again: bool = False
+    """A configuration changed while the workers were joining: they join once more."""
     synced: dict[PlayedProcess, int] = field(default_factory=dict)
     """The last generation of which each worker heard the assignment."""
 
@@ -61,12 +63,23 @@ class ConnectGroup(ClassicGroup):
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
 
     def all_join_again(self, trigger: Cause) -> None:
-        if self.state is State.STABLE:
+        if self.state in (State.PREPARING, State.COMPLETING):
+            self.is_asked_again = trigger == Cause.CONNECT_CONFIG_CHANGED
+        elif self.state is State.STABLE:
             self.prepare(trigger)
         for seat in list(self.seats.values()):
             if seat.process.is_alive:
                 process = seat.process
                 self.loop.after(draw(self.rng, self.timing.react_ms), partial(self.reacts, process))
+
+    def assigns(self, number: int) -> None:
+        ClassicGroup.assigns(self, number)
+        if self.is_asked_again and self.state is State.STABLE:
+            self.is_asked_again = False
+            self.loop.after(draw(self.rng, self.timing.deliver_ms), self.is_changed)
+
+    def is_changed(self) -> None:
+        self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
         if not self.settings.is_cooperative:

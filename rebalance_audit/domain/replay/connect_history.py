@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
@@ -13,7 +14,14 @@ from .assignors import Partition
 from .connect import CONNECTOR_ITSELF
 from .history import ScriptReader, script_from
 from .life import Grown, Life, Moment, Script
+from .measured import FEWEST_MEASURED, timing_of
+from .timing import Timing
 
+LONGEST_STOP_MS = 5_000
+"""task.shutdown.graceful.timeout.ms of workers that set nothing."""
+STOP_MS = (144, 255, 270, 314, 329, 350)
+"""Of the lab's tasks, which sleep for half a second between two polls (golden captures of eager workers on 4.3.0 and of
+a connector's life on 2.7.2)."""
 CONFIGURED = frozenset({Cause.CONNECT_CONFIG_CHANGED})
 
 
@@ -22,6 +30,8 @@ class ConnectReader(ScriptReader):
     resources: dict[str, Partition] = field(default_factory=dict)
     """The connector or task each resource's text names; a connector may have a name that reads like another's task."""
     is_there_from_the_beginning: bool = False
+    stops: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By worker, when connectors and tasks of its stopped that ran elsewhere or again later; epoch ms."""
 
     def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
         """Only a change of configuration changes what there is: what waits for its worker is not gone."""
@@ -46,6 +56,13 @@ class ConnectReader(ScriptReader):
         is_task = bool(name) and number.isascii() and number.isdigit()
         return self.resources.get(text) or ((name, int(number)) if is_task else (text, CONNECTOR_ITSELF))
 
+    def closed_at(self, member_id: str, leaves: Moment) -> Moment:
+        """It stops what it runs, which takes a while, and leaves then."""
+        stopping_ms = _stopping_ms(self.stops.get(member_id, ()), leaves.at_ms)
+        if stopping_ms is None:
+            return ScriptReader.closed_at(self, member_id, leaves)
+        return Moment.known(leaves.at_ms - stopping_ms)
+
     def weighs_cause(self, row: Rebalance, start: Moment) -> None:
         if row.outcome == "missing" or (row.trigger == Cause.UNKNOWN):
             self.unexplained.append(f"generation {row.generation_id}: {row.trigger}")
@@ -60,7 +77,53 @@ class ConnectReader(ScriptReader):
 
 def connect_script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
     """`rows` in the order they happened, measured; those of one Connect cluster."""
-    return script_from(rows, until_ms, ConnectReader)
+    stops = _stops_of(rows)
+    return script_from(rows, until_ms, lambda **given: ConnectReader(**given, stops=stops))
+
+
+def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:
+    """With the time that connectors and tasks need to stop before their worker joins or leaves: as the history shows,
+    else as the lab's do: the mean over them, since some are stopped while others still work."""
+    timing = replace(timing_of(rows), revoke_ms=STOP_MS)
+    joins = [ms for row in rows if row.trigger in CONFIGURED for ms in _stopped_before_join_ms(row)]
+    if len(joins) >= FEWEST_MEASURED:
+        timing = replace(timing, revoke_ms=tuple(joins), is_measured=(*timing.is_measured, "revoke_ms"))
+    stops = _stops_of(rows)
+    found = [
+        _stopping_ms(stops.get(member_id, ()), row.started_at_ms)
+        for row in rows
+        if row.trigger == Cause.CONNECT_WORKER_LEFT and row.started_at_ms is not None
+        for member_id in (row.triggers[0].members if row.triggers else ())
+    ]
+    shown = tuple(float(ms) for ms in found if ms is not None)
+    return replace(timing, leave_ms=shown, is_measured=(*timing.is_measured, "leave_ms")) if shown else timing
+
+
+def _stopped_before_join_ms(row: Rebalance) -> Iterator[float]:
+    """Of a round that every worker joined at once and by itself: the mean time from a stop to the join phase's end."""
+    stops = [
+        (m.stopped_at_lower_ms + m.stopped_at_upper_ms) / 2
+        for m in row.movements
+        if m.stopped_at_lower_ms is not None and m.stopped_at_upper_ms is not None
+    ]
+    if stops and row.joined_at_ms is not None and 0 <= row.joined_at_ms - min(stops) <= LONGEST_STOP_MS:
+        yield max(0.0, row.joined_at_ms - statistics.mean(stops))
+
+
+def _stops_of(rows: Sequence[Rebalance]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        for movement in row.movements:
+            lower_ms, upper_ms = movement.stopped_at_lower_ms, movement.stopped_at_upper_ms
+            if movement.from_member_id and lower_ms is not None and upper_ms is not None:
+                found.setdefault(movement.from_member_id, []).append((lower_ms + upper_ms) // 2)
+    return found
+
+
+def _stopping_ms(stops: Sequence[int], leaves_ms: int) -> int | None:
+    """In the mean; None where nothing of it stopped soon before it left."""
+    soon = [leaves_ms - at_ms for at_ms in stops if 0 <= leaves_ms - at_ms <= LONGEST_STOP_MS]
+    return round(statistics.mean(soon)) if soon else None
 
 
 def connect_delay_of(rows: Sequence[Rebalance]) -> int:

@@ -149,9 +149,7 @@ class ScriptReader:
         elif trigger == Cause.MEMBER_REMOVED_BY_ADMIN:
             self.ends(member.member_id, start, End.REMOVED)
         elif row.triggers and trigger == row.trigger:
-            earliest, latest = CLOSE_BEFORE_LEAVE_MS
-            closed = Moment.between(start.lower_ms - latest, start.upper_ms - earliest)
-            self.ends(member.member_id, closed, End.CLOSED)
+            self.ends(member.member_id, self.closed_at(member.member_id, start), End.CLOSED)
         else:
             self.ends(member.member_id, stopped or _while_prepared(row, start), End.CLOSED)
 
@@ -160,6 +158,10 @@ class ScriptReader:
         if life.started is not None and at.at_ms < life.started.at_ms:
             life = replace(life, ended=life.started)
         self.lives.append(life)
+
+    def closed_at(self, member_id: str, leaves: Moment) -> Moment:
+        earliest, latest = CLOSE_BEFORE_LEAVE_MS
+        return Moment.between(leaves.lower_ms - latest, leaves.upper_ms - earliest)
 
     def died_at(self, life: Life, trigger: str, expired: Moment, stopped: Moment | None) -> Moment:
         """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""

@@ -182,12 +182,17 @@ def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:
     return statistics.median(late) < max(interval_ms * 0.1, LATE_BEAT_MS)
 
 
+ALL_JOIN_BY_THEMSELVES = frozenset({Cause.CONNECT_CONFIG_CHANGED, Cause.CONNECT_DELAY_EXPIRED})
+"""Connect's workers read of these, or wait for them; no heartbeat tells them."""
+
+
 def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:
     """(since the join phase before, since the start) of join phases that surviving members ended by a heartbeat."""
     joined_ms: int | None = None
     for row in rows:
         stayed = any(m.change == "stayed" for m in row.members)
-        if joined_ms is not None and row.started_at_ms and row.joined_at_ms and stayed:
+        hears = row.trigger not in ALL_JOIN_BY_THEMSELVES
+        if joined_ms is not None and row.started_at_ms and row.joined_at_ms and stayed and hears:
             if row.started_at_ms - joined_ms < 20 * max(HEARTBEATS_MS):
                 yield row.joined_at_ms - joined_ms, row.joined_at_ms - row.started_at_ms
         joined_ms = row.joined_at_ms if row.kind == "rebalance" else joined_ms

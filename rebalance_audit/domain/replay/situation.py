@@ -11,7 +11,7 @@ from random import Random
 from rebalance_audit.domain.model import Rebalance
 
 from .assignors import NotAssigned
-from .connect_history import connect_delay_of, connect_script_of
+from .connect_history import connect_delay_of, connect_script_of, worker_timing_of
 from .deploys import redeployed
 from .history import REACTIONS, script_of
 from .life import Life, Moment, Script
@@ -53,8 +53,8 @@ class Situation:
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
     kept: dict[tuple[GroupSettings, int], list[ReplayRun]] | None = None
-    """Runs by their settings and by how long they go on, seeds from 0 on: more of them begin after these. None: none are
-    kept, since those of a long history are large."""
+    """Runs by their settings and by how long they go on, seeds from 0 on: more of them begin after these. None: nothing
+    is kept, since runs of a long history are large."""
     once_more: dict[int, tuple[Life, ...]] = field(default_factory=dict)
     """The script's lives as each seed has them, where settings change none."""
 
@@ -119,7 +119,7 @@ def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], 
     protocol = "eager" if script.assignor == "default" else script.assignor
     if protocol not in CONNECT_PROTOCOLS:
         raise TooLittle(f"Group {script.group_id!r} uses Connect's protocol {protocol!r}, which is not known.")
-    timing = timing_of(rows)
+    timing = worker_timing_of(rows)
     in_force = GroupSettings(
         assignor=protocol,
         heartbeat_ms=timing.heartbeat_ms,

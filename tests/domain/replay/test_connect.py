@@ -47,3 +47,11 @@ def test_a_new_worker_gets_its_share_a_heartbeat_after_it_was_taken() -> None:
     assert triggers(run)[-2:] == ["connect_worker_joined", "connect_revocation_follow_up"]
     # w1 hears of the join at 13 s and gives two tasks up; w2, which joined then, hears of the follow-up at 16 s.
     assert run.cost.between_owners_seconds == pytest.approx(2 * 3.0)
+
+
+def test_a_configuration_that_changes_while_workers_join_makes_them_join_once_more() -> None:
+    """w2 joins at 11 s and waits for w1's heartbeat at 13 s; tasks are added at 12 s, which both read by themselves."""
+    more = replace(JOINING, grown=(*JOINING.grown, Grown(at_ms=12_000, partitions={"sink": 6})))
+    assert triggers(workers(more, assignor="eager")) == [
+        "connect_worker_joined", "connect_config_changed", "connect_worker_joined", "connect_config_changed",
+    ]  # fmt: skip

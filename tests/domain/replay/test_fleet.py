@@ -54,8 +54,15 @@ def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
     until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
     advised = advice_of(rows, until_ms)
-    assert len(advised) > 1
+    assert advised[0].settings
     for advice in advised:
         (option,) = ranked(situation_of(rows, until_ms, run_count=RUNS), [advice.settings])
-        for name in ("saved_seconds", "saved_lower_seconds", "saved_upper_seconds", "cost_seconds", "rebalances", "why"):
+        for name in (
+            "saved_seconds",
+            "saved_lower_seconds",
+            "saved_upper_seconds",
+            "cost_seconds",
+            "rebalances",
+            "why",
+        ):
             assert getattr(option, name) == getattr(advice, name)
