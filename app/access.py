@@ -15,7 +15,8 @@ import streamlit as st
 from rebalance_audit.domain.teams import TeamOf
 
 ENVIRONMENT_ACCESS = "REBALANCE_AUDIT_ACCESS"
-"""The rules as JSON: claim, members (of teams: claim values or addresses), auditors; teams and names of `TeamOf`."""
+"""The rules as JSON: claim, members (of teams: claim values or addresses), auditors; teams, connectors and names of
+`TeamOf`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Visitor:
     name: str | None = None
     """Their address, or the provider's id of them; None where nobody is asked."""
     teams: frozenset[str] | None = None
-    """Whose groups they see; None: all."""
+    """Whose groups and connectors they see; None: all."""
     may_answer: bool = True
     """Acknowledge and silence."""
 
@@ -61,7 +62,11 @@ def parsed(text: str) -> Rules:
         claim=given["claim"],
         members={team: frozenset(members) for team, members in given["members"].items()},
         auditors=frozenset(given["auditors"]),
-        team_of=TeamOf(teams, given["names"]),
+        team_of=TeamOf(
+            teams,
+            given["names"],
+            tuple((name, *(tuple(patterns) for patterns in rest)) for name, *rest in given.get("connectors", ())),
+        ),
     )
 
 

@@ -42,7 +42,10 @@ _SYMPTOM_AT = (
     f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {1 << 60} END"
 )
 """The others are about no rebalance: they make nothing old new."""
-_TOLD = "finding_id, rule_id, severity, subject, status, first_seen_at_ms, last_seen_at_ms, title, advice, evidence"
+_TOLD = (
+    "finding_id, rule_id, severity, subject, status, first_seen_at_ms, last_seen_at_ms, title, advice, connectors, "
+    "evidence"
+)
 _STORED = [
     "cluster_id", "incident_id", "first_at_ms", "last_at_ms", "status", "rebalance_ids", "reassignment_ids",
     "finding_ids",

@@ -148,6 +148,10 @@ class FindingRow:
     advice: str | None = None
     group_id: str | None = None
     """The group whose history shows it; None where it is about the evidence itself."""
+    connectors: tuple[str, ...] = ()
+    """Connect: those it is about."""
+    team: str | None = None
+    """Of the group; None also where no teams are set up."""
     evidence: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, object]:

@@ -29,9 +29,12 @@ class FindingQuestions(Tables):
     ) -> list[FindingRow]:
         rows = self.rows(
             """
-            SELECT * FROM gold.finding WHERE (?::VARCHAR IS NULL OR status = ?) AND (?::VARCHAR IS NULL OR rule_id = ?)
-              AND (?::VARCHAR IS NULL OR subject = ?) AND (?::VARCHAR IS NULL OR cluster_id = ?)
-              AND (?::VARCHAR IS NULL OR group_id = ?)
+            SELECT f.*, g.team FROM gold.finding f
+              LEFT JOIN (SELECT cluster_id, group_id, any_value(team) AS team FROM gold.group GROUP BY ALL) g
+                ON g.cluster_id = f.cluster_id AND g.group_id = f.group_id
+            WHERE (?::VARCHAR IS NULL OR status = ?) AND (?::VARCHAR IS NULL OR rule_id = ?)
+              AND (?::VARCHAR IS NULL OR subject = ?) AND (?::VARCHAR IS NULL OR f.cluster_id = ?)
+              AND (?::VARCHAR IS NULL OR f.group_id = ?)
             ORDER BY status, CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END,
                      last_seen_at_ms DESC, finding_id
             """,

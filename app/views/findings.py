@@ -122,10 +122,11 @@ def listing() -> None:
         open=words.count(open_count, "finding is open", "findings are open"),
         resolved=f"{len(everything) - open_count:,}",
     )
+    teams = sorted({f.team for f in everything if f.team is not None})
     whole = reader.span() or Span(from_ms=0, to_ms=0)
     span = page.span_of(whole, "all")
     with st.container(key="filters"):
-        a, b, c, d, e = st.columns(5)
+        a, b, c, d, e, *more = st.columns(6 if teams else 5)
     with a:
         status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
     with b:
@@ -136,6 +137,10 @@ def listing() -> None:
         subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything})[:MOST_CHOICES])
     with e:
         of = page.choice_in_address("Cluster", "of", sorted({f.cluster_id for f in everything}))
+    team = None
+    for place in more:
+        with place:
+            team = page.choice_in_address("Team", "team", teams)
     found = [
         f
         for f in everything
@@ -144,6 +149,7 @@ def listing() -> None:
         and (not rule or f.rule_id == rule)
         and (not subject or f.subject == subject)
         and (not of or f.cluster_id == of)
+        and (not team or f.team == team)
         and f.first_seen_at_ms <= span.to_ms
         and (f.status == FindingStatus.OPEN or f.last_seen_at_ms >= span.from_ms)
     ]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_audit.alerts.message import EVIDENCE_SHOWN, News, body, title
+from rebalance_audit.alerts.routing import Routes
 from rebalance_audit.alerts.state import StoredState, locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
 from rebalance_audit.domain.detect.wording import listed, shown
@@ -52,6 +53,7 @@ def send_alerts(
     is_live: bool = False,
     except_ids: Collection[str] = (),
     responses: Sequence[Response] = (),
+    routes: Routes | None = None,
     now_ms: int = 0,
     runbook: str = "docs/runbook.md",
     out: Callable[[str], object] = print,
@@ -64,7 +66,7 @@ def send_alerts(
     go on right now; what came and went is left to a later call with all of them. `except_ids`: nothing is said of
     these, since something newer was said of them meanwhile. `responses` as they stand at `now_ms`: about a silenced
     incident only its end is sent, and only if its opening was; about an acknowledged one that it became graver, and its
-    end. Raises AlertError for a target that
+    end. `routes`: which target gets which; all get all without. Raises AlertError for a target that
     is none, and a state file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
@@ -72,12 +74,19 @@ def send_alerts(
     senders = [sender_for(target, runbook) for target in targets]
     stands = {i.incident_id: standing(i, responses, now_ms) for i in incidents} if responses else {}
     current = [i for i in incidents if i.incident_id not in except_ids]
+    keys = [sender.key for sender in senders]
+
+    def routed(key: str) -> Sequence[Incident]:
+        return current if routes is None else routes.of(key, current, keys)
+
     path = state_path if isinstance(state_path, StoredState) else Path(state_path)
     if dry_run:
         state = read_state(path)
         printed: list[str] = []
         for sender in senders:
-            for news in _news(current, state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live):
+            for news in _news(
+                routed(sender.key), state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live
+            ):
                 printed.append(f"[{sender.name}] {title(news)}\n{body(news, runbook)}")
                 out(printed[-1])
         return AlertReport(printed=tuple(printed))
@@ -85,9 +94,9 @@ def send_alerts(
         state = read_state(path)
         delivered, failures = 0, []
         for sender in senders:
-            is_new = sender.key not in state["delivered"]
-            _remember_past([i for i in current if is_new or _is_silenced(i, stands)], state, sender.key)
-            pending = list(_news(current, state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live))
+            is_new, mine = sender.key not in state["delivered"], routed(sender.key)
+            _remember_past([i for i in mine if is_new or _is_silenced(i, stands)], state, sender.key)
+            pending = list(_news(mine, state, sender.key, min_severity, stands, is_all=is_all, is_live=is_live))
             pending = [news for news in pending if news.incident.incident_id not in except_ids]
             waiting = {news.incident.incident_id: news for news in pending}
             try:
@@ -103,6 +112,8 @@ def send_alerts(
                 failures.append(f"{sender.name} did not take the alerts, they are kept for the next time: {failure}")
         if is_all:
             _forget(current, state, except_ids)
+            ids = {i.incident_id for i in current}
+            state["elsewhere"] = {key: sorted(ids - {i.incident_id for i in routed(key)}) for key in keys}
         write_state(path, state)
     return AlertReport(delivered_count=delivered, failures=tuple(failures))
 
@@ -120,7 +131,15 @@ def waiting_count(
     return sum(
         1
         for key in state["delivered"]
-        for _ in _news(incidents, state, key, min_severity, stands, is_all=True, is_live=False)
+        for _ in _news(
+            [i for i in incidents if i.incident_id not in state.get("elsewhere", {}).get(key, ())],
+            state,
+            key,
+            min_severity,
+            stands,
+            is_all=True,
+            is_live=False,
+        )
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import json
 import logging
 import re
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import apprise
 
 from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, runbook_url, safe, title
+from rebalance_audit.alerts.routing import key_of
 from rebalance_audit.domain.detect.wording import counted, shown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
@@ -59,8 +59,8 @@ class Sender:
         self._target = target
         self._runbook = runbook
         self.name = masked(target)
-        self.key = hashlib.sha256(target.encode()).hexdigest()[:16]
-        """The target's name in the state file. No secret can be had back from it."""
+        self.key = key_of(target)
+        """The target's name in the state file."""
 
     def send(self, pending: Sequence[News]) -> Iterator[Sequence[News]]:
         """Yield each message once it is delivered. Raises NotDelivered."""

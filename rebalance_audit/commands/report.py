@@ -18,6 +18,7 @@ from rebalance_audit.commands.rows import known_table, published, selection
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 if TYPE_CHECKING:
+    from rebalance_audit.alerts.routing import Routes
     from rebalance_audit.alerts.state import StoredState
 
 EXIT_FINDINGS = 3
@@ -140,7 +141,8 @@ def alert(
     """Send incidents that are new, graver, wider or over, to each target once."""
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    if not send(published(Warehouse.open(warehouse)), to, least, state, dry_run=dry_run, quiet=quiet):
+    opened, by_team = published(Warehouse.open(warehouse)), routes_of_teams(config)
+    if not send(opened, to, least, state, dry_run=dry_run, quiet=quiet, routes=by_team):
         raise typer.Exit(1)
 
 
@@ -153,6 +155,7 @@ def send(
     dry_run: bool = False,
     quiet: bool = False,
     except_ids: Collection[str] = (),
+    routes: Routes | None = None,
 ) -> bool:
     """False if a target could not be reached; the others have theirs. `except_ids`: incidents about which something
     newer than the tables was sent."""
@@ -164,6 +167,7 @@ def send(
     sent = send_alerts(
         [incident_of(row) for row in rows], to, state or alert_state(opened), dry_run, least.value, is_all=True,
         except_ids=except_ids, responses=responses(opened), now_ms=time.time_ns() // 1_000_000, out=_print_message,
+        routes=routes,
     )  # fmt: skip
     for failure in sent.failures:
         note(failure)
@@ -172,6 +176,15 @@ def send(
     else:
         note(f"{sent.delivered_count} incidents sent.", quiet=quiet)
     return not sent.failures
+
+
+def routes_of_teams(config: str | None) -> Routes | None:
+    """Which target gets which incident, by the settings file. Raises SettingsError."""
+    if config is None:
+        return None
+    from rebalance_audit.settings.choices import routes_of
+
+    return routes_of(options.settings(config))
 
 
 def alert_state(opened: Any) -> Path | StoredState:

@@ -25,12 +25,13 @@ from rebalance_audit.commands.collect import (
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.outward import outward
 from rebalance_audit.commands.pipeline import Carried, run_stages, stage_settings, tell_outcome
-from rebalance_audit.commands.report import alert_state, send
+from rebalance_audit.commands.report import alert_state, routes_of_teams, send
 from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
     from ingest.collector import CollectSettings, Follower, Landed
     from rebalance_audit.alerts.outward import Outward, OutwardSender
+    from rebalance_audit.alerts.routing import Routes
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.live.judge import Judge
     from rebalance_audit.live.memory import ClusterMemory
@@ -84,14 +85,14 @@ def watch(
     )
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
     carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
-    receivers = outward(config)
+    receivers, by_team = outward(config), routes_of_teams(config)
     opened = Warehouse.open(warehouse, create=True)
     note(following(settings, followed, every), quiet=quiet)
     note(carried.sentence, quiet=quiet)
     with until_stopped() as stopped:
         follow(
             opened, settings, stopped, carried, every_s=every_s, alert_to=to or [], quiet=quiet, followed=followed,
-            receivers=receivers, stopped_after_ms=options.duration_ms(stopped_after),
+            receivers=receivers, stopped_after_ms=options.duration_ms(stopped_after), routes=by_team,
         )  # fmt: skip
 
 
@@ -117,6 +118,7 @@ def follow(
     followed: FollowedMetadata | None = None,
     receivers: Outward | None = None,
     stopped_after_ms: int = 300_000,
+    routes: Routes | None = None,
 ) -> None:
     """One thread collects, one alerts (live), one sends to `receivers`, this one runs the stages. Raises what the
     collector cannot mend; ends the session. `every_s` None: live."""
@@ -127,14 +129,14 @@ def follow(
         settings = replace(settings, cluster_id=followed.cluster_id)
         followed.start(Landing(opened.location), stopped, quiet=quiet)
     sender = None if receivers is None else OutwardSender(opened.location, receivers, stopped, note)
-    rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, sender, quiet=quiet)
+    rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, sender, quiet=quiet, routes=routes)
     live = LiveWatch(rounds, with_metadata=followed is not None) if every_s is None and collects(settings) else None
     if live is not None:
         settings = replace(settings, is_live=True, is_urgent=_is_urgent)
     collector = _Collecting(settings, opened.location, stopped, live, quiet=quiet)
     if followed is None or collects(settings):
         collector.start()
-        SourceWatch(settings, opened.location, stopped, alert_to, stopped_after_ms).start()
+        SourceWatch(settings, opened.location, stopped, alert_to, stopped_after_ms, routes).start()
 
     def failures() -> list[Exception | None]:
         return [collector.failure, followed.failure if followed else None, live.failure if live else None]
@@ -187,9 +189,10 @@ class StageRuns:
         sender: OutwardSender | None = None,
         *,
         quiet: bool,
+        routes: Routes | None = None,
     ) -> None:
         self.opened, self.carried, self.alert_to, self.stopped, self.quiet = opened, carried, alert_to, stopped, quiet
-        self._sender = sender
+        self._sender, self.routes = sender, routes
         if sender is not None:
             sender.published()  # what one before this left unsent
             sender.start()
@@ -221,7 +224,10 @@ class StageRuns:
             if self._sender is not None:
                 self._sender.published()
             if self.alert_to:
-                send(self.opened, self.alert_to, Severity.WARNING, quiet=self.quiet, except_ids=newer(started))
+                send(
+                    self.opened, self.alert_to, Severity.WARNING, quiet=self.quiet, except_ids=newer(started),
+                    routes=self.routes,
+                )  # fmt: skip
         return True
 
 
@@ -296,7 +302,7 @@ class LiveWatch:
         opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
         sent = send_alerts(
             incidents, self._rounds.alert_to, alert_state(opened), min_severity=Severity.WARNING, is_live=True,
-            responses=responses(opened), now_ms=time.time_ns() // 1_000_000,
+            responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=self._rounds.routes,
         )  # fmt: skip
         for failure in sent.failures:
             note(failure)
@@ -352,7 +358,10 @@ class LiveWatch:
     def _begin(self) -> None:
         self._has_begun = True
         if self._rounds.alert_to and self._rounds.opened.published():
-            send(self._rounds.opened, self._rounds.alert_to, Severity.WARNING, quiet=self._rounds.quiet)
+            send(
+                self._rounds.opened, self._rounds.alert_to, Severity.WARNING, quiet=self._rounds.quiet,
+                routes=self._rounds.routes,
+            )  # fmt: skip
         else:  # from now on each target is known, and hears of what comes
             self._send([])
         self._judge.begin()
@@ -380,11 +389,17 @@ class SourceWatch(threading.Thread):
     """Says when a source gives no evidence any more, and when it does again."""
 
     def __init__(
-        self, settings: CollectSettings, location: str, stopped: threading.Event, alert_to: list[str], limit_ms: int
+        self,
+        settings: CollectSettings,
+        location: str,
+        stopped: threading.Event,
+        alert_to: list[str],
+        limit_ms: int,
+        routes: Routes | None = None,
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self._settings, self._location, self._stopped = settings, location, stopped
-        self._alert_to, self._limit_ms = alert_to, limit_ms
+        self._alert_to, self._limit_ms, self._routes = alert_to, limit_ms, routes
 
     def run(self) -> None:
         from ingest.landing import Landing
@@ -415,7 +430,9 @@ class SourceWatch(threading.Thread):
         if not self._alert_to:
             return True
         try:
-            failures = send_alerts(stands, self._alert_to, state_of(self._location, STATE), is_live=True).failures
+            failures = send_alerts(
+                stands, self._alert_to, state_of(self._location, STATE), is_live=True, routes=self._routes
+            ).failures
         except AlertError as error:
             failures = (str(error),)
         for failure in failures:

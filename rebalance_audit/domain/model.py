@@ -634,6 +634,8 @@ class Finding:
     detail: str | None = None
     numbers: str | None = None
     advice: str | None = None
+    connectors: tuple[str, ...] = ()
+    """Connect: the connectors it is about; empty if it is about none, or about the workers."""
     evidence: tuple[str, ...] = ()
 
 

@@ -543,6 +543,11 @@ GOLD_FINDING = Table(
         _c("numbers", "string", "JSON."),
         _c("advice", "string", "What to do."),
         _c("group_id", "string", "The group whose history shows it; null where it is about the evidence itself."),
+        _c(
+            "connectors",
+            "array<string>",
+            "Connect: those it is about; empty: none, or the workers. Null in older rows.",
+        ),
         _EVIDENCE,
     ),
     (
@@ -931,6 +936,7 @@ GOLD_INCIDENT = Table(
         _c("root_cause_tier", "string", "", required=True, values=TIERS),
         _c("culprits", "array<string>", "Client id, instance id, worker URL, `broker 4`.", required=True),
         _c("group_ids", "array<string>", "", required=True),
+        _c("connectors", "array<string>", "Connect: those that began it, or that it is about. Null in older rows."),
         _c("rebalance_ids", "array<string>", "By time. Each rebalance with a cost is in one incident.", required=True),
         _c("reassignment_ids", "array<string>", "", required=True),
         _c("finding_ids", "array<string>", "Its symptoms, the gravest first.", required=True),

@@ -1,10 +1,13 @@
-"""Which team a group belongs to, and what a reader may see of a warehouse that several teams share."""
+"""Which team a group or a connector belongs to, and what a reader may see of a warehouse that several teams share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+
+Connector = tuple[str, str, str]
+"""Cluster id, the Connect cluster's group, name of the connector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +21,46 @@ class TeamOf:
     """(team, patterns of clusters, patterns of groups), in the order of the file."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Name of a cluster by its id."""
+    connectors: tuple[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = ()
+    """(team, patterns of clusters, patterns of Connect clusters' groups, patterns of connectors), in that order too."""
 
     def __call__(self, cluster_id: str, group_id: str) -> str | None:
-        called = [cluster_id, *([self.names[cluster_id]] if cluster_id in self.names else [])]
+        called = self._called(cluster_id)
         for team, clusters, groups in self.teams:
-            if any(fnmatchcase(name, pattern) for name in called for pattern in clusters) and any(
-                fnmatchcase(group_id, pattern) for pattern in groups
-            ):
+            if _match(called, clusters) and _match((group_id,), groups):
                 return team
         return None
+
+    def of_connector(self, cluster_id: str, group_id: str, connector: str) -> str | None:
+        """The first team whose patterns of connectors match; the group's own team may be another one."""
+        called = self._called(cluster_id)
+        for team, clusters, groups, connectors in self.connectors:
+            if _match(called, clusters) and _match((group_id,), groups) and _match((connector,), connectors):
+                return team
+        return None
+
+    def owners(self, cluster_id: str, group_ids: Iterable[str], connectors: Iterable[str] = ()) -> frozenset[str]:
+        """The teams that something about these groups concerns. If it is about connectors, these are their teams', and
+        the group's team answers for those that are nobody's."""
+        named, found = tuple(connectors), set[str | None]()
+        for group_id in group_ids:
+            if named:
+                found |= {self.of_connector(cluster_id, group_id, c) or self(cluster_id, group_id) for c in named}
+            else:
+                found.add(self(cluster_id, group_id))
+        return frozenset(team for team in found if team is not None)
+
+    def _called(self, cluster_id: str) -> tuple[str, ...]:
+        return (cluster_id, self.names[cluster_id]) if cluster_id in self.names else (cluster_id,)
+
+
+def _match(names: Iterable[str], patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The groups that members of some teams may see."""
+    """The groups and connectors that members of some teams may see."""
 
     team_of: TeamOf
     teams: frozenset[str]
@@ -39,3 +68,7 @@ class Sight:
     def of(self, groups: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those of (cluster id, group id) that are theirs. A group of no team is nobody's but an auditor's."""
         return [(cluster, group) for cluster, group in groups if self.team_of(cluster, group) in self.teams]
+
+    def of_connectors(self, connectors: Iterable[Connector]) -> list[Connector]:
+        """Those that are theirs by the connector's name, whoever has the group."""
+        return [each for each in connectors if self.team_of.of_connector(*each) in self.teams]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance_audit.alerts.outward import Outward
+from rebalance_audit.alerts.routing import Routes, key_of
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits, limits_for
 from rebalance_audit.domain.teams import TeamOf
 from rebalance_audit.settings.model import Cluster, Settings
@@ -122,7 +123,8 @@ def login_of(settings: Settings) -> AppLogin | None:
         "members": {team.name: team.members for team in settings.teams},
         "auditors": settings.app.auditors,
         "teams": [[team.name, team.clusters, team.groups] for team in settings.teams],
-        "names": {c.cluster_id: c.name for c in settings.clusters if c.cluster_id is not None},
+        "connectors": [[t.name, t.clusters, t.connect_clusters, t.connectors] for t in settings.teams if t.connectors],
+        "names": _names_of(settings),
     }
     return AppLogin(secrets="\n".join(lines) + "\n", rules=json.dumps(rules))
 
@@ -153,9 +155,33 @@ def for_pipeline(settings: Settings) -> dict[str, Any]:
     if settings.limits:
         chosen["limits"] = LimitsOf(tuple(_by_id(entry, ids) for entry in settings.limits))
     if settings.teams:
-        teams = tuple((t.name, tuple(t.clusters), tuple(t.groups)) for t in settings.teams)
-        chosen["team"] = TeamOf(teams, {cluster_id: name for name, cluster_id in ids.items()})
+        chosen["team"] = team_of(settings)
     return chosen
+
+
+def team_of(settings: Settings) -> TeamOf:
+    teams = settings.teams
+    return TeamOf(
+        tuple((t.name, tuple(t.clusters), tuple(t.groups)) for t in teams),
+        _names_of(settings),
+        tuple((t.name, tuple(t.clusters), tuple(t.connect_clusters), tuple(t.connectors)) for t in teams),
+    )
+
+
+def _names_of(settings: Settings) -> dict[str, str]:
+    return {c.cluster_id: c.name for c in settings.clusters if c.cluster_id is not None}
+
+
+def routes_of(settings: Settings) -> Routes | None:
+    """None: no team names a target, and every target gets everything. Raises SettingsError for a secret that is not
+    there."""
+    named = {name for team in settings.teams for name in team.alerts}
+    by_key = {
+        key_of(revealed(target.url)): frozenset(team.name for team in settings.teams if target.name in team.alerts)
+        for target in settings.alerts
+        if target.name in named
+    }
+    return Routes(team_of(settings), by_key) if by_key else None
 
 
 def _by_id(entry: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:

@@ -113,13 +113,26 @@ class Annotations(_Part):
 
 
 class Team(_Part):
-    """Whose groups match. Where two teams match, the first one in the file has the group."""
+    """Whose groups and connectors match. Where two teams match, the first one in the file has it."""
 
     name: Annotated[str, Field(min_length=1)]
     clusters: list[Pattern] = ["*"]
-    groups: Annotated[list[Pattern], Field(min_length=1)]
+    groups: list[Pattern] = []
+    """A Connect cluster is a group: who has it has all of its connectors in sight."""
+    connectors: list[Pattern] = []
+    """Single connectors, also of a Connect cluster that is another team's."""
+    connect_clusters: list[Pattern] = ["*"]
+    """The groups of the Connect clusters in which `connectors` are looked for."""
     members: list[Pattern] = []
-    """Who sees these groups in the app: values of the log-in's claim, or verified addresses."""
+    """Who sees these groups and connectors in the app: values of the log-in's claim, or verified addresses."""
+    alerts: list[str] = []
+    """Names of alert targets that get what concerns this team. A target that no team names gets everything."""
+
+    @model_validator(mode="after")
+    def _owns_something(self) -> Team:
+        if not self.groups and not self.connectors:
+            raise ValueError("give groups, connectors or both")
+        return self
 
 
 class EvidenceLog(_Part):
@@ -228,6 +241,12 @@ class Settings(_Part):
             for name, count in Counter(names).items():
                 if count > 1:
                     yield f"there are {count} {what} {name!r}; each must be there once"
+        targets = {a.name for a in self.alerts}
+        for team in self.teams:
+            for name in team.alerts:
+                if name not in targets:
+                    there = ", ".join(sorted(targets)) or "none"
+                    yield f"team {team.name!r} names an alert target {name!r}; there are {there}"
         yield from self._overlaps()
 
     def _overlaps(self) -> Iterator[str]:
@@ -236,13 +255,19 @@ class Settings(_Part):
             for second in self.teams[at + 1 :]:
                 if not _meet(first.clusters, second.clusters):
                     continue
-                for one in first.groups:
-                    for other in second.groups:
-                        if _matches(one, other):
-                            yield (
-                                f"teams {first.name!r} and {second.name!r} both have groups {one!r} and {other!r}; "
-                                "make their patterns distinct"
-                            )
+                yield from _shared(first, second, "groups", first.groups, second.groups)
+                if _meet(first.connect_clusters, second.connect_clusters):
+                    yield from _shared(first, second, "connectors", first.connectors, second.connectors)
+
+
+def _shared(first: Team, second: Team, what: str, ones: list[str], others: list[str]) -> Iterator[str]:
+    for one in ones:
+        for other in others:
+            if _matches(one, other):
+                yield (
+                    f"teams {first.name!r} and {second.name!r} both have {what} {one!r} and {other!r}; "
+                    "make their patterns distinct"
+                )
 
 
 def _matches(one: str, other: str) -> bool:

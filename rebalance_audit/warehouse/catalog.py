@@ -13,7 +13,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +41,8 @@ Near = tuple[str, tuple[Any, ...]]
 """A condition on `r`, a row of `flat.rebalance`, and its parameters."""
 EVERYWHERE: Near = ("TRUE", ())
 _GROUPS = "gold.group"
+_TASKS = "gold.connect_task"
+_GROUP_KEYS = ("cluster_id", "group_id")
 _OF = "gold.rebalance"
 MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
@@ -73,7 +75,7 @@ class Catalog:
     one free."""
 
     def __init__(self, warehouse: Warehouse, sight: Sight | None = None) -> None:
-        """`sight`: the groups that are seen; all without one."""
+        """`sight`: the groups and connectors that are seen; all without one."""
         self._warehouse, self._sight = warehouse, sight
         self._lock = threading.Lock()
         self._db: duckdb.DuckDBPyConnection | None = None
@@ -83,8 +85,9 @@ class Catalog:
         self._numbers: dict[str, int] = {}
         """Of the files whose rows are in memory."""
         self._next_number = 0
-        self._judged: dict[tuple[str, str], bool] = {}
-        """Cluster and group, and whether they may be seen: patterns are asked once for each."""
+        self._judged: dict[tuple[str, ...], bool] = {}
+        """Cluster and group, or cluster, group and connector, and whether they may be seen: patterns are asked once for
+        each."""
 
     def query(
         self,
@@ -100,11 +103,14 @@ class Catalog:
         versions = self._warehouse.published()
         names = self.mentioned(sql) if self._sight is None else needed(self.mentioned(sql))
         files = self._warehouse.seen_files(names, without, versions)
-        groups = {} if self._sight is None else self._warehouse.seen_files([_GROUPS], without, versions)
+        judged = {} if self._sight is None else self._warehouse.seen_files([_GROUPS, _TASKS], without, versions)
         with self._lock:
             publication = self._of(versions)
             if self._sight is not None:
-                self._see(publication, self._sight, tuple(groups[_GROUPS]))
+                of_groups, of_connectors = self._sight.of, self._sight.of_connectors
+                self._see(publication, "groups", _GROUPS, _GROUP_KEYS, tuple(judged[_GROUPS]), of_groups)
+                keys = (*_GROUP_KEYS, "connector")
+                self._see(publication, "connectors", _TASKS, keys, tuple(judged[_TASKS]), of_connectors)
             # Those that other views ask come first.
             for name, its_files in sorted(files.items(), key=lambda each: (each[0] in ASKING, each[0])):
                 self._bind(publication, name, tuple(its_files))
@@ -155,22 +161,30 @@ class Catalog:
         self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{name} AS {selected}")
         publication.bound[name] = files
 
-    def _see(self, publication: _Publication, sight: Sight, files: tuple[str, ...]) -> None:
-        """`seen.groups` of this publication."""
-        if publication.bound.get("seen.groups") == files:
+    def _see(
+        self,
+        publication: _Publication,
+        what: str,
+        table: str,
+        columns: tuple[str, ...],
+        files: tuple[str, ...],
+        of: Callable[[Iterable[Any]], list[Any]],
+    ) -> None:
+        """`seen.groups` or `seen.connectors` of this publication: of what `table` has, what `of` leaves."""
+        if publication.bound.get(f"seen.{what}") == files:
             return
-        source = relation(files) if files else self._empty(_GROUPS)
+        source = relation(files) if files else self._empty(table)
         with closing(self._opened().cursor()) as own:
-            groups = own.execute(f"SELECT DISTINCT cluster_id, group_id FROM {source}").fetchall()
-            new = [group for group in groups if group not in self._judged]
-            theirs = set(sight.of(new))
-            self._judged |= {group: group in theirs for group in new}
-            found = [group for group in groups if self._judged[group]]
-            columns = {"cluster_id": [c for c, _ in found], "group_id": [g for _, g in found]}
-            texts = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
-            own.register("found", pa.table(columns, schema=texts))
-            own.execute(f"CREATE OR REPLACE TABLE {publication.name}.seen.groups AS SELECT * FROM found")
-        publication.bound["seen.groups"] = files
+            there = own.execute(f"SELECT DISTINCT {', '.join(columns)} FROM {source}").fetchall()
+            new = [each for each in there if each not in self._judged]
+            theirs = set(of(new))
+            self._judged |= {each: each in theirs for each in new}
+            found = [each for each in there if self._judged[each]]
+            schema = pa.schema([(name, pa.string()) for name in columns])
+            arrays = {name: [each[place] for each in found] for place, name in enumerate(columns)}
+            own.register("found", pa.table(arrays, schema=schema))
+            own.execute(f"CREATE OR REPLACE TABLE {publication.name}.seen.{what} AS SELECT * FROM found")
+        publication.bound[f"seen.{what}"] = files
 
     def _empty(self, name: str) -> str:
         db, kept = self._opened(), f'kept."{name}"'

@@ -265,3 +265,136 @@ def test_who_is_not_logged_in_sees_nothing(shared: Path, monkeypatch: pytest.Mon
 def test_hostile_patterns_and_names_meet_as_text() -> None:
     sight = Sight(TeamOf((("odd", ("*",), ("a[b]*",)), ("rest", ("*",), ("*",)))), frozenset({"odd"}))
     assert sight.of([("c", "ab-1"), ("c", "a[b]"), ("c", HOSTILE_GROUP)]) == [("c", "ab-1")]
+
+
+# A team of connectors on workers that are another team's.
+
+SINKS = Visitor(name="sam@example.org", teams=frozenset({"sinks"}))
+CONNECT_RULES = RULES | {
+    "members": {"sinks": ["sink-people"], "platform": ["platform-people"]},
+    "teams": [["sinks", ["*"], []], ["platform", ["*"], ["connect-*"]]],
+    "connectors": [["sinks", ["*"], ["connect-*"], ["sink", "broken"]]],
+}
+OTHERS_WORK = (
+    "source-",
+    "source failed",
+    "source stood",
+    "source and",
+    "CN008 source",
+    "alert(7)",
+    "10.0.3.3:8083 lost",
+    "checkout",
+    "payments",
+    "orders",
+)
+"""What is told of the connectors beside and of the workers, and the groups of others."""
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stories of gold_rows; of the Connect cluster's incidents one is about `broken` alone, one about `source` too,
+    one about `sink` and a rebalance of all, and one about `source`."""
+    location = tmp_path_factory.mktemp("workers") / "w"
+    warehouse = gold_rows.write(location, many=0)
+    group: dict[str, Any] = {
+        "cluster_id": CLUSTER,
+        "group_ids": ("connect-lab",),
+        "rebalance_ids": (),
+        "first_at_ms": T0,
+    }
+    told = [
+        an_incident(11, **group, connectors=("broken",), title="broken-0 failed", story="no route", last_at_ms=T0),
+        an_incident(12, **group, connectors=("broken", "source"), title="source and broken ran twice", last_at_ms=T0),
+        an_incident(
+            13, **group | {"rebalance_ids": ("connect-lab/9",)}, connectors=("sink",), last_at_ms=T0,
+            title="10.0.3.3:8083 lost", story="source stood still",
+        ),
+        an_incident(14, **group, connectors=("source",), title="source failed", last_at_ms=T0),
+        an_incident(15, **group, connectors=(), title="10.0.3.3:8083 lost", last_at_ms=T0),
+    ]  # fmt: skip
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [incident_row(i) for i in told]))
+    about = [("CN007", ("broken",)), ("CN003", ("broken", "source")), ("CN008", ("source",)), ("CN001", ())]
+    rows = [
+        {
+            "cluster_id": CLUSTER, "finding_id": f"f-{rule}", "rule_id": rule, "severity": "warning",
+            "subject_type": "group", "subject": "connect-lab", "status": "open", "first_seen_at_ms": T0,
+            "last_seen_at_ms": T0, "title": f"{rule} {' '.join(names)}", "group_id": "connect-lab",
+            "connectors": list(names), "evidence": ["record:connect-status-0@12"],
+        }
+        for rule, names in about
+    ]  # fmt: skip
+    warehouse.append("gold.finding", rows_to_table("gold.finding", rows))
+    gold_rows.publish(warehouse)
+    return location
+
+
+def of_connectors(location: Path, *teams: str) -> Questions:
+    team_of = parsed(json.dumps(CONNECT_RULES)).team_of
+    found = Questions(Warehouse.open(location), Sight(team_of, frozenset(teams)))
+    found.refresh()
+    return found
+
+
+def _values(reader: Questions, column: str, table: str) -> list[Any]:
+    return [row["v"] for row in reader.rows(f"SELECT DISTINCT {column} AS v FROM {table} ORDER BY 1")]
+
+
+def test_a_team_of_connectors_sees_their_tasks_and_no_others(workers: Path) -> None:
+    sinks, platform = of_connectors(workers, "sinks"), of_connectors(workers, "platform")
+    assert _values(sinks, "connector", "gold.connect_task") == ["broken", "sink"]
+    assert set(_values(platform, "connector", "gold.connect_task")) > {"broken", "sink", "source"}
+    for table in ("gold.group", "gold.rebalance", "gold.movement", "silver.group_event", "bronze.record"):
+        assert sinks.rows(f"SELECT count(*) AS n FROM {table}") == [{"n": 0}], table
+    assert [f.finding_id for f in sinks.findings()] == ["f-CN007"]
+    assert {"f-CN007", "f-CN003", "f-CN008", "f-CN001"} <= {f.finding_id for f in platform.findings()}
+    assert of_connectors(workers, "nobody's").rows("SELECT count(*) AS n FROM gold.connect_task") == [{"n": 0}]
+    both = of_connectors(workers, "sinks", "platform")
+    assert _values(both, "connector", "gold.connect_task") == _values(platform, "connector", "gold.connect_task")
+
+
+def test_an_incident_of_ones_own_connector_is_whole_and_of_more_is_not(workers: Path) -> None:
+    rows = of_connectors(workers, "sinks").rows("SELECT * FROM gold.incident ORDER BY incident_id")
+    seen = {row["incident_id"][-2:]: row for row in rows}
+    assert set(seen) == {"0b", "0c", "0d"}
+    assert (seen["0b"]["title"], seen["0b"]["group_ids"]) == ("broken-0 failed", ["connect-lab"])
+    assert seen["0c"]["connectors"] == ["broken"]
+    for part in (seen["0c"], seen["0d"]):
+        assert "other teams" in part["title"]
+        assert not [word for word in OTHERS_WORK if word in str(part)], part
+        assert part["group_ids"] == part["rebalance_ids"] == part["culprits"] == []
+
+
+def test_no_page_of_a_team_of_connectors_shows_the_others_beside(
+    member: Callable[..., AppTest], workers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(access.ENVIRONMENT_ACCESS, json.dumps(CONNECT_RULES))
+    monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(workers))
+    taken: list[str] = []
+    monkeypatch.setattr("app.page.downloads", lambda frame, name: taken.append(frame().to_csv()))
+    own = {"cluster": CLUSTER, "group": "connect-lab"}
+    asked = [(view, {"last": "3650d"}) for view in LISTS]
+    asked += [("connect", own | {"last": "3650d", "by": by}) for by in ("tasks", "workers")]
+    asked += [(view, own) for view in ("group", "whatif", "compare")]
+    asked += [("incident", {"cluster": CLUSTER, "incident": f"in:{n:016x}"}) for n in (11, 12, 13, 14, 15)]
+    asked += [("findings", {"cluster": CLUSTER, "finding": f"f-{rule}"}) for rule in ("CN007", "CN003", "CN008")]
+    for view, params in asked:
+        sent = everything(member(view, SINKS, **params))
+        found = [word for word in OTHERS_WORK if word in sent]
+        assert not found, (view, params, found)
+    assert "broken-0" in everything(member("connect", SINKS, **own, last="3650d"))
+    assert "broken-0 failed" in everything(member("incident", SINKS, cluster=CLUSTER, incident=f"in:{11:016x}"))
+    assert not [word for word in OTHERS_WORK for one in taken if word in one]
+
+
+def test_who_asked_before_does_not_matter_to_a_team_of_connectors(
+    member: Callable[..., AppTest], workers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(access.ENVIRONMENT_ACCESS, json.dumps(CONNECT_RULES))
+    monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(workers))
+    platform = Visitor(name="pat@example.org", teams=frozenset({"platform"}))
+    for first, second in itertools.permutations((platform, SINKS)):
+        opened.cache_clear()
+        access.rules.cache_clear()
+        for who in (first, second):
+            sent = everything(member("connect", who, cluster=CLUSTER, group="connect-lab", last="3650d"))
+            assert ("source-" in sent) is (who is platform)

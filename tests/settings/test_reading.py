@@ -74,6 +74,14 @@ CASES: list[tuple[str, list[str]]] = [
         "teams:\n  - {name: a, groups: [orders-app]}\n  - {name: b, groups: ['orders-*']}\n",
         ["s.yaml:1: teams 'a' and 'b' both have groups 'orders-app' and 'orders-*'; make their patterns distinct."],
     ),
+    (
+        "teams:\n  - {name: a, connectors: [orders-sink]}\n  - {name: b, connectors: ['o*']}\n",
+        ["s.yaml:1: teams 'a' and 'b' both have connectors 'orders-sink' and 'o*'; make their patterns distinct."],
+    ),
+    ("teams: [{name: a}]\n", ["s.yaml:1: teams[1]: give groups, connectors or both."]),
+    ("teams: [{name: a, groups: [b], alerts: [chat]}]\nalerts: [{name: call, url: 'http://h'}]\n", [
+        "s.yaml:1: team 'a' names an alert target 'chat'; there are call."
+    ]),
     ("clusters:\n  - name: a\n    client: {sasl.password: hunter2}\n", [
         "s.yaml:3: clusters[1].client: sasl.password is a secret; give it as {env: NAME} or {file: PATH}."
     ]),
@@ -109,6 +117,23 @@ def test_limits_and_teams_reach_the_pipeline() -> None:
     assert limits("other", "orders-app") == DEFAULT
     assert (team("any", "orders-app"), team("any", "pay-1"), team("any", "x")) == ("orders", "payments", None)
     assert for_pipeline(Settings()) == {}
+
+
+def test_connectors_of_one_name_in_two_connect_clusters_may_have_two_teams() -> None:
+    settings = parse_settings(
+        "teams:\n"
+        "  - {name: a, connectors: ['sink-*'], connect_clusters: [connect-eu]}\n"
+        "  - {name: b, connectors: ['sink-*'], connect_clusters: [connect-us]}\n"
+        "  - {name: platform, groups: ['connect-*']}\n",
+        "s.yaml",
+    )
+    team = for_pipeline(settings)["team"]
+    of_connector = [team.of_connector("c", g, "sink-1") for g in ("connect-eu", "connect-us", "connect-asia")]
+    assert of_connector == ["a", "b", None]
+    assert team("c", "connect-eu") == "platform"
+    assert team.owners("c", ["connect-eu"], ["sink-1", "other"]) == {"a", "platform"}
+    assert team.owners("c", ["connect-asia"], ["sink-1"]) == {"platform"}
+    assert team.owners("c", ["none"], []) == frozenset()
 
 
 def defaults(verb: str, text: str = WHOLE, cluster: str | None = None) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def rewritten_configs(history: History) -> list[Finding]:
                 detail=f"Each of the {counted(len(part), 'rebalance')} restarts tasks.",
                 numbers={"times": len(part), "connector": connector, "span_ms": span_ms},
                 advice=_advice(connector),
+                connectors=[connector],
                 evidence=refs_of((part[0], part[-1]), Cause.CONNECT_CONFIG_CHANGED),
             )
     return found

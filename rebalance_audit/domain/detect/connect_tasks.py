@@ -85,6 +85,7 @@ def _two_workers(history: History, overlaps: Sequence[_Overlap]) -> list[Finding
             "workers": [_worker(first.earlier), _worker(first.later)],
         },
         advice="Look for records written twice, and restart the worker that had it first.",
+        connectors=[o.later.connector for o in overlaps],
         evidence=capped(ref for o in overlaps for ref in (*o.earlier.evidence[:2], *o.later.evidence[:2])),
     )
 
@@ -109,6 +110,7 @@ def _dead_worker(history: History, worker: str, part: list[tuple[ConnectTask, in
         numbers={"count": len(part), "longest_ms": longest_ms, "worker": worker},
         advice="Do not trust REST or a dashboard about a killed worker: nobody writes UNASSIGNED for it. Watch the "
         "group.",
+        connectors=[t.connector for t, _ in part],
         evidence=capped(ref for t, _ in part for ref in t.evidence[:2]),
     )
 
@@ -145,6 +147,7 @@ def task_failed(history: History) -> list[Finding]:
                 advice="Repair what the trace names, then restart it: POST /connectors/<name>/tasks/<task>/restart. "
                 "Connect "
                 "does not restart a failed task by itself.",
+                connectors=[first.connector],
                 evidence=[ref for t, _ in part for ref in t.evidence[:2]],
             )
     return found

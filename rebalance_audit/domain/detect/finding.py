@@ -36,6 +36,7 @@ def make_finding(
     evidence: tuple[str, ...],
     numbers: Mapping[str, Any],
     detail: str | None = None,
+    connectors: tuple[str, ...] = (),
 ) -> Finding:
     return Finding(
         cluster_id=cluster_id,
@@ -51,6 +52,7 @@ def make_finding(
         detail=detail,
         numbers=json.dumps(dict(numbers), ensure_ascii=False, sort_keys=True),
         advice=advice,
+        connectors=connectors,
         evidence=evidence,
     )
 

@@ -162,6 +162,7 @@ class History:
         evidence: Iterable[str],
         detail: str | None = None,
         numbers: Mapping[str, Any] | None = None,
+        connectors: Iterable[str] = (),
     ) -> list[Finding]:
         """One finding about this group; none if there is no evidence to name."""
         refs = capped(evidence)
@@ -180,6 +181,7 @@ class History:
                 evidence=refs,
                 detail=detail,
                 numbers=numbers or {},
+                connectors=tuple(sorted(set(connectors))),
             )
         ]
 

@@ -95,6 +95,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         root_cause_tier=tier,
         culprits=tuple(dict.fromkeys(_culprits(trouble, people))),
         group_ids=tuple(sorted({e.group_id for e in trouble.episodes})),
+        connectors=tuple(sorted(_connectors(trouble))),
         rebalance_ids=tuple(s.rebalance.rebalance_id for _, s in steps),
         reassignment_ids=tuple(r.reassignment_id for r in trouble.reassignments),
         finding_ids=tuple(f.finding_id for f in findings),
@@ -145,9 +146,18 @@ def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
     elif trouble.kind == "coordinator":
         yield from (f"broker {m.previous_leader}" for m in trouble.leader_moves if m.previous_leader is not None)
     elif trouble.kind == "configuration":
-        yield from sorted({c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()})
+        yield from sorted(_changed(trouble))
     else:
         yield from words.culprits(people)
+
+
+def _changed(trouble: Trouble) -> set[str]:
+    return {c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()}
+
+
+def _connectors(trouble: Trouble) -> set[str]:
+    changed = _changed(trouble) if trouble.kind == "configuration" else set()
+    return changed | {c for f in trouble.findings for c in f.connectors or ()}
 
 
 def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
@@ -239,6 +249,7 @@ def _of_finding(finding: Finding, group_id: str | None) -> Incident:
         root_cause_tier="unknown",
         culprits=(f"broker {finding.subject}",) if finding.subject_type == "broker" else (),
         group_ids=(group_id,) if group_id is not None else (),
+        connectors=finding.connectors,
         finding_ids=(finding.finding_id,),
         first_at_ms=finding.first_seen_at_ms,
         last_at_ms=finding.last_seen_at_ms,

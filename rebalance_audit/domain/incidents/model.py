@@ -54,6 +54,8 @@ class Incident:
     culprits: tuple[str, ...] = ()
     """Instance id, worker URL or client id of members, `broker 4`; who came or went where nobody is at fault."""
     group_ids: tuple[str, ...] = ()
+    connectors: tuple[str, ...] = ()
+    """Connect: those whose change began it, and those that its findings are about."""
     rebalance_ids: tuple[str, ...] = ()
     """By time, then group."""
     reassignment_ids: tuple[str, ...] = ()
@@ -109,6 +111,7 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
+    values["connectors"] = values.get("connectors") or ()  # null in rows of before there was the column
     chain = (Link(at_ms=e["at_ms"], what=e["what"], evidence=tuple(e["evidence"] or ())) for e in row["chain"] or ())
     return Incident(**values | {"chain": tuple(chain)})
 
