@@ -33,11 +33,12 @@ def clone(folder: Path, *, has_environment: bool) -> Path:
 
 def check(folder: Path) -> None:
     """Type the page there. Raises AssertionError where something is missing in the end."""
-    webhook = Webhook()
+    webhook, of_orders = Webhook(), Webhook()
     try:
-        said = run(typed("tour", {"ALERTS": webhook.url}), folder, timeout_s=1_500)
+        said = run(typed("tour", {"ALERTS": webhook.url, "OF_ORDERS": of_orders.url}), folder, timeout_s=1_500)
     finally:
         webhook.close()
+        of_orders.close()
     opened = Warehouse.open(folder / "audit" / "warehouse")
     rows = opened.query("SELECT cluster_id, group_id, team FROM gold.group").to_pylist()
     assert {(row["cluster_id"], row["group_id"]): row["team"] for row in rows}.items() >= TEAMS.items(), rows
@@ -45,6 +46,9 @@ def check(folder: Path) -> None:
     grave = "SELECT incident_id FROM gold.incident WHERE severity <> 'info' AND cluster_id = 'shop'"
     assert told == {row["incident_id"] for row in opened.query(grave).to_pylist()}
     assert told
+    theirs = f"{grave} AND list_has_any(group_ids, (SELECT list(group_id) FROM gold.group WHERE team = 'orders'))"
+    assert set(of_orders.labels("incident_id")) == {row["incident_id"] for row in opened.query(theirs).to_pylist()}
+    assert of_orders.alerts
     assert "\nIntact: " in said.stdout, said.stdout[-2_000:]
 
 
