@@ -94,7 +94,8 @@ def _events(capture: Path, group_id: str) -> Iterator[Event]:
         yield event
         if event["event"] == "stall_start":
             interval_ms = int(client["settings"].get("max.poll.interval.ms", DEFAULT_POLL_INTERVAL_MS))
-            if event["stall_ms"] > interval_ms:
+            # A freeze that ends before the session does has no length of its own: it is no stall beyond the interval.
+            if event.get("stall_ms", 0) > interval_ms:
                 yield event | {"event": "busy_beyond", "at_ms": event["at_ms"] + interval_ms}
 
 
