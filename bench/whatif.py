@@ -3,7 +3,8 @@
     python -m bench.whatif [--groups 100] [--rebalances 100]
 
 A group of consumers is one recorded by `python -m infra.lab.pairs` (tests/pairs), which stops its members, waits, and
-does the same again until it has so many rebalances. The goal is 1,000,000 rebalances in 5 minutes on two cores: 0.6 ms each.
+does the same again until it has so many rebalances. The goal is 1,000,000 rebalances in 5 minutes on two cores: 0.6 ms
+each.
 """
 
 from __future__ import annotations
