@@ -33,11 +33,13 @@ def test_the_image_has_two_stages_and_ends_as_a_user_without_rights() -> None:
     text = (INFRA / "Dockerfile").read_text()
     build, run = re.split(r"^FROM debian:bookworm-slim\n", text, flags=re.MULTILINE)
     assert "AS build" in build
+    let_through = (INFRA.parent / ".dockerignore").read_text().splitlines()
     assert "python3.11-venv" not in run
     assert re.findall(r"^USER (.+)$", run, re.MULTILINE) == ["10001"]
     for source in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         for name in source.split():
             assert (INFRA.parent / name).exists(), name
+            assert f"!{name}" in let_through, f"{name} is not there for a builder: .dockerignore keeps it out"
 
 
 def test_every_service_has_a_read_only_root_and_no_rights() -> None:
