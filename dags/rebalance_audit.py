@@ -29,7 +29,8 @@ live in another environment. The worker's environment says where things are:
 | `REBALANCE_AUDIT_WAREHOUSE` | the warehouse, unless the run's parameter names one |
 | `REBALANCE_AUDIT_BOOTSTRAP` | brokers to collect from, unless a parameter names a source; `none`: collectors land it |
 | `REBALANCE_AUDIT_COMMAND_CONFIG` | client properties with the credentials; never a parameter, parameters are shown |
-| `REBALANCE_AUDIT_ALERT_TO` | alert targets, blanks between them; without it the last task is skipped |
+| `REBALANCE_AUDIT_CONFIG` | the settings file: limits, teams, `alerts`; `traces` and `annotations` after publish |
+| `REBALANCE_AUDIT_ALERT_TO` | targets, blanks between them, before those of the settings; without any: skipped |
 | `REBALANCE_AUDIT_ENGINE` | `local`, `spark` or `auto`, what runs the stages; default `auto` |
 | `REBALANCE_AUDIT_POOL` | the pool of the tasks that write; default `rebalance_audit`. It must exist, with one slot |
 
@@ -128,10 +129,13 @@ SKIPPED = 99
 ALERT = (
     CALL
     + f"""
-if [ -z "${{REBALANCE_AUDIT_ALERT_TO:-}}" ]; then echo "No alert targets are set."; exit {SKIPPED}; fi
-read -ra targets <<< "$REBALANCE_AUDIT_ALERT_TO"
 options=()
-for target in "${{targets[@]}}"; do options+=(--to "$target"); done
+if [ -n "${{REBALANCE_AUDIT_ALERT_TO:-}}" ]; then
+  read -ra targets <<< "$REBALANCE_AUDIT_ALERT_TO"
+  for target in "${{targets[@]}}"; do options+=(--to "$target"); done
+elif [ -z "${{REBALANCE_AUDIT_CONFIG:-}}" ] || ! grep -q '^alerts:' "$REBALANCE_AUDIT_CONFIG"; then
+  echo "No alert targets are set."; exit {SKIPPED}
+fi
 exec "${{command[@]}}" alert -w "$warehouse" "${{options[@]}}"
 """
 )

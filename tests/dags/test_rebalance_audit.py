@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_jobs.plan import STAGES
+from tests.webhook import Quiet, listening
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests" / "golden" / "4.3.0" / "eager_join_leave_kill"
@@ -150,6 +152,27 @@ def test_without_targets_the_alert_task_is_skipped(found: dict[str, Any]) -> Non
     assert done.returncode == 99
 
 
+def test_the_alert_task_takes_targets_from_the_settings_or_the_environment(
+    found: dict[str, Any], tmp_path: Path
+) -> None:
+    config = tmp_path / "settings.yaml"
+
+    def run(**more: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", found["dags"]["rebalance_audit"]["commands"]["alert"]], capture_output=True, text=True,
+            env={"PATH": os.environ["PATH"], "REBALANCE_AUDIT_COMMAND": "echo", "WAREHOUSE": "w", **more}, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    config.write_text("teams: []\n")
+    assert run(REBALANCE_AUDIT_CONFIG=str(config))[0] == 99
+    config.write_text("alerts:\n  - {name: a, url: 'http://a'}\n")
+    assert run(REBALANCE_AUDIT_CONFIG=str(config)) == (0, "alert -w w\n")
+    assert run(REBALANCE_AUDIT_CONFIG=str(config), REBALANCE_AUDIT_ALERT_TO="http://b slack://c") == (
+        0, "alert -w w --to http://b --to slack://c\n"
+    )  # fmt: skip
+
+
 def test_a_day_is_reported_into_a_file_of_its_own(found: dict[str, Any], tmp_path: Path) -> None:
     """With a stand-in for the command, which writes down how it was called."""
     called = tmp_path / "command"
@@ -200,23 +223,56 @@ from airflow.dag_processing.dagbag import DagBag
 dag = DagBag({folder!r}).dags["rebalance_audit"]
 for task in dag.tasks:
     task.retries = 0
-run = dag.test(run_conf={conf!r})
-print("STATES", {{ti.task_id: str(ti.state) for ti in run.get_task_instances()}})
-print("RUN", run.state)
+for _ in range(2):
+    run = dag.test(run_conf={conf!r})
+    print("STATES", {{ti.task_id: str(ti.state) for ti in run.get_task_instances()}})
+    print("RUN", run.state)
 """
 
 
-def test_a_run_of_the_dag_fills_gold_tables_from_recorded_evidence(tmp_path: Path) -> None:
+def test_two_runs_of_the_dag_fill_gold_tables_and_tell_others_once(tmp_path: Path) -> None:
+    """Alerts, traces and annotations, by the settings file; here all three receivers are one, which counts."""
     from rebalance_audit.warehouse.warehouse import Warehouse
+
+    taken: Counter[str] = Counter()
+
+    class Receiver(Quiet):
+        def do_GET(self) -> None:
+            self._answer([])
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            taken[self.path] += 1
+            self._answer({"id": sum(taken.values())})
+
+        def _answer(self, content: Any) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
 
     warehouse = tmp_path / "warehouse"
     conf = {"warehouse": str(warehouse), "evidence": str(CAPTURE), "cluster_id": "recorded"}
     command = f"{sys.executable} -m rebalance_audit.cli"
     program = _RUN.format(folder=str(ROOT / "dags"), conf=conf)
-    done = in_airflow(tmp_path, program, REBALANCE_AUDIT_COMMAND=command)
+    (tmp_path / "token").write_text("glsa_right\n")
+    config = tmp_path / "settings.yaml"
+    with listening(Receiver) as url:
+        config.write_text(
+            f"alerts:\n  - {{name: on-call, url: '{url}/alerts'}}\ntraces: {{url: '{url}'}}\n"
+            f"annotations: {{url: '{url}', token: {{file: {tmp_path / 'token'}}}}}\n"
+        )
+        done = in_airflow(tmp_path, program, REBALANCE_AUDIT_COMMAND=command, REBALANCE_AUDIT_CONFIG=str(config))
     said = done.stdout + done.stderr
-    assert "RUN success" in done.stdout, said[-6000:]
-    assert "'alert': 'skipped'" in done.stdout, said[-3000:]
+    assert done.stdout.count("RUN success") == 2, said[-6000:]
+    assert done.stdout.count("'alert': 'success'") == 2, said[-3000:]
+
+    incidents = Warehouse.open(warehouse).query("SELECT status, severity FROM gold.incident").to_pylist()
+    over = sum(i["status"] == "over" for i in incidents)
+    marks = Warehouse.open(warehouse).query("SELECT 1 FROM gold.mark").num_rows
+    assert over > 0
+    assert taken["/v1/traces"] == over
+    assert taken["/api/annotations"] == len(incidents) + marks
+    assert taken["/alerts"] == 1  # one message with all of them
 
     opened = Warehouse.open(warehouse)
     truth = json.loads((CAPTURE / "truth" / "scenario.json").read_text())["groups"]["orders-app"]["rebalances"]
