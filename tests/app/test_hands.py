@@ -13,10 +13,10 @@ from tests.alerts.test_sending import T_MS, an_incident
 
 SCRIPT = """
 import os
-from app import hands
+from app import access, hands
 from app.queries import opened
 from tests.alerts.test_sending import an_incident
-hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"]), an_incident(1))
+hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"], access.SEES_ALL), an_incident(1))
 """
 
 
