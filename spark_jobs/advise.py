@@ -25,7 +25,7 @@ from spark_jobs.engine import ArrowTask
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, of_keys
 from spark_jobs.stages.stage import Run
-from spark_jobs.structs import things_of
+from spark_jobs.structs import things_in
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
 REBALANCES, OUTPUT = "silver.measured_rebalance", "gold.whatif"
@@ -127,6 +127,6 @@ def _histories(files: list[str], groups: pa.Table) -> Iterator[list[Rebalance]]:
             ORDER BY cluster_id, group_id, place
             """
         ).to_arrow_table()
-    rebalances = things_of(Rebalance, dict(zip(found.schema.names, found.columns, strict=True)), found.num_rows)
+    rebalances = things_in(Rebalance, found)
     for _, of_group in groupby(rebalances, key=attrgetter("cluster_id", "group_id")):
         yield list(of_group)

@@ -21,7 +21,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import Batch
-from spark_jobs.structs import things_of
+from spark_jobs.structs import things_in
 from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
@@ -199,7 +199,7 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
 def _things(kind: type, rows: pa.Table) -> Iterator[tuple[Place, Any]]:
     if "place" in rows.schema.names:
         rows = rows.take(pc.sort_indices(rows["place"]))
-    things: list[Any] = things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+    things: list[Any] = things_in(kind, rows)
     return zip(zip(rows["cluster_id"].to_pylist(), rows["group_id"].to_pylist(), strict=True), things, strict=True)
 
 

@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, files_since, of_keys
-from spark_jobs.structs import things_of
+from spark_jobs.structs import things_in
 
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = "silver.reassignment"
@@ -290,7 +290,7 @@ def _rebalances(
             """
         ).to_arrow_table()
     found: dict[str, list[Rebalance]] = defaultdict(list)
-    for rebalance in things_of(Rebalance, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows):
+    for rebalance in things_in(Rebalance, rows):
         found[rebalance.group_id].append(rebalance)
     return found
 

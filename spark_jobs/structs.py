@@ -66,6 +66,11 @@ def things_of(kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], 
     return list(map(make, *values)) if listed else [make() for _ in range(count)]
 
 
+def things_in(kind: type[T], rows: pa.Table) -> list[T]:
+    """What the rows of a table are, in their order; as `things_of`."""
+    return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+
+
 @cache
 def _maker_of(kind: type[T], names: tuple[str, ...]) -> Callable[..., T]:
     return positional_maker(kind, names)

@@ -16,7 +16,7 @@ from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Movement, R
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from spark_jobs.stages.measure import measure_rows
-from spark_jobs.structs import lists_of, struct_array, things_of
+from spark_jobs.structs import lists_of, struct_array, things_in
 from tests.captures import CAPTURES, gathered
 
 TABLE = "silver.rebalance"
@@ -34,14 +34,10 @@ def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:
         assert made.to_pylist() == expected.to_pylist()
 
 
-def back(kind: type, rows: pa.Table) -> list[object]:
-    return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
-
-
 def test_things_come_back_as_they_were(rebalances: list[list[object]]) -> None:
     for rows in filter(None, rebalances):
         measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        assert back(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured])) == measured
+        assert things_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured])) == measured
 
 
 def test_tasks_and_findings_come_back_as_they_were() -> None:
@@ -54,16 +50,16 @@ def test_tasks_and_findings_come_back_as_they_were() -> None:
         status=FindingStatus.OPEN, first_seen_at_ms=1, last_seen_at_ms=2, title="a\nb", evidence=("x", "y"),
     )  # fmt: skip
     tasks = rows_to_table("silver.connect_task", [to_row(task), to_row(replace(task, evidence=()))])
-    assert back(ConnectTask, tasks) == [task, replace(task, evidence=())]
+    assert things_in(ConnectTask, tasks) == [task, replace(task, evidence=())]
     findings = rows_to_table("silver.finding", [to_row(finding)])
-    assert back(Finding, findings) == [finding]
-    assert back(Finding, findings.drop_columns(["evidence"])) == [replace(finding, evidence=())]
-    assert back(Finding, findings.slice(1)) == []
+    assert things_in(Finding, findings) == [finding]
+    assert things_in(Finding, findings.drop_columns(["evidence"])) == [replace(finding, evidence=())]
+    assert things_in(Finding, findings.slice(1)) == []
 
 
 def test_lists_that_are_not_known_are_as_from_a_row() -> None:
     rows = rows_to_table(TABLE, [to_row(Rebalance(cluster_id="c", rebalance_id="r", group_id="g")) | NOT_KNOWN])
-    assert back(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
+    assert things_in(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
 
 
 NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": None}
