@@ -11,11 +11,13 @@ begin one a while after another, so that their heartbeats fall differently.
 from __future__ import annotations
 
 import argparse
+import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .capture import write_capture
 from .clients import java_settings, kip848_settings, plain_settings
@@ -23,7 +25,7 @@ from .cluster import Cluster, remove_run_folder
 from .configs import Settings
 from .driver import Driver
 from .jars import DEFAULT_VERSION
-from .processes import LabError
+from .processes import LabError, unwind_once
 
 TOPIC = "pairs"
 PARTITIONS = 6
@@ -31,6 +33,7 @@ QUIET_AFTER_S = 12.0
 """Two commits of every member, so that the last pauses have bounds."""
 APART_S = 0.7
 """Between the beginnings of two groups: no multiple of it below a minute is one of a heartbeat's interval."""
+FIRST_GROUP = "first"
 FIRST = "range"
 """The setting that every story is first played under."""
 
@@ -223,68 +226,31 @@ def pair_group(word: str) -> PairGroup | None:
     return group if story in (OF_CONNECT if group.is_connect else STORIES) else None
 
 
-def run_connect(group: PairGroup, *, version: str, output: Path) -> None:
-    """A Connect cluster has a broker of its own."""
-    setting = SETTINGS[group.setting]
-    properties: Settings = {"group.initial.rebalance.delay.ms": 0}
-    with Cluster(
-        version=version, connect_workers=WORKERS, worker_properties=setting.workers,
-        connect_group=group.group_id, broker_properties=properties,
-    ) as cluster:  # fmt: skip
-        driver = Driver(cluster, print)
-        try:
-            driver.connect_group()
-            driver.topics(**{TOPIC: PARTITIONS})
-            for connector in CONNECTORS:
-                driver.connector(connector, TASKS, TOPIC)
-            driver.settle_connect()
-            began = time.monotonic()
-            for step_s, action, worker in group.steps:
-                time.sleep(max(0.0, began + step_s - time.monotonic()))
-                match action:
-                    case "start":
-                        driver.worker_joins(int(worker))
-                    case "stop":
-                        driver.worker_stopped(int(worker))
-                    case "kill":
-                        driver.worker_killed(int(worker))
-            driver.settle_connect()
-            time.sleep(QUIET_AFTER_S)
-            driver.groups[group.group_id]["rebalances"].clear()
-            write_capture(
-                cluster, output, scenario=driver.story("pairs", f"pairs of runs: {group.group_id}"),
-                command=f"python -m infra.lab.pairs {group.group_id} --kafka {version}",
-            )  # fmt: skip
-        finally:
-            driver.end()
-    remove_run_folder(cluster.folder)
-
-
 def run(groups: Sequence[PairGroup], *, version: str, output: Path) -> None:
-    """LabError where a group did not go as its timetable says: such a capture proves nothing."""
-    first, *others = (SETTINGS[group.setting] for group in groups)
-    if any((other.initial_delay_ms, other.broker) != (first.initial_delay_ms, first.broker) for other in others):
+    """LabError where a group did not go as its timetable says: such a capture proves nothing. A Connect cluster has a
+    broker, and a call, of its own."""
+    setting, *others = (SETTINGS[group.setting] for group in groups)
+    if any((other.initial_delay_ms, other.broker) != (setting.initial_delay_ms, setting.broker) for other in others):
         raise LabError("These groups need brokers that are set up differently; play them in calls of their own.")
-    broker_properties = dict(KIP848_BROKER) if not version.startswith(("2.", "3.")) else {}
-    broker_properties |= {"group.initial.rebalance.delay.ms": first.initial_delay_ms} | dict(first.broker)
-    with Cluster(version=version, broker_properties=broker_properties) as cluster:
+    broker: Settings = {"group.initial.rebalance.delay.ms": setting.initial_delay_ms} | dict(setting.broker)
+    connect: dict[str, Any] = {}
+    if groups[0].is_connect:
+        connect = {
+            "connect_workers": WORKERS,
+            "connect_group": groups[0].group_id,
+            "worker_properties": setting.workers,
+        }
+    elif not version.startswith(("2.", "3.")):
+        broker = dict(KIP848_BROKER) | broker
+    words = " ".join(group.group_id for group in groups)
+    with Cluster(version=version, broker_properties=broker, **connect) as cluster:
         driver = Driver(cluster, print)
         try:
-            driver.topics(**{TOPIC: PARTITIONS})
-            driver.produce()
-            failures: list[str] = []
-            threads = [
-                threading.Thread(target=_play, args=(driver, group, number * APART_S, failures))
-                for number, group in enumerate(groups)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            if failures:
-                raise LabError(failures[0])
+            if groups[0].is_connect:
+                _play_connect(driver, groups[0])
+            else:
+                _play_all(driver, groups)
             time.sleep(QUIET_AFTER_S)
-            words = " ".join(group.group_id for group in groups)
             write_capture(
                 cluster, output, scenario=driver.story("pairs", f"pairs of runs: {words}"),
                 command=f"python -m infra.lab.pairs {words} --kafka {version}",
@@ -292,6 +258,47 @@ def run(groups: Sequence[PairGroup], *, version: str, output: Path) -> None:
         finally:
             driver.end()
     remove_run_folder(cluster.folder)
+
+
+def _play_connect(driver: Driver, group: PairGroup) -> None:
+    driver.connect_group()
+    driver.topics(**{TOPIC: PARTITIONS})
+    for connector in CONNECTORS:
+        driver.connector(connector, TASKS, TOPIC)
+    driver.settle_connect()
+    began = time.monotonic()
+    for step_s, action, worker in group.steps:
+        time.sleep(max(0.0, began + step_s - time.monotonic()))
+        match action:
+            case "start":
+                driver.worker_joins(int(worker))
+            case "stop":
+                driver.worker_stopped(int(worker))
+            case "kill":
+                driver.worker_killed(int(worker))
+    driver.settle_connect()
+    driver.groups[group.group_id]["rebalances"].clear()
+
+
+def _play_all(driver: Driver, groups: Sequence[PairGroup]) -> None:
+    driver.topics(**{TOPIC: PARTITIONS})
+    driver.produce()
+    # The first group of a cluster waits up to three seconds for __consumer_offsets: its story would begin late.
+    driver.group(FIRST_GROUP, group_type="classic", mode="unknown", assignor="range")
+    driver.join("first", FIRST_GROUP, [TOPIC], settings=plain_settings("range"), library="librdkafka")
+    driver.wait_for("first", "assigned_end")
+    driver.leave("first")
+    failures: list[str] = []
+    threads = [
+        threading.Thread(target=_play, args=(driver, group, number * APART_S, failures), daemon=True)
+        for number, group in enumerate(groups)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise LabError(failures[0])
 
 
 def _play(driver: Driver, group: PairGroup, after_s: float, failures: list[str]) -> None:
@@ -332,9 +339,8 @@ if __name__ == "__main__":
             f"{', '.join(SETTINGS)}, java or librdkafka, and a number."
         )
     known = [group for group in asked if group is not None]
-    if any(group.is_connect for group in known):
-        if len(known) > 1:
-            parser.error("A Connect cluster has a call of its own.")
-        run_connect(known[0], version=given.kafka, output=given.output)
-    else:
-        run(known, version=given.kafka, output=given.output)
+    if any(group.is_connect for group in known) and len(known) > 1:
+        parser.error("A Connect cluster has a call of its own.")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, unwind_once)
+    run(known, version=given.kafka, output=given.output)
