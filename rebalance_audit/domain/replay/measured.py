@@ -20,8 +20,8 @@ SERVER_HEARTBEATS_MS = (5_000, 3_000, 2_000, 1_000)
 EARLIEST_BEAT_MS, LATE_BEAT_MS = 30, 250
 """A newcomer's heartbeat comes so much before or after its interval says: librdkafka's -3 to 9 ms, Java's 70 to 200 (on
 4.3.0)."""
-SESSION_STEP_MS = 5_000
-"""Sessions are taken for multiples of this; a choice."""
+SESSION_STEPS_MS = (5_000, 1_000, 500, 100)
+"""Sessions are taken for multiples of the first of these that the evidence allows; a choice."""
 SILENCE_SLACK_MS = 200
 """A closing member stops so much before it says so, at most; a choice."""
 LEAST_DRIFT_MS = 1.0
@@ -160,21 +160,37 @@ def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
         and any(m.kind == "moved" for m in r.movements)
     ]  # fmt: skip
     heartbeat_ms = next((ms for ms in SERVER_HEARTBEATS_MS if waits and _falls_on(waits, ms)), 5_000)
-    silences = [
-        row.started_at_ms - movement.stopped_at_lower_ms
-        for row in rows
-        if row.trigger in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED) and row.started_at_ms is not None
-        for movement in row.movements
-        if movement.stopped_at_lower_ms is not None and movement.kind == "moved"
-    ]
-    session_ms = 45_000
-    if silences:
-        # A killed member wrote its last commit before its last heartbeat: the session is shorter than that silence.
-        shortest_ms = min(silences) + SILENCE_SLACK_MS
-        step_ms = SESSION_STEP_MS if shortest_ms >= SESSION_STEP_MS else 1_000
-        session_ms = shortest_ms // step_ms * step_ms
-    measured = (["heartbeat_ms"] if waits else []) + (["session_ms"] if silences else [])
-    return Timing(heartbeat_ms=heartbeat_ms, session_ms=max(session_ms, 1_000), is_measured=tuple(measured))
+    session_ms = _server_session(rows)
+    measured = (["heartbeat_ms"] if waits else []) + (["session_ms"] if session_ms is not None else [])
+    return Timing(heartbeat_ms=heartbeat_ms, session_ms=session_ms or 45_000, is_measured=tuple(measured))
+
+
+def _server_session(rows: Sequence[Rebalance]) -> int | None:
+    """The roundest time that no silence contradicts; None without an expiry."""
+    shortest_ms, closed_ms = None, None
+    for row in rows:
+        if row.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED) or row.started_at_ms is None:
+            continue
+        for movement in row.movements:
+            if movement.stopped_at_lower_ms is None or movement.kind != "moved":
+                continue
+            silent_ms = row.started_at_ms - movement.stopped_at_lower_ms
+            # A killed member wrote its last commit before its last heartbeat: the session is shorter than that silence.
+            shortest_ms = min(silent_ms, shortest_ms or silent_ms)
+            upper_ms = movement.stopped_at_upper_ms
+            is_static = row.trigger == Cause.STATIC_MEMBER_EXPIRED
+            if is_static and upper_ms is not None and upper_ms - movement.stopped_at_lower_ms <= SILENCE_SLACK_MS:
+                # It committed when it was closed, and its session began anew then.
+                closed_ms = min(silent_ms, closed_ms or silent_ms)
+    if shortest_ms is None:
+        return None
+    most_ms = shortest_ms + SILENCE_SLACK_MS
+    least_ms = 0 if closed_ms is None else closed_ms - SILENCE_SLACK_MS
+    for step_ms in SESSION_STEPS_MS:
+        session_ms = most_ms // step_ms * step_ms
+        if session_ms >= max(least_ms, 1):
+            return session_ms
+    return max(1, shortest_ms)
 
 
 def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:

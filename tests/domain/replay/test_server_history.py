@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.history import script_of
 from rebalance_audit.domain.replay.life import End
 from rebalance_audit.domain.replay.measured import server_timing_of
-from tests.captures import gathered
+from tests.captures import GOLDEN, gathered
 
 PAIRS = Path(__file__).parents[2] / "pairs"
 
@@ -48,3 +49,19 @@ def test_a_dead_member_is_counted_once_though_two_rebalances_show_it_gone(run: i
 def test_the_brokers_heartbeat_interval_is_read_off_joins(capture: str, group: str, interval_ms: int) -> None:
     """A librdkafka newcomer's heartbeat may come 3 ms before its interval says, a Java one's 200 ms after it."""
     assert server_timing_of(histories(capture)[group]).heartbeat_ms == interval_ms
+
+
+@pytest.mark.parametrize(("silence_ms", "session_ms"), [(19_908, 20_000), (12_050, 12_000), (7_480, 7_500)])
+def test_a_static_member_that_closed_tells_the_brokers_session(silence_ms: int, session_ms: int) -> None:
+    """Its session begins anew when it says that it closes; recorded on 4.3.0 with a session of 20 s, then moved."""
+    rows = [
+        measure(r) for g in gathered(GOLDEN / "4.3.0/kip848_static_restart").groups for r in reconstruct(g).rebalances
+    ]
+    expiry = next(r for r in rows if r.trigger == "static_member_expired")
+    assert expiry.started_at_ms is not None
+    stopped_ms = expiry.started_at_ms - silence_ms
+    moved = [
+        replace(m, stopped_at_lower_ms=stopped_ms, stopped_at_upper_ms=stopped_ms + 85) if m.kind == "moved" else m
+        for m in expiry.movements
+    ]
+    assert server_timing_of([replace(expiry, movements=tuple(moved))]).session_ms == session_ms
