@@ -11,6 +11,7 @@ from enum import Enum, auto
 from functools import partial
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import (
     Assigned,
@@ -25,7 +26,7 @@ from .assignors import (
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
-from .timing import draw
+from .timing import DELIVER_MS, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
     "range": assign_ranges,
@@ -38,6 +39,10 @@ ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] 
 LATE_SYNC_SHARE = 0.2
 """A follow-up can begin before a newcomer's first SyncGroup came: it hears of it at once then, not at its heartbeat. So
 it was in 22 of the 132 follow-ups of lab runs with a newcomer (Java and librdkafka on 3.9.1 and 4.3.0)."""
+
+BEAT_CHECK_MS = 100
+"""While the application is busy, only the heartbeat thread of Java's consumer sends heartbeats. It looks once in
+retry.backoff.ms whether one is due, and counts the next interval from there (AbstractCoordinator.HeartbeatThread)."""
 
 
 class State(Enum):
@@ -143,7 +148,7 @@ class ClassicGroup(PlayedGroup):
         seat.claim = self.claim(process)
         if self.state is State.STABLE:
             self.rewrite_count += 1
-            delay_ms = draw(self.rng, self.timing.sync_ms) + draw(self.rng, self.timing.deliver_ms)
+            delay_ms = draw(self.rng, self.timing.sync_ms) + self.delivering_ms(process)
             generation = self.generation
             process.beats_begin(self.loop.now_ms, self.beat_ms)
             self.loop.after(delay_ms, lambda: self.is_given(seat, process, generation))
@@ -213,10 +218,14 @@ class ClassicGroup(PlayedGroup):
             self.joins(process)
             return
         process.is_joining = True
+        revoking_ms = self.revoking_ms(process)
         for partition in process.owned:
             self.ledger.stops(partition, process, self.loop.now_ms)
         process.owned.clear()
-        self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
+        self.loop.after(revoking_ms, lambda: self.joins(process))
+
+    def revoking_ms(self, process: PlayedProcess) -> float:
+        return draw(self.rng, self.timing.revoke_ms)
 
     def joins(self, process: PlayedProcess) -> None:
         process.is_joining = False
@@ -260,7 +269,7 @@ class ClassicGroup(PlayedGroup):
             process = seat.process
             if seat.first_generation is None:
                 seat.first_generation = self.generation
-            if seat.has_joined and process.is_alive and not (process.has_beaten and self.keeps_beats(process)):
+            if seat.has_joined and process.is_alive and not (process.has_beaten and process.keeps_beats):
                 process.beats_begin(self.loop.now_ms, self.beat_ms)
         self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
 
@@ -279,8 +288,11 @@ class ClassicGroup(PlayedGroup):
                 self.ledger.is_given_up(partition, self.loop.now_ms)
             seat.assigned = tuple(given)
             if seat.has_joined and seat.process.is_alive:
-                delay_ms = draw(self.rng, self.timing.deliver_ms)
+                delay_ms = self.delivering_ms(seat.process)
                 self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
+
+    def delivering_ms(self, process: PlayedProcess) -> float:
+        return draw(self.rng, self.timing.deliver_ms or DELIVER_MS[process.family])
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
@@ -344,6 +356,8 @@ class ClassicGroup(PlayedGroup):
             return
         waits_for_join = self.state is State.PREPARING and seat.has_joined
         heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
+        if is_silent and process.family is ClientFamily.JAVA:
+            heard_ms += sum(self.rng.uniform(0, BEAT_CHECK_MS) for _ in range(process.late_beats(self.loop.now_ms)))
         self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))
 
     def expires(self, process: PlayedProcess, is_silent: bool) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
 from .life import End, Grown, Life, Moment, Script, Stall
+from .timing import LEAVE_MS
 
-CLOSE_BEFORE_LEAVE_MS = (5, 60)
-"""A closing member stops to work so long before its LeaveGroup is seen: librdkafka 5 ms, Java 20 to 60 (on 4.3.0 and
-3.9.1)."""
 BEAT_SLACK_MS = 60
 """Heartbeats come so much later than their interval says, after some of them."""
 LATEST_JOIN_MS = 300
@@ -160,8 +159,9 @@ class ScriptReader:
         self.lives.append(life)
 
     def closed_at(self, member_id: str, leaves: Moment) -> Moment:
-        earliest, latest = CLOSE_BEFORE_LEAVE_MS
-        return Moment.between(leaves.lower_ms - latest, leaves.upper_ms - earliest)
+        life = self.open.get(member_id)
+        leave_ms = LEAVE_MS[(life.family if life is not None else None) or ClientFamily.JAVA]
+        return Moment.between(leaves.lower_ms - round(max(leave_ms)), leaves.upper_ms - round(min(leave_ms)))
 
     def died_at(self, life: Life, trigger: str, expired: Moment, stopped: Moment | None) -> Moment:
         """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
+from rebalance_audit.domain.client_families import ClientFamily
+
 from .assignors import Partition
 
 
@@ -55,6 +57,9 @@ class Stall:
     until_ms: int | None
     """Its next poll; None if it never polled again."""
 
+    def moved(self, by_ms: int) -> Stall:
+        return Stall(since=self.since.moved(by_ms), until_ms=None if self.until_ms is None else self.until_ms + by_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
@@ -80,6 +85,11 @@ class Life:
     stalls: tuple[Stall, ...] = ()
     libraries: tuple[str, ...] | None = None
     """Client libraries that it may use; None: any."""
+
+    @property
+    def family(self) -> ClientFamily | None:
+        """None where it may be of several."""
+        return ClientFamily(self.libraries[0]) if self.libraries is not None and len(self.libraries) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

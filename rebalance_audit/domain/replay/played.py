@@ -18,7 +18,7 @@ from .outcome import Replayed, ReplayRun
 from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, PlayedProcess
 from .settings import GroupSettings
 from .standstill import Ledger, Why
-from .timing import Timing, draw
+from .timing import LEAVE_MS, Timing, draw
 
 
 @dataclass(slots=True)
@@ -104,6 +104,8 @@ class PlayedGroup(ABC):
         return ReplayRun(tuple(self.rebalances), cost, self.rewrite_count, tuple(self.ledger.stood))
 
     def process_of(self, life: Life) -> PlayedProcess:
+        keeps_beats = self.keeps_beats(life)
+        likely = ClientFamily.LIBRDKAFKA if keeps_beats else ClientFamily.JAVA
         static = self.settings.is_static
         has_instance = life.instance_id is not None if static is None else static
         has_instance = has_instance or (static is None and life.slot in self.settings.static_slots)
@@ -113,6 +115,8 @@ class PlayedGroup(ABC):
             member_id=life.member_id,
             session_timeout_ms=self.settings.session_timeout_ms or life.session_timeout_ms or FIRST_SESSION_MS,
             poll_interval_ms=self.settings.max_poll_interval_ms or life.rebalance_timeout_ms or FIRST_POLL_INTERVAL_MS,
+            family=life.family or likely,
+            keeps_beats=keeps_beats,
         )
 
     def plan(self, process: PlayedProcess, started_ms: float) -> None:
@@ -153,8 +157,8 @@ class PlayedGroup(ABC):
     def beat_ms(self) -> float:
         return self.heartbeat_ms + self.drift_ms
 
-    def keeps_beats(self, process: PlayedProcess) -> bool:
-        libraries = process.life.libraries
+    def keeps_beats(self, life: Life) -> bool:
+        libraries = life.libraries
         if libraries is not None and (ClientFamily.LIBRDKAFKA not in libraries or len(libraries) == 1):
             return ClientFamily.LIBRDKAFKA in libraries
         return self.doubtful_keep_beats
@@ -170,7 +174,8 @@ class PlayedGroup(ABC):
         self.ends(process)
         stays = process.instance_id is not None or not self.settings.leaves_on_close
         if not stays and process.is_in:
-            self.loop.after(draw(self.rng, self.timing.leave_ms), lambda: self.leaves(process, Cause.MEMBER_LEFT))
+            leave_ms = self.timing.leave_ms or LEAVE_MS[process.family]
+            self.loop.after(draw(self.rng, leave_ms), lambda: self.leaves(process, Cause.MEMBER_LEFT))
         else:
             self.closes_without_leaving(process)
 
@@ -191,7 +196,7 @@ class PlayedGroup(ABC):
     def is_busy(self, process: PlayedProcess, until_ms: float) -> None:
         if not process.is_alive:
             return
-        process.busy_until_ms = until_ms
+        process.busy_since_ms, process.busy_until_ms = self.loop.now_ms, until_ms
         limit_ms = self.loop.now_ms + process.poll_interval_ms
         if until_ms > limit_ms:
             self.loop.at(limit_ms, lambda: self.is_busy_beyond(process, until_ms))

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from random import Random
 
+from rebalance_audit.domain.client_families import ClientFamily
+
 from .assignors import Partition
 from .life import Life
 
@@ -22,7 +24,12 @@ class PlayedProcess:
     member_id: str
     session_timeout_ms: int
     poll_interval_ms: int
+    family: ClientFamily = ClientFamily.JAVA
+    """The library that it is played as."""
+    keeps_beats: bool = False
+    """Its heartbeats keep their rhythm over a join, as librdkafka's do."""
     is_alive: bool = False
+    busy_since_ms: float = -math.inf
     busy_until_ms: float = -math.inf
     owned: set[Partition] = field(default_factory=set)
     generation: int = -1
@@ -53,6 +60,12 @@ class PlayedProcess:
     def last_beat_ms(self, now_ms: float) -> float:
         beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms)
         return self.beats_from_ms + max(beats, 0) * self.beat_ms
+
+    def late_beats(self, now_ms: float) -> int:
+        """How many heartbeats it has sent since it is busy."""
+        last_ms = self.last_beat_ms(now_ms)
+        before_ms = self.last_beat_ms(max(self.busy_since_ms, self.beats_from_ms))
+        return max(0, round((last_ms - before_ms) / self.beat_ms))
 
     def beats_begin(self, at_ms: float, beat_ms: float) -> None:
         self.beats_from_ms, self.has_beaten = at_ms, True

@@ -12,13 +12,14 @@ from functools import cache
 from math import inf
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import Partition, ServerMember, assign_server_ranges, assign_uniformly
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
 from .standstill import Why
-from .timing import draw
+from .timing import CALLBACK_MS, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[int, int], list[ServerMember]], dict[str, dict[int, list[int]]]]] = {
     "uniform": assign_uniformly,
@@ -26,8 +27,6 @@ ASSIGN: Mapping[str, Callable[[Mapping[int, int], list[ServerMember]], dict[str,
 }
 ASSIGNMENT_INTERVAL_MS = 1_000
 """group.consumer.assignment.interval.ms: a target is not computed sooner after the one before (4.3.0)."""
-CALLBACK_MS = (40, 70, 99, 120, 215)
-"""From the coordinator's answer to the end of the member's callback (observed on 4.3.0)."""
 
 
 @cache
@@ -190,7 +189,9 @@ class ServerGroup(PlayedGroup):
             seat.assigned |= free
             self.owners |= dict.fromkeys(free, seat)
             process = seat.process
-            at_ms = max(self.loop.now_ms + draw(self.rng, CALLBACK_MS), process.busy_until_ms)
+            callback_ms = CALLBACK_MS.get(process.family, CALLBACK_MS[ClientFamily.LIBRDKAFKA])
+            delay_ms = draw(self.rng, self.timing.deliver_ms or callback_ms)
+            at_ms = max(self.loop.now_ms + delay_ms, process.busy_until_ms)
             if at_ms != inf:
                 self.loop.at(at_ms, lambda: self.takes(seat, process, free))
 

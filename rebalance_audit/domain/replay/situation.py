@@ -11,6 +11,7 @@ from random import Random
 from rebalance_audit.domain.model import Rebalance
 
 from .assignors import NotAssigned
+from .connect import EAGER
 from .connect_history import connect_delay_of, connect_script_of, worker_timing_of
 from .deploys import redeployed
 from .history import REACTIONS, script_of
@@ -28,8 +29,8 @@ FEWEST_REBALANCES = 3
 LAST_STEP_MS = 1_000
 """A history often ends with a member's last word; its replay may say it some milliseconds later. A choice."""
 OTHERWISE_MS = 200
-"""Done once more, each start, close or death would come so much earlier or later; a choice: that of scripted lab runs.
-Whether somebody's heartbeat just passed then decides over seconds."""
+"""Done once more, each start, close, death or stall would come so much earlier or later; a choice: that of scripted lab
+runs. Whether somebody's heartbeat just passed then decides over seconds."""
 SETTLED_MS = 150_000
 """Replays that are compared go on so long after the history ends, at least; a choice."""
 SETTLED_AFTER_SESSION_MS = 30_000
@@ -116,7 +117,7 @@ def _situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
 
 def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], until_ms: int) -> Situation:
     script = connect_script_of(rows, until_ms)
-    protocol = "eager" if script.assignor == "default" else script.assignor
+    protocol = "eager" if script.assignor == EAGER else script.assignor
     if protocol not in CONNECT_PROTOCOLS:
         raise TooLittle(f"Group {script.group_id!r} uses Connect's protocol {protocol!r}, which is not known.")
     timing = worker_timing_of(rows)
@@ -169,7 +170,9 @@ def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:
     lives = []
     for place, life in _placed(script):
         start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng)
-        lives.append(replace(life, started=moved(life.started, start_ms), ended=moved(life.ended, end_ms)))
+        stalls = tuple(stall.moved(end_ms) for stall in life.stalls)
+        started, ended = moved(life.started, start_ms), moved(life.ended, end_ms)
+        lives.append(replace(life, started=started, ended=ended, stalls=stalls))
     return tuple(lives)
 
 

@@ -5,10 +5,43 @@ All milliseconds. Each value is a list to draw from.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from rebalance_audit.domain.client_families import ClientFamily
+
 Draws = tuple[float, ...]
+DELIVER_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (3, 5, 7, 7, 10, 15, 39),
+    ClientFamily.LIBRDKAFKA: (1, 1, 2, 3, 5, 9, 13),
+    ClientFamily.AIOKAFKA: (1, 2, 3, 4, 7, 10, 18),
+    ClientFamily.FRANZ_GO: (1, 1, 2, 3, 4, 5, 11),
+    ClientFamily.KAFKA_GO: (3, 4, 4, 6, 10, 18, 30),
+    ClientFamily.KAFKA_PYTHON: (2, 4, 5, 6, 10, 16, 38),
+    ClientFamily.KAFKAJS: (1, 2, 3, 4, 5, 7, 21),
+    ClientFamily.SARAMA: (3, 5, 10, 13, 16, 27, 67),
+}
+"""From the group record to the end of the assigned callback, on the clients' own clocks: quantiles of 39 to 322
+callbacks of each library in the golden captures (2.3.1 to 4.4.0)."""
+LEAVE_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (1, 2, 3, 4, 6, 9, 13),
+    ClientFamily.LIBRDKAFKA: (2, 3, 3, 5, 6, 11, 14),
+    ClientFamily.AIOKAFKA: (5, 8, 9, 13, 16, 16, 17),
+    ClientFamily.FRANZ_GO: (2, 3, 3, 5, 8, 9, 12),
+    ClientFamily.KAFKA_GO: (177, 191, 316, 325, 333, 342, 344),
+    ClientFamily.KAFKA_PYTHON: (3, 4, 5, 11, 12, 18, 22),
+    ClientFamily.KAFKAJS: (43, 44, 58, 58, 85, 220, 252),
+    ClientFamily.SARAMA: (139, 139, 169, 182, 182, 288, 288),
+}
+"""From a closing member's last work to its LeaveGroup at the coordinator: 4 to 41 closes of each in the golden
+captures."""
+CALLBACK_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (40, 70, 99, 120, 215),
+    ClientFamily.LIBRDKAFKA: (2, 2, 3, 4, 6, 7, 20),
+}
+"""KIP-848: from the coordinator's answer to the end of the member's callback (golden captures of 4.3.0). Java's polling
+thread is told by its network thread; other libraries are taken for librdkafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +52,12 @@ class Timing:
     """To give partitions up, with the commit: from the revoked callback to the request to join."""
     sync_ms: Draws = (2, 4, 6, 8, 11, 27, 30)
     """From the end of the join phase to the assignment: the leader computes, the coordinator writes."""
-    deliver_ms: Draws = (3, 5, 7, 7, 10, 15, 39)
-    """From the group record to the end of the assigned callback."""
+    deliver_ms: Draws | None = None
+    """From the group record to the end of the assigned callback; None: as the member's library, DELIVER_MS."""
     drift_ms: Draws = (2, 3, 4, 5, 6)
     """By how much each heartbeat comes later than its interval says."""
-    leave_ms: Draws = (20, 30, 40, 60)
-    """From a closing member's last work to its LeaveGroup at the coordinator."""
+    leave_ms: Draws | None = None
+    """From a closing member's last work to its LeaveGroup; None: as the member's library, LEAVE_MS."""
     heartbeat_ms: int = 3_000
     """heartbeat.interval.ms that was in force, read off the history where it shows."""
     session_ms: int = 45_000

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rebalance_audit.domain.replay.life import End, Moment, Stall
-from tests.domain.replay.stories import KILL, RESTART, a_life, a_script, replayed, triggers
+from tests.domain.replay.stories import AT_ONCE, KILL, RESTART, a_life, a_script, replayed, triggers
+
+OF_LIBRARIES = replace(AT_ONCE, deliver_ms=None, leave_ms=None)
 
 
 def test_what_a_closed_member_had_waits_for_the_next_heartbeat_of_the_others() -> None:
@@ -62,6 +66,29 @@ def test_a_member_busy_beyond_its_interval_is_put_out_and_comes_back() -> None:
     longer = replayed(a_script(a_life("a", 0), busy), max_poll_interval_ms=60_000)
     assert triggers(longer) == ["member_joined", "member_joined"]
     assert longer.cost.standstill_seconds < run.cost.standstill_seconds
+
+
+@pytest.mark.parametrize(("library", "heard_s"), [("librdkafka", 21), ("java", 24)])
+def test_heartbeats_of_a_busy_java_member_come_late(library: str, heard_s: int) -> None:
+    """b is busy from 10 s on and stops to heartbeat at 16 s. Its last heartbeat was at 15 s: a session of 5.999 s ends
+    just before a's heartbeat at 21 s. Java's heartbeats at 12 and 15 s come up to 100 ms late each: after it."""
+    stall = Stall(since=Moment.known(10_000), until_ms=None)
+    lives = [
+        replace(a_life("a", 0), libraries=(library,)),
+        replace(a_life("b", 0, stalls=(stall,)), libraries=(library,)),
+    ]
+    run = replayed(a_script(*lives), is_static=True, session_timeout_ms=5_999, max_poll_interval_ms=6_000)
+    assert triggers(run)[-1] == "static_member_expired"
+    assert run.cost.standstill_seconds == pytest.approx(2 * (heard_s - 16))
+
+
+def test_libraries_give_up_and_take_at_their_own_pace() -> None:
+    def cost(library: str) -> float:
+        lives = [replace(life, libraries=(library,)) for life in RESTART.lives]
+        return replayed(replace(RESTART, lives=tuple(lives)), OF_LIBRARIES).cost.standstill_seconds
+
+    # Six partition-moves take 1 to 13 ms each with librdkafka, 3 to 67 ms with sarama; sarama leaves 139 ms later.
+    assert cost("librdkafka") < cost("sarama")
 
 
 def test_everybody_waits_for_a_busy_member_that_has_not_exceeded_its_interval() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rebalance_audit.domain.replay.life import End, Grown
 from rebalance_audit.domain.replay.outcome import ReplayRun
-from tests.domain.replay.stories import a_life, a_script, replayed, triggers
+from tests.domain.replay.stories import AT_ONCE, a_life, a_script, replayed, triggers
 
 # The connector comes at 4 s; w2 runs two of the tasks and is killed at 11 s, a second after its last heartbeat.
 LOST = replace(
@@ -55,3 +55,28 @@ def test_a_configuration_that_changes_while_workers_join_makes_them_join_once_mo
     assert triggers(workers(more, assignor="eager")) == [
         "connect_worker_joined", "connect_config_changed", "connect_worker_joined", "connect_config_changed",
     ]  # fmt: skip
+
+
+def test_a_connector_that_is_started_again_writes_its_tasks_once_more() -> None:
+    """`one` starts at 10 s. `two` is made 200 ms later, for which eager workers start `one` again. Its tasks are known
+    500 ms after its first start, and once more 500 ms after its second."""
+    grown = (
+        Grown(at_ms=10_000, partitions={"one": 0}),
+        Grown(at_ms=10_200, partitions={"one": 0, "two": 0}),
+        Grown(at_ms=10_500, partitions={"one": 2, "two": 0}),
+    )
+    made = replace(LOST, lives=LOST.lives[:1], grown=grown, until_ms=20_000)
+    assert [r.at_ms for r in workers(made, assignor="eager").rebalances[1:]] == [10_000, 10_200, 10_500, 10_700]
+    assert [r.at_ms for r in workers(made).rebalances[1:]] == [10_000, 10_200, 10_500]
+    # The history of an eager cluster has its second writes.
+    assert len(workers(replace(made, assignor="default"), assignor="eager").rebalances) == 4
+
+
+def test_only_a_worker_that_runs_tasks_needs_time_to_stop() -> None:
+    slow = replace(AT_ONCE, revoke_ms=(300,))
+    grown = (Grown(at_ms=10_000, partitions={"one": 0}), Grown(at_ms=12_000, partitions={"one": 2}),
+             Grown(at_ms=14_000, partitions={"one": 2, "two": 0}))  # fmt: skip
+    made = replace(LOST, lives=LOST.lives[:1], grown=grown, until_ms=20_000)
+    run = replayed(made, slow, assignor="eager")
+    # At 14 s the connector and its two tasks wait for the tasks; at 12 s there is the connector alone.
+    assert run.cost.between_owners_seconds == pytest.approx(3 * 0.3)

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from rebalance_audit.domain.replay import server
 from rebalance_audit.domain.replay.life import End
 from rebalance_audit.domain.replay.outcome import ReplayRun
 from tests.domain.replay.stories import KILL, RESTART, replayed, triggers
-
-
-@pytest.fixture(autouse=True)
-def _callbacks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CALLBACK_MS", (0,))
 
 
 def consumer(script: Any, **settings: Any) -> ReplayRun:
