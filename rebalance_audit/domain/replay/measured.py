@@ -46,13 +46,17 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
     stood: list[Stood] = []
     cold_since: int | None = None
     is_empty = True
+    was_stopped = False
+    """Nobody has been given anything since a row said that the group is empty."""
     for row in rows:
         if is_empty and row.outcome != "emptied":
             cold_since = row.started_at_ms or row.joined_at_ms or row.assigned_at_ms
         is_empty = row.outcome == "emptied"
+        was_stopped = was_stopped or is_empty
         put_out = _put_out(row)
         for movement in row.movements:
-            if movement.kind == "assigned":
+            if movement.kind == "assigned" or was_stopped:
+                # Of what the group had before it was stopped altogether, only this wait counts: nobody ran meanwhile.
                 # A connector's first wait begins with its configuration, which a replay does not count either.
                 if movement.resource_type == "partition" and cold_since is not None and row.assigned_at_ms is not None:
                     wait_ms = row.assigned_at_ms + DELIVERED_MS - cold_since
@@ -73,8 +77,8 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
                 unbounded += 1
             else:
                 upper += most / 1000
-        if any(m.kind == "assigned" for m in row.movements):
-            cold_since = None
+        if any(m.kind == "assigned" for m in row.movements) or (was_stopped and row.assigned_at_ms is not None):
+            cold_since, was_stopped = None, False
     return Measured(cost, lower, None if unbounded else upper, unbounded, tuple(stood))
 
 

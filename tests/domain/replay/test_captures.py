@@ -15,6 +15,8 @@ from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of, rank
 from tests.captures import GOLDEN, gathered
 from tests.standstill_truth import true_standstill
 
+PAIRS = GOLDEN.parent / "pairs"
+
 
 @cache
 def situation(capture: str) -> Situation:
@@ -137,3 +139,12 @@ def test_options_come_best_first_and_their_numbers_are_in_order() -> None:
 def test_a_history_too_short_is_said() -> None:
     with pytest.raises(TooLittle, match="too short"):
         situation("4.3.0/duplicate_instance_id")
+
+
+def test_a_group_that_was_stopped_altogether_stood_still_from_its_first_start_only() -> None:
+    """Its deploy stops all three members and starts them again 5.2 s later: nobody runs meanwhile, as in the replay."""
+    evidence = next(g for g in gathered(PAIRS / "l43-0").groups if g.group_id == "deploy.at-once.librdkafka.1")
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    fit = fit_of(situation_of(rows, (rows[-1].ended_at_ms or 0) + 1_000))
+    assert fit.refused is None
+    assert fit.measured_seconds < 6 * 1.0
