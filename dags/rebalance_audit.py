@@ -133,8 +133,10 @@ options=()
 if [ -n "${{REBALANCE_AUDIT_ALERT_TO:-}}" ]; then
   read -ra targets <<< "$REBALANCE_AUDIT_ALERT_TO"
   for target in "${{targets[@]}}"; do options+=(--to "$target"); done
-elif [ -z "${{REBALANCE_AUDIT_CONFIG:-}}" ] || ! grep -q '^alerts:' "$REBALANCE_AUDIT_CONFIG"; then
-  echo "No alert targets are set."; exit {SKIPPED}
+else
+  # A list on one line is an empty one there: `alerts: []`.
+  if [ -n "${{REBALANCE_AUDIT_CONFIG:-}}" ]; then settings=$("${{command[@]}}" config show); fi
+  if ! grep -qx 'alerts:' <<< "${{settings:-}}"; then echo "No alert targets are set."; exit {SKIPPED}; fi
 fi
 exec "${{command[@]}}" alert -w "$warehouse" "${{options[@]}}"
 """

@@ -156,21 +156,29 @@ def test_the_alert_task_takes_targets_from_the_settings_or_the_environment(
     found: dict[str, Any], tmp_path: Path
 ) -> None:
     config = tmp_path / "settings.yaml"
+    # The settings are read by the real command; what would be sent is only said.
+    program = Path(sys.executable).with_name("rebalance-audit")
+    stand_in = tmp_path / "stand_in"
+    stand_in.write_text(f'#!/bin/sh\nif [ "$1" = config ]; then exec {program} "$@"; fi\necho "$@"\n')
+    stand_in.chmod(0o755)
 
     def run(**more: str) -> tuple[int, str]:
+        given = {"REBALANCE_AUDIT_COMMAND": str(stand_in), "REBALANCE_AUDIT_CONFIG": str(config), "WAREHOUSE": "w"}
         done = subprocess.run(
             ["bash", "-c", found["dags"]["rebalance_audit"]["commands"]["alert"]], capture_output=True, text=True,
-            env={"PATH": os.environ["PATH"], "REBALANCE_AUDIT_COMMAND": "echo", "WAREHOUSE": "w", **more}, check=False,
+            env={"PATH": os.environ["PATH"]} | given | more, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout
 
-    config.write_text("teams: []\n")
-    assert run(REBALANCE_AUDIT_CONFIG=str(config))[0] == 99
-    config.write_text("alerts:\n  - {name: a, url: 'http://a'}\n")
-    assert run(REBALANCE_AUDIT_CONFIG=str(config)) == (0, "alert -w w\n")
-    assert run(REBALANCE_AUDIT_CONFIG=str(config), REBALANCE_AUDIT_ALERT_TO="http://b slack://c") == (
-        0, "alert -w w --to http://b --to slack://c\n"
-    )  # fmt: skip
+    for nothing in ("teams: []\n", "alerts: []\n", "alerts:\n  []\n"):
+        config.write_text(nothing)
+        assert run()[0] == 99
+    for one in ("alerts:\n  - {name: a, url: 'http://a'}\n", '"alerts" : [{name: a, url: "http://a"}]\n'):
+        config.write_text(one)
+        assert run() == (0, "alert -w w\n")
+    assert run(REBALANCE_AUDIT_ALERT_TO="http://b slack://c") == (0, "alert -w w --to http://b --to slack://c\n")
+    config.write_text("alarms: []\n")
+    assert run()[0] not in (0, 99)
 
 
 def test_a_day_is_reported_into_a_file_of_its_own(found: dict[str, Any], tmp_path: Path) -> None:
