@@ -221,8 +221,8 @@ class Settings(_Part):
     app: AppSettings = AppSettings()
     retention: Retention = Retention()
     limits: list[dict[str, Any]] = []
-    """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster` and `group`; later
-    entries win."""
+    """Limits of the rules by their names in `domain.detect.limits`, with optional patterns `cluster`, `group` and
+    `connector` (the last for limits of single connectors); later entries win."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:

@@ -17,7 +17,6 @@ def rewritten_configs(history: History) -> list[Finding]:
     Silent for deploys, which change each connector once or twice, and where it is not known whose configuration
     changed.
     """
-    limits = history.limits
     rounds: dict[str, list[HistoryStep]] = {}
     for step in history.attempts:
         r = step.rebalance
@@ -26,6 +25,7 @@ def rewritten_configs(history: History) -> list[Finding]:
                 rounds.setdefault(connector, []).append(step)
     found: list[Finding] = []
     for connector, steps in sorted(rounds.items()):
+        limits = history.limits.of(connector)
         for part in clusters(steps, limits.config_rewrite_window_ms):
             if most_at_once(part, limits.config_rewrite_window_ms) < limits.config_rewrites:
                 continue

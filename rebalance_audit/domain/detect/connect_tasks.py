@@ -25,14 +25,14 @@ def zombie_status(history: History) -> list[Finding]:
 
     Silent for the moment of a hand-over, whose status records come late and out of order.
     """
-    limits = history.limits
     found: list[Finding] = []
     by_name: dict[tuple[str, int | None], list[ConnectTask]] = {}
     for task in history.tasks:
         by_name.setdefault((task.connector, task.task), []).append(task)
     dead: list[tuple[ConnectTask, int]] = []
     twice: dict[tuple[str, ...], list[_Overlap]] = {}
-    for intervals in by_name.values():
+    for (connector, _), intervals in by_name.items():
+        limits = history.limits.of(connector)
         intervals.sort(key=lambda t: t.from_ms)
         running = [t for t in intervals if t.state == TaskState.RUNNING]
         for earlier, later in pairwise(running):
@@ -50,12 +50,12 @@ def zombie_status(history: History) -> list[Finding]:
         # One worker that does not know it was put out runs all it had: one finding, however many tasks.
         overlaps.sort(key=lambda o: o.later.from_ms)
         while overlaps:
-            end_ms = overlaps[0].later.from_ms + limits.quiet_ms
+            end_ms = overlaps[0].later.from_ms + history.limits.quiet_ms
             found += _two_workers(history, [o for o in overlaps if o.later.from_ms <= end_ms])
             overlaps = [o for o in overlaps if o.later.from_ms > end_ms]
     for worker in sorted({_worker(t) for t, _ in dead}):
         mine = [(t, ms) for t, ms in dead if _worker(t) == worker]
-        for part in _apart(mine, limits.quiet_ms):
+        for part in _apart(mine, history.limits.quiet_ms):
             found += _dead_worker(history, worker, part)
     return found
 
@@ -93,6 +93,7 @@ def _two_workers(history: History, overlaps: Sequence[_Overlap]) -> list[Finding
 def _dead_worker(history: History, worker: str, part: list[tuple[ConnectTask, int]]) -> list[Finding]:
     longest_ms = max(ms for _, ms in part)
     is_open = any(t.to_ms is None for t, _ in part)
+    is_long = any(ms > history.limits.of(t.connector).zombie_warning_ms for t, ms in part)
     start_ms = min(t.from_ms for t, _ in part)
     return history.finding(
         "CN003",
@@ -102,7 +103,7 @@ def _dead_worker(history: History, worker: str, part: list[tuple[ConnectTask, in
             first_seen_at_ms=start_ms,
             last_seen_at_ms=max(t.from_ms + ms for t, ms in part),
         ),
-        severity=Severity.WARNING if longest_ms > history.limits.zombie_warning_ms else Severity.INFO,
+        severity=Severity.WARNING if is_long else Severity.INFO,
         title=f"The status topic {'says' if is_open else 'said'} RUNNING for {duration(longest_ms)} about "
         f"{counted(len(part), 'task or connector', 'tasks and connectors')} of {history.group} at {shown(worker)}, "
         "which was not in the group",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+PATTERNS = ("cluster", "group", "connector")
+
 
 class LimitsError(ValueError):
     """A limit in the settings that does not exist or has an impossible value; all faults in one message."""
@@ -98,6 +100,23 @@ class Limits:
     worker_spread: int = 1
     """Tasks, or connectors, of the fullest worker less those of the emptiest. One is what a remainder makes."""
 
+    of_connectors: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    """(pattern, limits) of single connectors, in order; no limit itself."""
+
+    def of(self, connector: str) -> Limits:
+        """The limits of one connector of the group."""
+        result = self
+        for pattern, changes in self.of_connectors:
+            if fnmatchcase(connector, pattern):
+                result = replace(result, **dict(changes))
+        return result
+
+
+OF_CONNECTORS = frozenset(
+    {"config_rewrite_window_ms", "config_rewrites", "zombie_overlap_ms", "zombie_min_ms", "zombie_warning_ms"}
+)
+"""Limits of what a rule says of a single connector or its tasks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentLimits:
@@ -125,20 +144,24 @@ def limits_for(
 ) -> Limits:
     """The limits of one group: `overrides` in order, later ones win.
 
-    Each is a mapping with optional shell patterns `cluster` and `group`, and any limit by its name.
+    Each is a mapping with optional shell patterns `cluster`, `group` and `connector`, and any limit by its name; beside
+    `connector`, one of OF_CONNECTORS.
     Raises LimitsError, with all faults at once, also for overrides that do not match this group.
     """
-    known = {f.name: type(getattr(base, f.name)) for f in fields(base)}
+    known = {f.name: type(getattr(base, f.name)) for f in fields(base) if f.name != "of_connectors"}
     faults: list[str] = []
     result = base
     for place, override in enumerate(overrides, start=1):
         changes: dict[str, Any] = {}
         for name, value in override.items():
-            if name in ("cluster", "group"):
+            if name in PATTERNS:
                 if not isinstance(value, str):
                     faults.append(f"limits entry {place}: {name} must be a pattern, not {value!r}")
             elif name not in known:
                 faults.append(f"limits entry {place}: there is no limit {name!r}")
+            elif "connector" in override and name not in OF_CONNECTORS:
+                listed = ", ".join(sorted(OF_CONNECTORS))
+                faults.append(f"limits entry {place}: {name} is no limit of single connectors, only {listed} are")
             elif isinstance(value, bool) or not isinstance(value, int if known[name] is int else (int, float)):
                 faults.append(f"limits entry {place}: {name} must be a number, not {value!r}")
             elif value < 0:
@@ -148,7 +171,13 @@ def limits_for(
         if faults:
             continue
         if fnmatchcase(cluster_id, override.get("cluster", "*")) and fnmatchcase(group_id, override.get("group", "*")):
-            result = replace(result, **changes)
+            if "connector" not in override:
+                result = replace(result, **changes)
+            # A later entry for all connectors wins over an earlier one for some.
+            of_connectors = tuple((name, value) for name, value in changes.items() if name in OF_CONNECTORS)
+            if of_connectors and ("connector" in override or result.of_connectors):
+                added = (override.get("connector", "*"), of_connectors)
+                result = replace(result, of_connectors=(*result.of_connectors, added))
     if faults:
         raise LimitsError("; ".join(faults))
     return result

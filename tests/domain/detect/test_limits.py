@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from rebalance_audit.domain.detect import Limits, LimitsError, detect_group, limits_for
 from rebalance_audit.domain.detect import limits as module
-from tests.domain.detect.group_story import a_group
+from tests.domain.detect.group_story import a_connect_cluster, a_group
 
 
 def test_later_overrides_win_and_only_matching_ones_count() -> None:
@@ -60,6 +60,40 @@ def test_every_limit_has_its_reason_under_it() -> None:
         and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
     }  # fmt: skip
     assert {f.name for f in fields(Limits)} == reasoned
+
+
+def test_a_connector_has_limits_of_its_own() -> None:
+    overrides: list[dict[str, Any]] = [
+        {"group": "connect-*", "config_rewrites": 20},
+        {"group": "connect-*", "connector": "mirror-*", "config_rewrites": 30, "zombie_min_ms": 1},
+        {"connector": "mirror-a", "config_rewrites": 40},
+    ]
+    of_group = limits_for(overrides, "prod", "connect-a")
+    assert of_group.config_rewrites == of_group.of("sink").config_rewrites == 20
+    assert (of_group.of("mirror-b").config_rewrites, of_group.of("mirror-b").zombie_min_ms) == (30, 1)
+    assert of_group.of("mirror-a").config_rewrites == 40
+    assert limits_for(overrides, "prod", "orders").of("mirror-b") == replace(
+        Limits(), of_connectors=(("mirror-a", (("config_rewrites", 40),)),)
+    )
+
+
+def test_a_later_entry_for_all_connectors_wins() -> None:
+    overrides = [{"connector": "mirror-*", "config_rewrites": 30}, {"config_rewrites": 7}]
+    assert limits_for(overrides, "prod", "connect-a").of("mirror-a").config_rewrites == 7
+
+
+def test_a_limit_of_groups_has_no_connector() -> None:
+    with pytest.raises(LimitsError, match="limits entry 1: storm_short_count is no limit of single connectors, only"):
+        limits_for([{"connector": "sink", "storm_short_count": 3}], "prod", "connect-a")
+
+
+def test_a_connector_with_a_wider_limit_is_silent_where_another_is_not() -> None:
+    story = a_connect_cluster().joins("w1", "w2", at_s=0)
+    for turn in range(14):
+        story.meets_again(at_s=60 + 5 * turn, because="connect_config_changed", changed_connectors=("mirror", "sink"))
+    limits = limits_for([{"connector": "mirror", "config_rewrites": 30}], "cluster-a", "connect")
+    found = [f for f in detect_group(story.rebalances, (), limits) if f.rule_id == "CN008"]
+    assert [f.connectors for f in found] == [("sink",)]
 
 
 def test_a_group_with_a_wider_limit_is_silent_where_another_is_not() -> None:
