@@ -75,18 +75,21 @@ def generate(location: str, groups: int, rebalances: int, days: int) -> Warehous
                    ['record:__consumer_offsets-' || (g % 50) || '@' || i] AS evidence
             FROM r ORDER BY at_ms;
             CREATE TABLE incident AS
-            SELECT cluster_id, 'in:' || lpad(i::VARCHAR, 16, '0') AS incident_id, 'member_fault' AS kind,
+            SELECT any_value(cluster_id) AS cluster_id, 'in:' || lpad(min(i)::VARCHAR, 16, '0') AS incident_id,
+                   'member_fault' AS kind,
                    'member_session_expired' AS root_cause, 'logged' AS root_cause_tier,
-                   ['consumer-' || (i % 6)] AS culprits,
-                   [group_id] AS group_ids, [cluster_id || '/' || group_id || '/' || generation_id] AS rebalance_ids,
-                   [] AS reassignment_ids, [] AS finding_ids, at_ms - 10000 AS first_at_ms, at_ms AS last_at_ms,
-                   CASE WHEN at_ms > {T0 + span_ms} - 1200000 THEN 'open' ELSE 'over' END AS status,
-                   h4 > 0.8 AS expected, CASE WHEN h3 > 0.9 THEN 'warning' ELSE 'info' END AS severity,
-                   h3 * 200 AS cost_seconds, h3 * 100 AS cost_lower_seconds, h3 * 400 AS cost_upper_seconds,
-                   'consumer-' || (i % 6) || ' of ' || group_id || ' vanished without leaving' AS title,
+                   ['consumer-' || (min(i) % 6)] AS culprits, [group_id] AS group_ids,
+                   list(cluster_id || '/' || group_id || '/' || generation_id ORDER BY at_ms) AS rebalance_ids,
+                   [] AS reassignment_ids, [] AS finding_ids, min(at_ms) - 10000 AS first_at_ms,
+                   max(at_ms) AS last_at_ms,
+                   CASE WHEN max(at_ms) > {T0 + span_ms} - 1200000 THEN 'open' ELSE 'over' END AS status,
+                   min(h4) > 0.03 AS expected, CASE WHEN max(h3) > 0.9 THEN 'warning' ELSE 'info' END AS severity,
+                   sum(h3) * 200 AS cost_seconds, sum(h3) * 100 AS cost_lower_seconds,
+                   sum(h3) * 400 AS cost_upper_seconds,
+                   'consumer-' || (min(i) % 6) || ' of ' || group_id || ' vanished without leaving' AS title,
                    'It vanished. It cost partition-seconds. It is over.' AS story, 'Look at that host.' AS advice,
-                   [{{'at_ms': at_ms, 'what': 'it vanished', 'evidence': ['a']}}] AS chain, ['a'] AS evidence
-            FROM r WHERE i % 50 = 0;
+                   [{{'at_ms': min(at_ms), 'what': 'it vanished', 'evidence': ['a']}}] AS chain, ['a'] AS evidence
+            FROM r GROUP BY g, group_id, generation_id // 4 ORDER BY first_at_ms;
             CREATE TABLE finding AS
             SELECT cluster_id, 'rb007:' || lpad(i::VARCHAR, 16, '0') AS finding_id, 'RB007' AS rule_id,
                    CASE WHEN h3 > 0.9 THEN 'warning' ELSE 'info' END AS severity, 'group' AS subject_type,

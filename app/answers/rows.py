@@ -100,7 +100,6 @@ class Fleet:
     """Rebalances whose cost nobody knows."""
     partition_seconds: float | None
     task_seconds: float | None
-    causes: tuple[CauseShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +120,10 @@ class Headline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseShare:
+    """Rebalances and their cost by what they are booked on."""
+
     trigger: str
+    """The root cause of their incident, else their own: see `numbers.CAUSE`."""
     rebalance_count: int
     resource_seconds: float | None
     client: str | None = None

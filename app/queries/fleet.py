@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from app.answers.compare import SLICES
-from app.answers.rows import CauseShare, ClusterRow, Contents, Fleet, Headline, Span
-from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables
+from app.answers.rows import ClusterRow, Contents, Fleet, Headline, Span
+from app.queries.tables import AT, COUNTED, HANDS_OUT_TASKS, Tables, booked_in
 from rebalance_audit.domain import numbers
 
 _ROUNDED = (
@@ -136,10 +136,14 @@ class FleetQuestions(Tables):
             (span.from_ms, *wanted),
         )
         causes = self.rows(
-            f"SELECT trigger, count(*) AS n FROM flat.rebalance WHERE {COUNTED} AND {chosen} GROUP BY 1 ORDER BY 1",
+            f"""
+            SELECT {numbers.CAUSE} AS cause, count(*) AS n
+            FROM (SELECT cluster_id, rebalance_id, trigger FROM flat.rebalance WHERE {COUNTED} AND {chosen}) r
+              LEFT JOIN {booked_in(span)} b USING (cluster_id, rebalance_id) GROUP BY 1 ORDER BY 1
+            """,
             wanted,
         )
-        return cells, {row["trigger"]: row["n"] for row in causes}
+        return cells, {row["cause"]: row["n"] for row in causes}
 
     def dearest_groups(self, most: int) -> list[tuple[str, str]]:
         """Cluster and group, by what they ever cost."""
@@ -150,13 +154,18 @@ class FleetQuestions(Tables):
         return [(row["cluster_id"], row["group_id"]) for row in rows]
 
     def fleet_over_time(self, span: Span, buckets: int) -> pd.DataFrame:
-        """Rebalances and cost per cluster, trigger and stretch of time; `bucket` counts from 0. Unknown costs are 0."""
+        """Rebalances and cost per cluster, cause and stretch of time; `bucket` counts from 0. Unknown costs are 0.
+
+        `trigger` is what they are booked on: see `numbers.CAUSE`.
+        """
         length_ms = max(1.0, span.length_ms / buckets)
         return self.frame(
             f"""
-            SELECT r.cluster_id, r.trigger, least({buckets:d} - 1, floor(({AT} - ?) / ?))::INT AS bucket,
+            SELECT r.cluster_id, {numbers.CAUSE} AS trigger,
+                   least({buckets:d} - 1, floor(({AT} - ?) / ?))::INT AS bucket,
                    {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost
-            FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?
+            FROM flat.rebalance r LEFT JOIN {booked_in(span)} b USING (cluster_id, rebalance_id)
+            WHERE {AT} BETWEEN ? AND ?
             GROUP BY ALL ORDER BY 1, 3, 2
             """,
             (span.from_ms, length_ms, span.from_ms, span.to_ms),
@@ -174,12 +183,4 @@ class FleetQuestions(Tables):
             """,
             (span.from_ms, span.to_ms),
         )[0]
-        causes = self.rows(
-            f"""
-            SELECT r.trigger, {numbers.COUNT} AS rebalance_count, {numbers.COST} AS resource_seconds
-            FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?
-            GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
-            """,
-            (span.from_ms, span.to_ms),
-        )
-        return Fleet(**row, causes=tuple(CauseShare(**c) for c in causes))
+        return Fleet(**row)

@@ -103,25 +103,31 @@ class GroupQuestions(Tables):
         )
 
     def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[CauseShare]:
-        """Causes of the group's rebalances, the commonest first, each with the client it was mostly about."""
+        """What the group's rebalances are booked on (`numbers.CAUSE`), the commonest first, each with the client it was
+        mostly about: the one behind the incident, or whom the rebalance's own cause names if that is what it is booked
+        on."""
         wanted = (cluster_id, group_id, span.from_ms, span.to_ms)
         rows = self.rows(
             f"""
             WITH hits AS (
-                SELECT r.cluster_id, r.rebalance_id, r.trigger, r.resource_seconds_estimate,
-                  r.triggers[1].members AS members, {COUNTED} AS is_counted
-                FROM near.rebalance r WHERE {_OF_GROUP}),
-            who AS (
-                SELECT h.trigger, coalesce(m.group_instance_id, m.worker_url, m.client_id) AS client,
-                       count(DISTINCT h.rebalance_id) AS n
+                SELECT r.cluster_id, r.rebalance_id, {numbers.CAUSE} AS cause, r.resource_seconds_estimate,
+                  CASE WHEN {numbers.CAUSE} = r.trigger THEN r.triggers[1].members END AS members,
+                  CASE WHEN len(b.culprits) = 1 THEN b.culprits[1] END AS culprit, {COUNTED} AS is_counted
+                FROM near.rebalance r LEFT JOIN {numbers.booked("i.cluster_id = ? AND list_contains(i.group_ids, ?)")} b
+                  USING (cluster_id, rebalance_id) WHERE {_OF_GROUP}),
+            named AS (
+                SELECT h.cause, coalesce(m.group_instance_id, m.worker_url, m.client_id) AS client, h.rebalance_id
                 FROM hits h JOIN gold.rebalance_member m USING (cluster_id, rebalance_id)
-                WHERE h.is_counted AND list_contains(h.members, m.member_id) GROUP BY ALL),
-            top AS (SELECT trigger, arg_max(client, n) AS client, max(n) AS client_count FROM who GROUP BY 1)
-            SELECT h.trigger, count(*) FILTER (h.is_counted) AS rebalance_count, {numbers.COST} AS resource_seconds,
+                WHERE h.is_counted AND h.culprit IS NULL AND list_contains(h.members, m.member_id)
+                UNION ALL SELECT cause, culprit, rebalance_id FROM hits WHERE is_counted AND culprit IS NOT NULL),
+            who AS (SELECT cause, client, count(DISTINCT rebalance_id) AS n FROM named GROUP BY ALL),
+            top AS (SELECT cause, arg_max(client, (n, client)) AS client, max(n) AS client_count FROM who GROUP BY 1)
+            SELECT h.cause AS trigger, count(*) FILTER (h.is_counted) AS rebalance_count,
+                   {numbers.COST} AS resource_seconds,
                    any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count
-            FROM hits h LEFT JOIN top t USING (trigger) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
+            FROM hits h LEFT JOIN top t USING (cause) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,
-            wanted,
+            (cluster_id, group_id, *wanted),
             near=(_OF_GROUP, wanted),
         )
         return [CauseShare(**{**row, "client": worker_name(row["client"]) if row["client"] else None}) for row in rows]

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from app.answers.rows import FindingRow
+from app.answers.rows import FindingRow, Span
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.catalog import EVERYWHERE, Catalog, Near
@@ -31,6 +31,11 @@ AT = numbers.HAPPENED_AT
 COUNTED = numbers.IS_COUNTED
 HANDS_OUT_TASKS = numbers.HANDS_OUT_TASKS
 GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
+
+
+def booked_in(span: Span) -> str:
+    """`numbers.booked` for rebalances of a span: an incident lasts from before its first to after its last."""
+    return numbers.booked(f"i.first_at_ms <= {span.to_ms:d} AND i.last_at_ms >= {span.from_ms:d}")
 
 
 class Tables:

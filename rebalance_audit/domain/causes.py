@@ -319,6 +319,18 @@ def cause_of(text: str) -> Cause:
     return _BY_VALUE.get(text, Cause.UNKNOWN)
 
 
+REASSIGNED = "reassigned"
+"""No trigger of a rebalance: the root cause of what a reassignment of replicas brought about."""
+_REASSIGNED_PHRASE = "a reassignment moved replicas"
+
+
 def phrase_of(text: str) -> str:
     """The phrase of the cause of this value; a value that this version does not know is its own phrase."""
+    if text == REASSIGNED:
+        return _REASSIGNED_PHRASE
     return _BY_VALUE[text].facts.phrase if text in _BY_VALUE else text
+
+
+def family_of(text: str) -> Family:
+    """A reassignment is a change of the configuration."""
+    return Family.CONFIGURATION if text == REASSIGNED else cause_of(text).facts.family

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rebalance_audit.domain.causes import REASSIGNED
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.ranges import Range, of_groups, range_of
@@ -34,6 +35,9 @@ UNKNOWN_COST_COUNT = (
     "AND moved_count + returned_count > 0)"
 )
 """Rebalances in which something stopped and nobody knows for how long."""
+CAUSE = "coalesce(b.cause, r.trigger)"
+"""What a rebalance `r` is booked on where rebalances or their cost are summed by cause, beside `booked()` as `b`: the
+root cause of its incident, as of a worker's kill when the scheduled delay ends; its own trigger if it is in none."""
 HANDS_OUT_TASKS = "coalesce(protocol_type IN ('connect', 'streams'), FALSE)"
 """KIP-1071's groups hand out stream tasks."""
 
@@ -47,6 +51,16 @@ class CostBounds(NamedTuple):
     likely_lower: float | None = None
     """Nine of ten truths lie between this and the next."""
     likely_upper: float | None = None
+
+
+def booked(of: str = "true") -> str:
+    """The rebalances of those incidents `i` of which `of` holds, for a LEFT JOIN: (cluster_id, rebalance_id, cause,
+    culprits). No rebalance is in two."""
+    return (
+        "(SELECT i.cluster_id, unnest(i.rebalance_ids) AS rebalance_id, "
+        f"CASE WHEN i.kind = 'reassignment' THEN '{REASSIGNED}' ELSE i.root_cause END AS cause, i.culprits "
+        f"FROM gold.incident i WHERE {of})"
+    )
 
 
 def is_counted(rebalance: Rebalance) -> bool:

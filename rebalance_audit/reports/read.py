@@ -89,6 +89,7 @@ class GroupRow:
     standstill_seconds_estimate: float | None
     """Without a rebalance, over all evidence; None: none is known."""
     top_trigger: str | None
+    """The costliest cause, as `CauseRow.trigger`; of equal ones the commonest."""
     open_finding_count: int
 
 
@@ -118,7 +119,10 @@ class RebalanceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow:
+    """Rebalances and their cost by what they are booked on (`numbers.CAUSE`)."""
+
     trigger: str
+    """The root cause of their incident; of those in none, their own trigger."""
     rebalance_count: int
     expected_count: int
     cost: Cost
@@ -318,18 +322,23 @@ def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str
 
 def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
     rows = asked.rows(
-        "WITH r AS (SELECT * FROM gold.rebalance WHERE {rebalances}), "
+        f"WITH r AS (SELECT r.*, {numbers.CAUSE} AS cause FROM gold.rebalance r LEFT JOIN {numbers.booked()} b "
+        "USING (cluster_id, rebalance_id) WHERE {rebalances}), "
         "counted AS (SELECT cluster_id, group_id, max(group_type) AS group_type, max(protocol_type) AS protocol_type, "
         f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
         "max(broker_window_ms) AS longest_window_ms, "
-        f"mode(trigger) FILTER (WHERE {numbers.IS_COUNTED}) AS top_trigger, "
         f"{_COST}, {_LIKELY} FROM r GROUP BY cluster_id, group_id), "
+        f"causes AS (SELECT cluster_id, group_id, cause, {numbers.COUNT} AS n, {numbers.COST} AS cost FROM r "
+        f"GROUP BY ALL HAVING {numbers.COUNT} > 0), "
+        "top AS (SELECT cluster_id, group_id, arg_max(cause, (coalesce(cost, -1), n, cause)) AS top_trigger "
+        "FROM causes GROUP BY ALL), "
         "opened AS (SELECT cluster_id, subject, count(*) AS open_finding_count FROM gold.finding "
         "WHERE status = 'open' AND subject_type = 'group' GROUP BY ALL) "
         "SELECT c.*, coalesce(o.open_finding_count, 0) AS open_finding_count, g.mode, g.assignor, g.state, "
-        "g.member_count, g.standstill_seconds_estimate "
+        "g.member_count, g.standstill_seconds_estimate, t.top_trigger "
         "FROM counted c LEFT JOIN gold.group g USING (cluster_id, group_id) "
+        "LEFT JOIN top t USING (cluster_id, group_id) "
         "LEFT JOIN opened o ON o.cluster_id = c.cluster_id AND o.subject = c.group_id "
         "ORDER BY c.estimate DESC NULLS LAST, c.rebalance_count DESC, c.cluster_id, c.group_id "
         f"LIMIT {GROUPS_SHOWN}"
@@ -389,9 +398,10 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
 def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
     rows = asked.rows(
         # A static member's return is no rebalance and has a cost all the same: the causes add up to the headline.
-        f"SELECT trigger, {numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, {_COST} "
-        "FROM gold.rebalance "
-        "WHERE {rebalances} AND outcome <> 'missing' GROUP BY trigger ORDER BY rebalance_count DESC, trigger"
+        f"SELECT {numbers.CAUSE} AS trigger, {numbers.COUNT} AS rebalance_count, "
+        f"{numbers.EXPECTED_COUNT} AS expected_count, {_COST} "
+        f"FROM gold.rebalance r LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) "
+        f"WHERE {{rebalances}} AND outcome <> 'missing' GROUP BY {numbers.CAUSE} ORDER BY rebalance_count DESC, 1"
     )
     by_group = _by_group(asked)
     return tuple(
@@ -408,7 +418,8 @@ def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
 def _by_group(asked: _Asked) -> list[dict[str, Any]]:
     """What each group lost to each cause."""
     return asked.rows(
-        f"SELECT cluster_id, group_id, trigger, {_COST}, {_LIKELY} FROM gold.rebalance WHERE {{rebalances}} "
+        f"SELECT cluster_id, group_id, {numbers.CAUSE} AS trigger, {_COST}, {_LIKELY} FROM gold.rebalance r "
+        f"LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) WHERE {{rebalances}} "
         "AND resource_seconds_estimate IS NOT NULL GROUP BY ALL ORDER BY ALL"
     )
 

@@ -54,7 +54,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
         lines += ["", "Worst groups"]
         is_one = len(report.cluster_ids) == 1
         names = [g.group_id if is_one else f"{g.group_id} @ {g.cluster_id}" for g in report.groups]
-        rows = [("group", "mode", "members", "rebalances", "worst pause", "seconds lost", "commonest cause")]
+        rows = [("group", "mode", "members", "rebalances", "worst pause", "seconds lost", "costliest cause")]
         rows += [
             (
                 shown(name, 44), g.mode, _or_not_known(g.member_count),

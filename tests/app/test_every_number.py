@@ -3,6 +3,7 @@ that is made here, by Python and not by the SQL of the app. No page shows a dura
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import math
@@ -61,7 +62,11 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 @pytest.fixture(scope="module")
 def gold(walked: Warehouse) -> dict[str, list[Row]]:
-    return {name: walked.read(f"gold.{name}").to_pylist() for name in TABLES}
+    found = {name: walked.read(f"gold.{name}").to_pylist() for name in TABLES}
+    causes = booked_causes(found["incident"])
+    for r in found["rebalance"]:
+        r["cause"] = causes.get((r["cluster_id"], r["rebalance_id"]), r["trigger"])
+    return found
 
 
 @pytest.fixture
@@ -105,9 +110,18 @@ def hands_out_tasks(r: Row) -> bool:
     return r["protocol_type"] in ("connect", "streams")
 
 
+def booked_causes(incidents: Iterable[Row]) -> dict[tuple[str, str], str]:
+    """What a rebalance of an incident is booked on wherever causes are summed."""
+    return {
+        (i["cluster_id"], r): "reassigned" if i["kind"] == "reassignment" else i["root_cause"]
+        for i in incidents
+        for r in i["rebalance_ids"]
+    }
+
+
 def costs_of(rows: Sequence[Row], known: Known) -> None:
     """Sums of these rebalances, as any place may add them up: all, by cause, partitions and tasks apart."""
-    parts = [list(rows), *([r for r in rows if r["trigger"] == t] for t in {r["trigger"] for r in rows})]
+    parts = [list(rows), *([r for r in rows if r["cause"] == t] for t in {r["cause"] for r in rows})]
     parts += [[r for r in rows if hands_out_tasks(r)], [r for r in rows if not hands_out_tasks(r)]]
     for part in parts:
         known.counts |= {sum(map(is_counted, part)), sum(is_counted(r) and r["expected"] for r in part)}
@@ -284,9 +298,9 @@ def test_group_and_its_rebalances(cluster: str, walk: Walk, gold: dict[str, list
         if rows:
             assert f"{len(counted):,} rebalance{'s' if len(counted) != 1 else ''} in " in page.words
         bars = {label: said for label, *said in page.bars() if len(said) == 1}
-        for trigger in {r["trigger"] for r in rows}:
-            mine = [r for r in rows if r["trigger"] == trigger]
-            said = next(s[0] for label, s in bars.items() if label.endswith(words_for(trigger)))
+        for cause in {r["cause"] for r in rows}:
+            mine = [r for r in rows if r["cause"] == cause]
+            said = next(s[0] for label, s in bars.items() if label.endswith(words_for(cause)))
             assert said.startswith(f"{sum(map(is_counted, mine)):,} time"), said
             expected = cost(mine)
             assert [n.is_near(expected or 0.0) for n in damages(said)] == ([] if expected is None else [True]), said
@@ -531,6 +545,93 @@ def test_findings(walk: Walk, gold: dict[str, list[Row]]) -> None:
         hold(page, known, runbook)
 
 
+def refs_of(gold: dict[str, list[Row]], cluster: str) -> list[str]:
+    """All that is cited of this cluster's evidence, in a fixed order."""
+    rows = [r for t in ("rebalance", "movement", "finding", "incident") for r in of(gold, t, cluster_id=cluster)]
+    return sorted({ref for r in rows for ref in r["evidence"]})
+
+
+@pytest.mark.parametrize("cluster", keys_of_groups())
+def test_evidence(cluster: str, walk: Walk, gold: dict[str, list[Row]], walked: Warehouse) -> None:
+    """Of each source some: what is said of a record or a line is what its bytes hold."""
+    refs = refs_of(gold, cluster)
+    by_source: dict[str, list[str]] = {}
+    for ref in refs:
+        by_source.setdefault(ref.rpartition("@")[0], []).append(ref)
+    chosen = [ref for of_one in by_source.values() for ref in of_one[:: len(of_one) // 2 + 1]][:6]
+    assert chosen
+    for ref in chosen:
+        page = walk("evidence", cluster=cluster, ref=ref)
+        if ref.startswith("log:"):
+            check_line(page, walked, cluster, ref)
+        else:
+            check_record(page, walked, cluster, ref)
+        assert not [text for text in page.texts if below_zero(text)]
+
+
+def check_record(page: Shown, walked: Warehouse, cluster: str, ref: str) -> None:
+    place, _, offset = ref.rpartition("@")
+    where, params = 'cluster_id = ? AND "offset" = ?', [cluster, int(offset.rpartition(":")[2])]
+    if not ref.startswith("metadata:"):
+        topic, _, partition = place.removeprefix("record:").rpartition("-")
+        where, params = f"{where} AND topic = ? AND partition = ?", [*params, topic, int(partition)]
+    else:
+        name = offset.rpartition(":")[0]
+        params = [*params, f"__cluster_metadata@{name}" if name else "__cluster_metadata"]
+        where = f"{where} AND topic = ?"
+    found = walked.query(f"SELECT * FROM bronze.record WHERE {where}", params).to_pylist()
+    raws = [{"key": r["key"], "value": r["value"]} for r in found]
+    assert f"offset {found[0]['offset']:,} of" in page.words
+    dumps = [h.value for h in page.at.html if 'class="ra-hex"' in h.value]
+    shown = [bytes.fromhex("".join(hex_of(line) for line in d.splitlines())) for d in dumps]
+    raw = next(r for r in raws if next(v for v in r.values() if v is not None).startswith(shown[0]))
+    for part, value in zip([p for p in ("key", "value") if raw[p] is not None], shown, strict=True):
+        assert value == raw[part][: len(value)]
+        assert len(value) == len(raw[part]) or "more</span>" in dumps[-1]
+        assert f"{part}, {len(raw[part]):,} byte" in page.words
+    for said, where in re.findall(
+        r"<td>[^<]*</td><td>(.*?)</td><td class='ra-num'>(.*?)</td>", "\n".join(h.value for h in page.at.html)
+    ):
+        at = re.fullmatch(r"(key|value) ([0-9a-f]+) … ([0-9a-f]+)", where)
+        if at is not None and (number := re.match(r"-?\d+(?=<|$)", said)):
+            held = raw[at[1]][int(at[2], 16) : int(at[3], 16) + 1]
+            assert int(number[0]) in readings(held), (said, where, held)
+
+
+def hex_of(line: str) -> str:
+    """Of one row of a dump: its bytes, without its place before and its text after them."""
+    bare = re.sub(r"<[^>]+>", "", line)
+    return "".join(re.findall(r"\b[0-9a-f]{2}\b", bare[8 : 8 + 16 * 3])) if re.match(r"[0-9a-f]{6}  ", bare) else ""
+
+
+def readings(held: bytes) -> set[int]:
+    """The whole numbers that these bytes may stand for in Kafka's formats: big-endian, or a varint with or without
+    zigzag; of JSON, its digits; and how many there are."""
+    found = {int.from_bytes(held, "big", signed=True), int.from_bytes(held, "big")}
+    varint = sum((b & 0x7F) << 7 * i for i, b in enumerate(held[:10]))
+    found |= {varint, (varint >> 1) ^ -(varint & 1), varint - 1}
+    text = held.decode("ascii", "replace").strip('" ')
+    return found | ({int(text)} if re.fullmatch(r"-?\d+", text) else set())
+
+
+def check_line(page: Shown, walked: Warehouse, cluster: str, ref: str) -> None:
+    file, _, byte = ref.rpartition("@")
+    row = walked.query(
+        "SELECT text FROM bronze.log_line WHERE cluster_id = ? AND file_id = ? AND byte = ?",
+        [cluster, file.rpartition("#")[2], int(byte)],
+    ).to_pylist()[0]
+    assert f"byte {int(byte):,} of" in page.words
+    markup = next(h.value for h in page.at.html if "ra-this" in h.value)
+    (this,) = re.findall(r'<div class="ra-this">(.*?)</div>', markup, re.S)
+    line = row["text"].rstrip("\r\n")
+    if line.isprintable():
+        assert html.unescape(re.sub(r"<[^>]+>", "", this)) == line
+    for table in page.tables():
+        for cells in table:
+            for number in re.findall(r"\d+", cells["value"]):
+                assert number in re.sub(r"\D+", " ", line).split() or number.lstrip("0") in line, (cells, line)
+
+
 def test_trust(walk: Walk, gold: dict[str, list[Row]], walked: Warehouse) -> None:
     page = walk("trust")
     rows, checks = gold["coverage"], gold["check"]
@@ -571,8 +672,7 @@ def test_compare(walk: Walk, gold: dict[str, list[Row]]) -> None:
                 for name, share in (("longest pause, median", 0.5), ("longest pause, 95th percentile", 0.95)):
                     (said,) = durations(table[name][side])
                     assert said.is_near(float(np.quantile(pauses, share)))
-            causes = Counter(r["trigger"] for r in counted)
-            known.counts |= {len(counted), *causes.values()}
+            known.counts |= {len(counted), *Counter(r["cause"] for r in counted).values()}
         bars = page.bars()
         assert sum(int(a) for label, a, _ in bars if " – " not in label and "under" not in label and label) == sum(
             is_counted(r) and at_ms(r) <= cut for r in mine

@@ -98,8 +98,9 @@ def test_the_fleet_costs_the_same_in_report_app_metrics_incidents_and_rows(
     fleet = reader.fleet(span)
     assert same((fleet.partition_seconds or 0) + (fleet.task_seconds or 0), total)
     assert (fleet.rebalance_count, fleet.expected_count) == (report.rebalance_count, report.expected_count)
-    assert same(math.fsum(c.resource_seconds or 0 for c in fleet.causes), total)
-    assert sum(c.rebalance_count for c in fleet.causes) == len(counted(rows))
+    over_time = reader.fleet_over_time(span, 7)
+    assert same(over_time["cost"].sum(), total)
+    assert over_time["rebalances"].sum() == len(counted(rows))
     metrics = {m.name: m for m in read_metrics(demo)[0]}
     lost = metrics["rebalance_audit_resource_seconds_lost"].samples
     assert same(math.fsum(s.value for s in lost), total)
@@ -121,6 +122,39 @@ def test_a_group_costs_the_same_everywhere(demo: Warehouse, rows: list[Row], rep
         assert (found["rebalances"], reported[key].rebalance_count, gold[key]["rebalance_count"]) == (expected[0],) * 3
         for number in (found["cost"], reported[key].cost.estimate, gold[key]["resource_seconds_estimate"]):
             assert same(None if number is None or math.isnan(number) else number, expected[1])
+
+
+def test_a_cost_is_booked_on_the_root_cause_of_its_incident(demo: Warehouse, rows: list[Row], report: Report) -> None:
+    """A worker was killed; nothing stood still until its session ended, all of it until the scheduled delay did."""
+    incidents = demo.read("gold.incident").to_pylist()
+    booked = {(i["cluster_id"], r): i["root_cause"] for i in incidents for r in i["rebalance_ids"]}
+    assert len(booked) == sum(len(i["rebalance_ids"]) for i in incidents)
+    by_cause: dict[str, list[Row]] = {}
+    for r in rows:
+        by_cause.setdefault(booked.get((r["cluster_id"], r["rebalance_id"]), r["trigger"]), []).append(r)
+    reader = Questions.open(demo.location)
+    span = reader.span()
+    assert span is not None
+    over_time = reader.fleet_over_time(span, 5)
+    assert {c.trigger for c in report.causes} == set(over_time["trigger"]) == set(by_cause)
+    for c in report.causes:
+        assert (c.rebalance_count, same(c.cost.estimate, cost(by_cause[c.trigger]))) == (
+            len(counted(by_cause[c.trigger])), True,
+        )  # fmt: skip
+        mine = over_time[over_time["trigger"] == c.trigger]
+        assert same(mine["cost"].sum(), cost(by_cause[c.trigger]) or 0)
+        assert mine["rebalances"].sum() == len(counted(by_cause[c.trigger]))
+    kill = {c.trigger: c for c in reader.group_causes("reporting", "connect-lab", span)}
+    assert "connect_delay_expired" not in kill
+    killed = kill["member_session_expired"]
+    assert same(killed.resource_seconds, cost([r for r in rows if r["cluster_id"] == "reporting"]))
+    assert killed.resource_seconds == pytest.approx(91.647)
+    assert (killed.rebalance_count, killed.client, killed.client_count) == (2, "localhost:21293", 2)
+    for i in incidents:  # or a question about a span would not find it
+        for r in rows:
+            if r["rebalance_id"] in i["rebalance_ids"] and r["cluster_id"] == i["cluster_id"]:
+                at_ms = r["assigned_at_ms"] or r["ended_at_ms"] or r["started_at_ms"]
+                assert i["first_at_ms"] <= at_ms <= i["last_at_ms"]
 
 
 def test_explain_says_what_the_tables_say(rows: list[Row]) -> None:
