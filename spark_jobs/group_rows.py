@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
@@ -87,6 +87,8 @@ class GroupReader:
     groups: pa.Table
     column: str = "group_id"
     """By which rows are chosen; `groups` has it in place of `group_id`."""
+    _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
+    """The keys in `groups`, made once in each task that reads."""
 
     def work(self) -> pa.Table:
         """The reading to do, for `Engine.spread` and `Engine.gather`."""
@@ -97,7 +99,9 @@ class GroupReader:
         table = named["table"]
         columns = self.columns[table]
         place = ("cluster_id", self.column)
-        wanted = dict.fromkeys(zip(*(self.groups[name].to_pylist() for name in place), strict=True), 1)
+        if not self._wanted:
+            self._wanted.update(dict.fromkeys(zip(*(self.groups[name].to_pylist() for name in place), strict=True), 1))
+        wanted = self._wanted
 
         def flags_of(rows: pa.RecordBatch) -> Flags:
             flags: Flags = numbers_of(rows["cluster_id"], rows[self.column], wanted) > 0

@@ -1,17 +1,24 @@
 """gold.incident and gold.mark: what happened since the earliest news, worked out again; what lies before stays.
 
 Everything of a cluster is needed, but only from a moment on at which nothing was going on: the news, less a margin,
-less whatever incident reaches into it. A run's cost follows the news.
+less whatever incident reaches into it. A run's cost follows the news. Files hold rows of many clusters, so they are
+read once for all clusters, and each cluster's rows go to one task.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rebalance_audit.domain.detect import DEFAULT, Limits
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
@@ -19,14 +26,25 @@ from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
-from rebalance_audit.domain.tables import GOLD_REBALANCE
+from rebalance_audit.domain.tables import GOLD_REBALANCE, SILVER_FINDING
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.storage import located, relation
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, files_since, of_keys
+from spark_jobs.group_rows import GroupReader, Place, files_since, of_keys, places_table
 from spark_jobs.structs import things_in
+from spark_jobs.task_files import (
+    WRITTEN,
+    Flags,
+    Numbers,
+    TaskWriter,
+    batches_of,
+    files_by_table,
+    numbers_of,
+    row_groups,
+)
 
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
 REASSIGNMENTS = "silver.reassignment"
@@ -58,12 +76,23 @@ _MOVEMENTS = (
 )
 
 
-class Incidents(NamedTuple):
-    """Rows as they should be, and the ids of all rows that these take the place of."""
+_OWN = [c.name for c in GOLD_REBALANCE.columns]
+_READ = tuple(dict.fromkeys((*_OWN, "place", "members", "movements", "triggers")))
+_NARROWED = ", ".join((*dict.fromkeys((*_OWN, "place")), f"{_MEMBERS} members", f"{_MOVEMENTS} movements"))
+_FINDING = tuple(c.name for c in SILVER_FINDING.columns)
+_NOTHING = pa.record_batch({"cluster_id": pa.array([], pa.string())})
+_NO_CLUSTER = -1 << 62
+_ROWS_AT_ONCE = 2_000
+_BUCKET_ROWS = 20_000
+_BUCKETS_PER_TASK = 4
 
-    incidents: pa.Table
+
+class Incidents(NamedTuple):
+    """The files with rows as they should be, and the ids of all rows that these take the place of."""
+
+    incidents: list[str]
     incident_scope: pa.Table
-    marks: pa.Table
+    marks: list[str]
     mark_scope: pa.Table
 
 
@@ -74,31 +103,29 @@ def incident_tables(
     changed: pa.Table,
     limits: Callable[[str, str], Limits] | None = None,
     *,
+    engine: Engine,
+    folder: str,
     since_versions: Mapping[str, int] | None = None,
 ) -> Incidents:
     """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
     keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are."""
     stored = _KnownIncidents(warehouse)
-    seen = seen_until_ms(warehouse)
     since = _since(warehouse, versions, since_versions or {}, changed, stored)
-    moves: dict[str, list[LeaderMove]] = defaultdict(list)
-    for row in leader_moves.to_pylist():
-        moves[row["cluster_id"]].append(from_row(LeaderMove, row))
-    incidents: list[dict[str, Any]] = []
-    marks: list[dict[str, Any]] = []
-    for cluster_id, from_ms in sorted(since.items()):
-        rows = _cluster_rows(
-            warehouse, versions, cluster_id, from_ms, seen.get(cluster_id, 0), moves[cluster_id],
-            stored.still_shown(cluster_id), limits,
-        )  # fmt: skip
-        found, marked = incidents_of(rows)
-        incidents += [incident_row(i) for i in found]
-        marks += [mark_row(m) for m in marked]
+    written: dict[str, list[str]] = {}
+    if since:
+        reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
+        beside = _beside(warehouse, versions, since, seen_until_ms(warehouse), leader_moves)
+        asked = engine.share((reader, beside))
+        found = engine.gather(
+            reader.work(), _packing(asked), _telling(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
+        )
+        written = files_by_table(found)
     gone = [row for cluster_id, from_ms in since.items() for row in stored.since(cluster_id, from_ms)]
+    incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
     return Incidents(
-        rows_to_table("gold.incident", incidents),
+        incidents,
         _scope("incident_id", gone, incidents),
-        rows_to_table("gold.mark", marks),
+        marks,
         _scope("mark_id", _marks_of_evidence(warehouse, since), marks),
     )
 
@@ -147,42 +174,18 @@ def cluster_rows(
     limits: Callable[[str, str], Limits] | None = None,
 ) -> ClusterRows:
     """What the incidents of one cluster since `from_ms` are made of, as published last."""
-    moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id]).to_pylist()
-    return _cluster_rows(
-        warehouse, versions, cluster_id, from_ms, now_ms, [from_row(LeaderMove, row) for row in moves],
-        _KnownIncidents(warehouse).still_shown(cluster_id), limits,
-    )  # fmt: skip
+    moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id])
+    since = {cluster_id: from_ms}
+    reader = _reader(warehouse, versions, since, _KnownIncidents(warehouse), 1)
+    beside = _beside(warehouse, versions, since, {cluster_id: now_ms}, moves)
+    parcels = _packing(lambda: (reader, beside))(iter(reader.work().to_batches()))
+    [rows] = _clusters_in(parcels, reader, beside, limits)
+    return rows
 
 
 def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
     return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
-
-
-def _cluster_rows(
-    warehouse: Warehouse,
-    versions: Mapping[str, int],
-    cluster_id: str,
-    from_ms: int,
-    now_ms: int,
-    leader_moves: Sequence[LeaderMove],
-    still_shown: list[str],
-    limits: Callable[[str, str], Limits] | None,
-) -> ClusterRows:
-    return ClusterRows(
-        cluster_id=cluster_id,
-        now_ms=now_ms,
-        groups=_rebalances(warehouse, versions, cluster_id, from_ms),
-        tasks=_waiting(warehouse, versions, cluster_id),
-        reassignments=_reassignments(warehouse, versions, cluster_id, from_ms),
-        leader_moves=leader_moves,
-        findings=_findings(warehouse, versions, cluster_id, from_ms, still_shown),
-        limits=_of_cluster(limits, cluster_id),
-    )
-
-
-def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) -> Callable[[str], Limits]:
-    return lambda group_id: DEFAULT if limits is None else limits(cluster_id, group_id)
 
 
 def _since(
@@ -261,70 +264,259 @@ def _schema_of(warehouse: Warehouse, table: str, sql: str) -> pa.Schema:
     return pa.schema([field for field in warehouse.schema(table) if field.name in named])
 
 
-def _rebalances(
-    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
-) -> dict[str, list[Rebalance]]:
-    """Rebalances from then on, with the members that came or went, and what the missing ones held."""
-    files = warehouse.files(REBALANCES, versions[REBALANCES])
-    if not _clocks_differ(warehouse, versions, cluster_id):
-        files = files_since(files, from_ms)
-    if not files:
-        return {}
-    own = [c.name for c in GOLD_REBALANCE.columns]
-    with cursor() as db:
-        # Wide columns are read of the groups of which anything is wanted.
-        db.execute(
-            f"CREATE TEMP TABLE first AS SELECT group_id, min(place) FILTER ({_AT} >= ?) since FROM {relation(files)} "
-            "WHERE cluster_id = ? GROUP BY 1 HAVING since IS NOT NULL",
-            [from_ms, cluster_id],
-        )
-        places = db.execute("SELECT group_id FROM first").to_arrow_table()
-        wanted = pa.table({"cluster_id": pa.array([cluster_id] * len(places), pa.string()), **places.to_pydict()})
-        needed = _schema_of(warehouse, REBALANCES, f"{' '.join(own)} place members movements triggers")
-        source = of_keys(db, files, wanted.cast(GROUP), needed)
-        rows = db.execute(
-            f"""
-            SELECT {", ".join(own)}, {_MEMBERS} members, {_MOVEMENTS} movements
-            FROM {source} JOIN first USING (group_id)
-            WHERE place >= since ORDER BY group_id, place
-            """
-        ).to_arrow_table()
-    found: dict[str, list[Rebalance]] = defaultdict(list)
-    for rebalance in things_in(Rebalance, rows):
-        found[rebalance.group_id].append(rebalance)
+# ---- what incidents are made of: read once for all clusters, told cluster by cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClusterReader:
+    """For tasks: the rebalances and findings of some clusters, each since some moment."""
+
+    rebalances: GroupReader
+    first: Mapping[Place, int]
+    """Of each group, the place of the first rebalance that is wanted."""
+    findings: Sequence[str]
+    """Files."""
+    since: Mapping[str, int]
+    """By cluster."""
+    shown: pa.Array
+    """Findings that are wanted, however long ago they were seen."""
+    buckets: Mapping[str, int]
+    """By cluster."""
+
+    @property
+    def bucket_count(self) -> int:
+        return max(self.buckets.values(), default=-1) + 1
+
+    def work(self) -> pa.Table:
+        """The reading to do. One row without a file for each bucket: of a cluster there may be nothing to read."""
+        parts = [self.rebalances.work(), row_groups({FINDINGS: self.findings})]
+        each = [{"table": "", "file": "", "row_group": bucket} for bucket in range(self.bucket_count)]
+        return pa.concat_tables([*parts, pa.Table.from_pylist(each, parts[0].schema)])
+
+    def rows(self, named: Mapping[str, Any]) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
+        """The wanted rows in what one row of `work` names, with their buckets."""
+        if named["table"] == FINDINGS:
+            for batch in batches_of(named, _FINDING, _ROWS_AT_ONCE):
+                yield self._chosen(batch, self._are_wanted(batch))
+        else:
+            for batch in self.rebalances.batches(named):
+                first = numbers_of(batch["cluster_id"], batch["group_id"], self.first)
+                yield self._chosen(batch, (first >= 0) & (batch["place"].to_numpy() >= first))
+
+    def _are_wanted(self, findings: pa.RecordBatch) -> Flags:
+        since = _of_clusters(findings, self.since)
+        last_seen = findings["last_seen_at_ms"].fill_null(-1 << 62).to_numpy()
+        is_open = pc.fill_null(pc.equal(findings["status"], "open"), False)
+        is_told = pc.or_(is_open, pc.is_in(findings["finding_id"], self.shown)).to_numpy(zero_copy_only=False)
+        flags: Flags = (since >= 0) & (is_told | (last_seen >= since))
+        return flags
+
+    def _chosen(self, batch: pa.RecordBatch, flags: Flags) -> tuple[pa.RecordBatch, Numbers]:
+        chosen = batch if flags.all() else batch.filter(pa.array(flags))
+        return chosen, _of_clusters(chosen, self.buckets)
+
+
+def _of_clusters(rows: pa.RecordBatch, numbers: Mapping[str, int]) -> Numbers:
+    """The number of each row's cluster; the least there is where it has none."""
+    coded = rows["cluster_id"].dictionary_encode()
+    known = np.array([numbers.get(cluster_id, _NO_CLUSTER) for cluster_id in coded.dictionary.to_pylist()], np.int64)
+    found: Numbers = known[coded.indices.to_numpy()]
     return found
 
 
-def _clocks_differ(warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str) -> bool:
-    """Whether a clock ever jumped back or was wrong: then what came later may be dated much earlier."""
-    where = "group_id IS NULL AND rule_id = 'TR003' AND cluster_id = ?"
-    return warehouse.read(FINDINGS, ["rule_id"], where, [cluster_id], version=versions[FINDINGS]).num_rows > 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LittleOfClusters:
+    """What is little: of a cluster, by cluster."""
+
+    now_ms: Mapping[str, int]
+    tasks: Mapping[str, list[ConnectTask]]
+    reassignments: Mapping[str, list[Reassignment]]
+    leader_moves: Mapping[str, list[LeaderMove]]
 
 
-def _waiting(warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str) -> list[ConnectTask]:
-    where = "cluster_id = ? AND to_ms IS NULL"
-    rows = warehouse.read(TASKS, None, where, [cluster_id], version=versions[TASKS])
-    return [from_row(ConnectTask, row) for row in rows.to_pylist()]
+def _reader(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    since: Mapping[str, int],
+    stored: _KnownIncidents,
+    buckets_at_least: int,
+) -> _ClusterReader:
+    files = warehouse.files(REBALANCES, versions[REBALANCES])
+    if _clocks_differ(warehouse, versions).isdisjoint(since):
+        files = files_since(files, min(since.values()))
+    first: dict[Place, int] = {}
+    counts: Counter[str] = Counter()
+    if files:
+        with cursor() as db:
+            asked = {"cluster_id": list(since), "from_ms": pa.array(list(since.values()), pa.int64())}
+            db.register("since", pa.table(asked))
+            found = db.execute(
+                f"SELECT cluster_id, group_id, min(place) FILTER ({_AT} >= from_ms) since, count(*) "
+                f"FROM {relation(files)} JOIN since USING (cluster_id) GROUP BY ALL HAVING since IS NOT NULL"
+            ).fetchall()
+        for cluster_id, group_id, place, count in found:
+            first[cluster_id, group_id] = place
+            counts[cluster_id] += count
+    return _ClusterReader(
+        rebalances=GroupReader(files={REBALANCES: files}, columns={REBALANCES: _READ}, groups=places_table(first)),
+        first=first,
+        findings=warehouse.files(FINDINGS, versions[FINDINGS]),
+        since=since,
+        shown=pa.array(sorted({f for cluster_id in since for f in stored.still_shown(cluster_id)}), pa.string()),
+        buckets=_buckets(since, counts, buckets_at_least),
+    )
 
 
-def _findings(
-    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int, still_shown: list[str]
-) -> list[tuple[str | None, Finding]]:
-    where = "cluster_id = ? AND (status = 'open' OR last_seen_at_ms >= ? OR list_contains(?, finding_id))"
-    asked = [cluster_id, from_ms, still_shown]
-    rows = warehouse.read(FINDINGS, None, where, asked, version=versions[FINDINGS]).to_pylist()
+def _buckets(clusters: Iterable[str], counts: Mapping[str, int], at_least: int) -> dict[str, int]:
+    """About as many rebalances in each, as far as clusters let themselves be parted."""
+    full = min(max(sum(counts.values()) // at_least, 1), _BUCKET_ROWS)
+    found: dict[str, int] = {}
+    bucket = filled = 0
+    for cluster_id in sorted(clusters):
+        if filled and filled + counts.get(cluster_id, 0) > full:
+            bucket, filled = bucket + 1, 0
+        found[cluster_id] = bucket
+        filled += counts.get(cluster_id, 0)
+    return found
+
+
+def _clocks_differ(warehouse: Warehouse, versions: Mapping[str, int]) -> set[str]:
+    """Clusters of which a clock ever jumped back or was wrong: what came later may be dated much earlier there."""
+    where = "group_id IS NULL AND rule_id = 'TR003'"
+    found = warehouse.read(FINDINGS, ["cluster_id"], where, version=versions[FINDINGS])
+    return set(found["cluster_id"].to_pylist())
+
+
+def _beside(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    since: Mapping[str, int],
+    now_ms: Mapping[str, int],
+    leader_moves: pa.Table,
+) -> _LittleOfClusters:
+    tasks: dict[str, list[ConnectTask]] = defaultdict(list)
+    for row in warehouse.read(TASKS, None, "to_ms IS NULL", version=versions[TASKS]).to_pylist():
+        tasks[row["cluster_id"]].append(from_row(ConnectTask, row))
+    reassignments: dict[str, list[Reassignment]] = defaultdict(list)
+    where = "coalesce(ended_at_ms, started_at_ms, ?) >= ? OR outcome = 'open'"
+    asked = [min(since.values()), min(since.values())]
+    for row in warehouse.read(REASSIGNMENTS, None, where, asked, version=versions[REASSIGNMENTS]).to_pylist():
+        ended_ms = row["started_at_ms"] if row["ended_at_ms"] is None else row["ended_at_ms"]
+        from_ms = since.get(row["cluster_id"])
+        if from_ms is not None and (row["outcome"] == "open" or ended_ms is None or ended_ms >= from_ms):
+            reassignments[row["cluster_id"]].append(reassignment_of(row))
+    moves: dict[str, list[LeaderMove]] = defaultdict(list)
+    for row in leader_moves.to_pylist():
+        if row["cluster_id"] in since:
+            moves[row["cluster_id"]].append(from_row(LeaderMove, row))
+    return _LittleOfClusters(
+        now_ms={cluster_id: now_ms.get(cluster_id, 0) for cluster_id in since},
+        tasks=dict(tasks), reassignments=dict(reassignments), leader_moves=dict(moves),
+    )  # fmt: skip
+
+
+def _packing(shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]]) -> ArrowTask:
+    def pack(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader, _ = shared()
+        waiting: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+        for named in (row for some in work for row in some.to_pylist()):
+            if not named["file"]:
+                yield parcel(named["row_group"], 0, "", _NOTHING)
+                continue
+            for rows, buckets in reader.rows(named):
+                for bucket in np.unique(buckets).tolist():
+                    of_bucket = waiting[bucket, named["table"]]
+                    of_bucket.append(rows.filter(pa.array(buckets == bucket)))
+                    if sum(map(len, of_bucket)) >= _ROWS_AT_ONCE:
+                        yield from _packed(bucket, named["table"], of_bucket)
+                        of_bucket.clear()
+        for (bucket, table), of_bucket in waiting.items():
+            if of_bucket:
+                yield from _packed(bucket, table, of_bucket)
+
+    return pack
+
+
+def _packed(bucket: int, table: str, parts: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = pa.Table.from_batches(parts)
+    if table == REBALANCES:
+        with cursor() as db:
+            db.register("rebalance", rows)
+            rows = db.execute(f"SELECT {_NARROWED} FROM rebalance").to_arrow_table()
+    for batch in rows.combine_chunks().to_batches():
+        yield parcel(bucket, 0, table, batch)
+
+
+def _telling(
+    shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]],
+    limits: Callable[[str, str], Limits] | None,
+    folder: str,
+) -> ArrowTask:
+    def tell(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = TaskWriter(folder)
+        for rows in _clusters_in(parcels, *shared(), limits):
+            found, marked = incidents_of(rows)
+            told = {"gold.incident": list(map(incident_row, found)), "gold.mark": list(map(mark_row, marked))}
+            for table, of_table in told.items():
+                for batch in rows_to_table(table, of_table).to_batches():
+                    writer.add(table, batch)
+        yield from writer.written()
+
+    return tell
+
+
+def _clusters_in(
+    parcels: Iterator[pa.RecordBatch],
+    reader: _ClusterReader,
+    beside: _LittleOfClusters,
+    limits: Callable[[str, str], Limits] | None,
+) -> Iterator[ClusterRows]:
+    """All clusters of the buckets that these parcels are of; those of a bucket come one after the other."""
+    rows = (row for some in parcels for row in some.to_pylist())
+    for bucket, of_bucket in groupby(rows, key=itemgetter("bucket")):
+        parts: dict[str, list[pa.Table]] = defaultdict(list)
+        for one in of_bucket:
+            parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
+        rebalances = _rebalances(parts[REBALANCES])
+        findings = _findings(parts[FINDINGS])
+        for cluster_id in sorted(cluster for cluster, of_cluster in reader.buckets.items() if of_cluster == bucket):
+            yield ClusterRows(
+                cluster_id=cluster_id,
+                now_ms=beside.now_ms[cluster_id],
+                groups=rebalances.pop(cluster_id, {}),
+                tasks=beside.tasks.get(cluster_id, []),
+                reassignments=beside.reassignments.get(cluster_id, []),
+                leader_moves=beside.leader_moves.get(cluster_id, []),
+                findings=findings.pop(cluster_id, []),
+                limits=_of_cluster(limits, cluster_id),
+            )
+
+
+def _rebalances(parts: Sequence[pa.Table]) -> dict[str, dict[str, list[Rebalance]]]:
+    """By cluster and group, in order."""
+    found: dict[str, dict[str, list[Rebalance]]] = {}
+    if parts:
+        rows = pa.concat_tables(parts)
+        for rebalance in things_in(Rebalance, rows.take(pc.sort_indices(rows["place"]))):
+            found.setdefault(rebalance.cluster_id, {}).setdefault(rebalance.group_id, []).append(rebalance)
+    return found
+
+
+def _findings(parts: Sequence[pa.Table]) -> dict[str, list[tuple[str | None, Finding]]]:
+    """By cluster, with their groups."""
+    rows = [row for part in parts for row in part.to_pylist()]
     rows.sort(key=lambda row: (row["first_seen_at_ms"], row["finding_id"]))
-    return [(row["group_id"], from_row(Finding, row)) for row in rows]
+    found: dict[str, list[tuple[str | None, Finding]]] = defaultdict(list)
+    for row in rows:
+        found[row["cluster_id"]].append((row["group_id"], from_row(Finding, row)))
+    return found
 
 
-def _reassignments(
-    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
-) -> list[Reassignment]:
-    where = "cluster_id = ? AND coalesce(ended_at_ms, started_at_ms, ?) >= ? OR outcome = 'open'"
-    rows = warehouse.read(
-        REASSIGNMENTS, None, where, [cluster_id, from_ms, from_ms], version=versions[REASSIGNMENTS]
-    ).to_pylist()
-    return [reassignment_of(row) for row in rows if row["cluster_id"] == cluster_id]
+def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) -> Callable[[str], Limits]:
+    return lambda group_id: DEFAULT if limits is None else limits(cluster_id, group_id)
+
+
+# ---- what these take the place of
 
 
 def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -337,9 +529,11 @@ def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[d
     ]
 
 
-def _scope(key: str, gone: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def _scope(key: str, gone: Iterable[Mapping[str, Any]], files: Sequence[str]) -> pa.Table:
     """The keys of the rows that go, and of those that should be."""
-    keys = sorted({(r["cluster_id"], r[key]) for r in gone} | {(r["cluster_id"], r[key]) for r in rows})
-    return pa.table(
-        {"cluster_id": pa.array([k[0] for k in keys], pa.string()), key: pa.array([k[1] for k in keys], pa.string())}
-    )
+    schema = pa.schema([("cluster_id", pa.string()), (key, pa.string())])
+    parts = [pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in gone], schema)]
+    for fs, path in map(located, files):
+        parts.append(pq.read_table(path, columns=schema.names, filesystem=fs).select(schema.names))
+    keys = pa.concat_tables(parts).group_by(schema.names).aggregate([])
+    return keys.sort_by([(name, "ascending") for name in schema.names])

@@ -118,8 +118,9 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     groups = _group_files(context, engine, batch, group_scope, folder)
     leader_moves = leader_move_rows(warehouse, consumed)
     incidents = incident_tables(
-        warehouse, consumed, leader_moves, reader.groups, context.settings.get("limits"), since_versions=before
-    )
+        warehouse, consumed, leader_moves, reader.groups, context.settings.get("limits"),
+        engine=engine, folder=folder, since_versions=before,
+    )  # fmt: skip
     return {
         **{table: Wanted(flat.get(table, []), GROUP, reader.groups) for table in FLAT},
         "gold.connect_task": Wanted(

@@ -14,6 +14,7 @@ from rebalance_audit.domain.model import to_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import incidents
+from spark_jobs.engine import LocalEngine
 from spark_jobs.incidents import incident_tables
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 
@@ -44,11 +45,11 @@ class Told:
         self._write("silver.finding", findings)
         versions = {name: self.warehouse.version(name) for name in SILVER}
         groups = pa.table({"cluster_id": [CLUSTER] * len(stories), "group_id": [s.group_id for s in stories]})
-        told = incident_tables(
-            self.warehouse, {n: -1 if v is None else v for n, v in versions.items()}, NOTHING.slice(0), groups
-        )
-        self.warehouse.replace("gold.incident", told.incidents, told.incident_scope)
-        self.warehouse.replace("gold.mark", told.marks, told.mark_scope)
+        known = {n: -1 if v is None else v for n, v in versions.items()}
+        with self.warehouse.staging_folder() as folder:
+            told = incident_tables(self.warehouse, known, NOTHING, groups, engine=LocalEngine(), folder=folder)
+            self.warehouse.replace("gold.incident", told.incidents, told.incident_scope)
+            self.warehouse.replace("gold.mark", told.marks, told.mark_scope)
         self._write("gold.rebalance", rebalances)
         self._write("gold.finding", findings)
         gold = ("gold.rebalance", "gold.finding", "gold.incident", "gold.mark")
@@ -110,9 +111,9 @@ def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch:
     told = Told(tmp_path, monkeypatch)
     told.publish(stories, until_s=39 * HOUR_S)
     asked: list[int] = []
-    read = incidents._rebalances
+    read = incidents._reader
     monkeypatch.setattr(
-        incidents, "_rebalances", lambda w, v, c, from_ms: (asked.append(from_ms), read(w, v, c, from_ms))[1]
+        incidents, "_reader", lambda w, v, since, *more: (asked.extend(since.values()), read(w, v, since, *more))[1]
     )
     told.publish(stories, until_s=48 * HOUR_S)
     assert asked
