@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.file_sizes import most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import compression_of, most_rows, soon_replaced
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     SOON_REPLACED,
@@ -162,13 +161,14 @@ class TaskWriter:
         """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
         need not be written again with them. So have recent ones, if it is said which these are: who asks for the last
         hours passes the other files over."""
-        soon = soon_replaced(table, rows)
-        recent = pa.array(np.zeros(rows.num_rows, np.bool_) if is_recent is None else is_recent)
-        for of_time, is_of_time in ((False, pc.invert(recent)), (True, recent)):
-            for is_soon, is_so in ((False, pc.invert(soon)), (True, soon)):
-                chosen = rows.filter(pc.and_(is_of_time, is_so))
-                if chosen.num_rows:
-                    self._add(_FilePart(table, is_soon, of_time), chosen)
+        soon = soon_replaced(table, rows).to_numpy(zero_copy_only=False)
+        recent = np.zeros(rows.num_rows, np.bool_) if is_recent is None else is_recent
+        for of_time, is_of_time in ((False, ~recent), (True, recent)):
+            for is_soon, is_so in ((False, ~soon), (True, soon)):
+                chosen = is_of_time & is_so
+                if chosen.any():
+                    part = rows if chosen.all() else rows.filter(pa.array(chosen))
+                    self._add(_FilePart(table, is_soon, of_time), part)
 
     def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
         at_most = most_rows(part.table, is_soon_replaced=part.is_replaced_soon)
@@ -206,7 +206,8 @@ class TaskWriter:
             file = f"{self._folder}/{SOON_REPLACED if part.is_replaced_soon else table}-{uuid.uuid4().hex}.parquet"
             fs, path = located(file)
             fs.create_dir(path.rpartition("/")[0], recursive=True)
-            self._files[part] = file, open_writer(path, self._schemas.get(table) or arrow_schema(table), fs)
+            schema = self._schemas.get(table) or arrow_schema(table)
+            self._files[part] = file, open_writer(path, schema, fs, compression_of(table))
         written = pa.Table.from_batches(rows)
         if table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
             written = written.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])

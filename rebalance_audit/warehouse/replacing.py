@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
-from rebalance_audit.warehouse.file_sizes import in_order, leading_column, most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import compression_of, in_order, leading_column, most_rows, soon_replaced
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
@@ -185,7 +185,7 @@ class _Writer:
         """The new file's name."""
         name = f"{kind}-{uuid.uuid4().hex}.parquet"
         fs, path = located(f"{self.folder}/{name}")
-        with open_writer(path, self.schema, fs) as writer:
+        with open_writer(path, self.schema, fs, compression_of(self.table)) as writer:
             writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
         return name
 

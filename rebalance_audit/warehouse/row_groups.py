@@ -30,11 +30,13 @@ def is_soon_replaced(file: str) -> bool:
     return file.rpartition("/")[2].startswith(f"{SOON_REPLACED}-")
 
 
-def open_writer(path: str, schema: pa.Schema, fs: pafs.FileSystem) -> pq.ParquetWriter:
+def open_writer(path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: str = "zstd") -> pq.ParquetWriter:
     """Nobody looks for a row by what is inside its lists, and of marks and refs hardly one is like another: without
     statistics and dictionaries of them a file is written in four fifths of the time and smaller."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
-    return pq.ParquetWriter(path, schema, filesystem=fs, compression="zstd", write_statistics=flat, use_dictionary=flat)
+    return pq.ParquetWriter(
+        path, schema, filesystem=fs, compression=compression, write_statistics=flat, use_dictionary=flat
+    )
 
 
 @functools.lru_cache(maxsize=2_048)
