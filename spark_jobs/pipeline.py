@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rebalance_audit.cycles import seldom_cycle_search
 from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
@@ -112,7 +113,7 @@ def writing_run(
     spark_from_bytes: int = SPARK_FROM_BYTES,
 ) -> Iterator[Run]:
     """Be the warehouse's one writer; what is committed is checked, and the verdicts are kept."""
-    with warehouse.lease("run"):
+    with warehouse.lease("run"), seldom_cycle_search():
         warehouse.clear_staging()
         from spark_jobs.checks import Books
         from spark_jobs.stages.stage import Run, open_gate

@@ -10,11 +10,9 @@ import spark_jobs.stages.detect
 import spark_jobs.stages.measure
 import spark_jobs.stages.publish
 import spark_jobs.stages.reconstruct  # noqa: F401 - imported for the workers
-
-NEW_OBJECTS_PER_COLLECTION = 100_000
-"""Folding a group makes many small objects and hardly a cycle: at Python's own 700 a sixth of the time is lost."""
+from rebalance_audit.cycles import SELDOM
 
 if __name__ == "__main__":
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS_PER_COLLECTION, 50, 50)
+    gc.set_threshold(*SELDOM)
     manager()
