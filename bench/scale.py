@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -40,34 +41,46 @@ class Spent:
     peak_mb: float
 
 
-class Peak(threading.Thread):
-    """Resident memory of a process and all below it, at its highest; pages that they share count once for each."""
+class Watched(threading.Thread):
+    """A process and all below it. Memory is what is resident, at its highest; pages that they share count once for
+    each. CPU time is of each process as seen last: a JVM that nobody waits for is in no parent's books."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self._process, self.mb, self.is_over = psutil.Process(pid), 0.0, threading.Event()
+        self._cpu_s: dict[tuple[int, float], float] = {}
+
+    @property
+    def cpu_s(self) -> float:
+        return sum(self._cpu_s.values())
 
     def run(self) -> None:
         while not self.is_over.wait(0.1):
-            try:
-                below = [self._process, *self._process.children(recursive=True)]
-                self.mb = max(self.mb, sum(each.memory_info().rss for each in below) / 1e6)
-            except psutil.Error:  # one ended meanwhile
-                continue
+            bytes_ = 0
+            for each in self._there():
+                with suppress(psutil.Error):  # it ended meanwhile
+                    bytes_ += each.memory_info().rss
+                    times = each.cpu_times()
+                    self._cpu_s[each.pid, each.create_time()] = times.user + times.system
+            self.mb = max(self.mb, bytes_ / 1e6)
+
+    def _there(self) -> list[psutil.Process]:
+        with suppress(psutil.Error):
+            return [self._process, *self._process.children(recursive=True)]
+        return []
 
 
 def published(location: str, engine: str) -> Spent:
-    before, began = os.times(), time.monotonic()
+    began = time.monotonic()
     command = [sys.executable, "-m", "rebalance_audit.cli", "run", "-w", location, "-q", "--engine", engine]
     process = subprocess.Popen(command)
-    peak = Peak(process.pid)
-    peak.start()
+    watched = Watched(process.pid)
+    watched.start()
     if process.wait() != 0:
         raise SystemExit("the run failed")
-    peak.is_over.set()
-    wall_s, after = time.monotonic() - began, os.times()
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
-    return Spent(spent, wall_s, peak.mb)
+    watched.is_over.set()
+    watched.join()
+    return Spent(watched.cpu_s, time.monotonic() - began, watched.mb)
 
 
 def fleet(rebalances: int, location: str) -> None:
