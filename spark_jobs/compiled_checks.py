@@ -18,6 +18,7 @@ from rebalance_audit.warehouse.queries import shared_database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example
 
+_THERE, _UNKNOWN = "there", "no known value"
 Rows: TypeAlias = pa.Table | Sequence[str]
 """Rows in memory, or the Parquet files that hold them."""
 
@@ -73,6 +74,34 @@ def projection(name: str, files: Sequence[str]) -> pa.Table:
     listed = ", ".join(f'{sql} AS "{column}"' for column, sql in chosen.items())
     with _database().cursor() as db:
         return db.execute(f"SELECT {listed} FROM {relation(files)}").to_arrow_table()
+
+
+def kinds_of_rows(name: str, files: Sequence[str]) -> pa.Table:
+    """What the checks of this table look at, but for the key's: each kind of row once, and how many are of it (`n`). Of
+    a column its being there, or its value if the set of these is closed. However many rows, there are few kinds."""
+    table = tables.BY_NAME[name]
+    chosen: dict[str, str] = {}
+    for check in sorted(checks_of(table), key=lambda check: check.values is not None):
+        if check.name == KEY_CHECK:
+            continue
+        if check.values is None:
+            chosen[check.column] = f"CASE WHEN \"{check.column}\" IS NOT NULL THEN '{_THERE}' END"
+        elif check.values == (True,):
+            chosen[check.column] = f"coalesce(({_law(table, check)}), true)"
+        else:
+            listed = ", ".join(map(_literal, check.values))
+            known = f'CASE WHEN "{check.column}" IN ({listed}) THEN "{check.column}"'
+            chosen[check.column] = f"{known} WHEN \"{check.column}\" IS NOT NULL THEN '{_UNKNOWN}' END"
+    listed = "".join(f'{sql} AS "{column}", ' for column, sql in chosen.items())
+    with _database().cursor() as db:
+        return db.execute(f"SELECT {listed}count(*) AS n FROM {relation(files)} GROUP BY ALL").to_arrow_table()
+
+
+def key_hashes(name: str, files: Sequence[str]) -> pa.Table:
+    """`h`, a number for each row of these files: the same where their keys are."""
+    key = ", ".join(f'"{column}"' for column in tables.BY_NAME[name].key)
+    with _database().cursor() as db:
+        return db.execute(f"SELECT hash({key}) AS h FROM {relation(files)}").to_arrow_table()
 
 
 def examples_of(name: str, check: Check, files: Sequence[str]) -> list[str]:

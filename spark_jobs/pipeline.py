@@ -153,12 +153,12 @@ def _quality_gate(context: Run, books: Books) -> Gate:
         from spark_jobs.checks import refuse_broken
         from spark_jobs.compiled_checks import verdicts_of
 
-        if isinstance(rows, pa.Table) or isinstance(context.engine_for(rows), LocalEngine):
+        if isinstance(rows, pa.Table) or isinstance(engine := context.engine_for(rows), LocalEngine):
             verdicts = verdicts_of(table, rows, batch_id)
         else:
             from spark_jobs.quality import suite_verdicts  # Great Expectations takes seconds to import
 
-            verdicts = suite_verdicts(context.spark, table, rows, batch_id)
+            verdicts = suite_verdicts(engine, table, rows, batch_id)
         books.note(verdicts)
         refuse_broken(table, verdicts)
 

@@ -16,6 +16,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from spark_jobs.checks import KEY_CHECK, Verdict, checks_of
 from spark_jobs.compiled_checks import verdicts_of
+from spark_jobs.engine import LocalEngine
 
 ROOT = Path(__file__).parents[2]
 GOOD: dict[str, dict[str, Any]] = {
@@ -158,6 +159,20 @@ def test_a_suite_without_a_jvm_reaches_them_too(table: tables.Table, tmp_path: P
     rows, file = [*good, *broken, good[0]], tmp_path / "rows.parquet"
     pq.write_table(rows_to_table(table.name, rows), file)
     assert whole_table_verdicts(table.name, [str(file)], "test:1") == compiled(table, rows)
+
+
+@pytest.mark.parametrize("table", tables.BY_NAME.values(), ids=tables.BY_NAME)
+def test_nor_does_it_matter_that_rows_which_are_alike_are_shown_as_one(table: tables.Table, tmp_path: Path) -> None:
+    from spark_jobs.quality import suite_verdicts
+
+    good = [good_row(table, number) for number in range(40)]
+    broken = [good_row(table, 50 + number) | changes for number, (_, changes) in enumerate(breaks_of(table))]
+    files: list[str] = []
+    for number, rows in enumerate((good[:25], good[25:], broken, good[:1])):
+        files.append(str(tmp_path / f"{number}.parquet"))
+        pq.write_table(rows_to_table(table.name, rows), files[-1])
+    for also, rows in ([], []), (files[2:3], broken), (files[3:], good[:1]):
+        assert suite_verdicts(LocalEngine(), table.name, files[:2] + also, "test:1") == compiled(table, good + rows)
 
 
 CHECK = (
