@@ -153,6 +153,8 @@ def listing() -> None:
         and f.first_seen_at_ms <= span.to_ms
         and (f.status == FindingStatus.OPEN or f.last_seen_at_ms >= span.from_ms)
     ]
+    if len(found) < len(everything):
+        page.note("{n} of {all} match.", n=f"{len(found):,}", all=f"{len(everything):,}")
     if not found:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
     else:

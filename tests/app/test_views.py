@@ -11,8 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.queries import Questions
+from app.queries import HOUR_MS, Questions
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, HOSTILE_MARKDOWN, T0
 
@@ -433,6 +434,54 @@ def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: 
     assert "31 rebalances" not in said(at)
     at.selectbox[0].set_value("resolved").run()
     assert "No finding matches all of these." in said(at)
+
+
+def test_findings_are_narrowed_by_cluster_team_and_time(opened: Open, tmp_path: Path) -> None:
+    """Four, an hour long, each of another cluster, team and day; the last is still open, and goes on."""
+    groups, found = [], []
+    for n, (cluster, team) in enumerate((("blue", "pay"), ("blue", "shop"), ("green", "pay"), ("green", "shop"))):
+        from_ms = T0 + n * 24 * HOUR_MS
+        key = {"cluster_id": cluster, "group_id": f"app-{n}"}
+        groups.append({**key, "team": team, "group_type": "classic", "state": "Stable", "rebalance_count": 1})
+        found.append(
+            {
+                **key, "finding_id": f"f{n}", "rule_id": "RB007", "severity": "warning", "subject_type": "group",
+                "subject": f"app-{n}", "status": "open" if n == 3 else "resolved", "first_seen_at_ms": from_ms,
+                "last_seen_at_ms": from_ms + HOUR_MS, "title": f"app-{n} lost a member", "detail": "", "numbers": "{}",
+                "evidence": ["record:__consumer_offsets-1@1"],
+            }
+        )  # fmt: skip
+    coverage = [
+        {
+            "cluster_id": c, "source": "record:__consumer_offsets-1", "kind": "record", "from_position": 0,
+            "to_position": 9, "from_at_ms": T0, "to_at_ms": T0 + 96 * HOUR_MS, "is_gap": False, "problem_code": "none",
+        }
+        for c in ("blue", "green")
+    ]  # fmt: skip
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    for name, rows in (("gold.group", groups), ("gold.finding", found), ("gold.coverage", coverage)):
+        warehouse.append(name, rows_to_table(name, rows))
+    gold_rows.publish(warehouse)
+
+    def listed(**params: str) -> list[str]:
+        at = opened(tmp_path / "w", "findings", **params)
+        text = said(at)
+        assert "1 finding is open, 3 resolved." in text
+        names = re.findall(r"(app-\d) lost a member", text)
+        assert (f"{len(names)} of 4 match." in text) == (len(names) < 4)
+        return names
+
+    day = 24 * HOUR_MS
+    assert listed() == listed(last="all") == ["app-3", "app-2", "app-1", "app-0"]
+    assert listed(of="blue") == ["app-1", "app-0"]
+    assert listed(team="pay") == ["app-2", "app-0"]
+    assert listed(of="green", team="shop") == ["app-3"]
+    assert listed(**{"from": str(T0 + day - 1), "to": str(T0 + 2 * day - 1)}) == ["app-1"]
+    assert listed(**{"from": str(T0 + HOUR_MS), "to": str(T0 + day - 1)}) == ["app-0"], "it ends as the time begins"
+    assert listed(**{"from": str(T0 + HOUR_MS + 1), "to": str(T0 + day - 1)}) == []
+    assert listed(last="6h") == ["app-3"], "what is open goes on"
+    assert listed(of="blue", last="6h") == []
+    assert listed(of="elsewhere") == ["app-3", "app-2", "app-1", "app-0"], "no such cluster: no choice was made"
 
 
 def test_one_finding_shows_its_numbers_and_evidence(opened: Open, full_warehouse: Path) -> None:

@@ -1,0 +1,18 @@
+// Sets right the address of a page that was opened while the page before was still being made: what that one wrote into its
+// address at last is told late, and Streamlit (1.67) writes it behind the new page's name. `data`: the page, and what it was
+// asked for, which says whose group or rebalance it shows.
+
+const MAY_FOLLOW = ["from", "to", "last", "since", "zone"];  // the page itself writes these when the address names none
+
+export default function (component) {
+  const { data, parentElement } = component;
+  if (parentElement.arrived === data.number) return;
+  parentElement.arrived = data.number;
+  if (window.location.pathname.split("/").pop() !== data.view) return;  // somebody has gone on
+  const asked = new URLSearchParams(data.asked), there = new URLSearchParams(window.location.search);
+  const isRight = [...asked].every(([name, value]) => there.get(name) === value)
+    && [...there.keys()].every((name) => asked.has(name) || MAY_FOLLOW.includes(name) || name.startsWith("embed"));
+  if (isRight) return;
+  window.history.replaceState({}, "", window.location.pathname + (asked.size ? "?" + asked : ""));
+  window.dispatchEvent(new PopStateEvent("popstate"));
+}
