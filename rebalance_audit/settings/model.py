@@ -7,7 +7,7 @@ Patterns are shell patterns (`orders-*`), matched with case. A secret is never w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -205,6 +205,18 @@ class AppSettings(_Part):
         return self
 
 
+Placed = tuple[tuple[str, int], str]
+"""((part of the file, place in it), what is wrong)."""
+
+
+class Contradictions(ValueError):
+    """Parts of the file that are right each by itself, and do not fit together."""
+
+    def __init__(self, found: Sequence[Placed]) -> None:
+        super().__init__("; ".join(fault for _, fault in found))
+        self.found = found
+
+
 class Settings(_Part):
     """The whole file. Everything is optional."""
 
@@ -227,37 +239,40 @@ class Settings(_Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:
         if faults := list(self._contradictions()):
-            raise ValueError("; ".join(faults))
+            raise Contradictions(faults)
         return self
 
-    def _contradictions(self) -> Iterator[str]:
-        named = {
-            "clusters named": [c.name for c in self.clusters],
-            "clusters with the id": [c.cluster_id for c in self.clusters if c.cluster_id is not None],
-            "teams named": [t.name for t in self.teams],
-            "alert targets named": [a.name for a in self.alerts],
+    def _contradictions(self) -> Iterator[Placed]:
+        named: Mapping[tuple[str, str], Sequence[str | None]] = {
+            ("clusters", "clusters named"): [c.name for c in self.clusters],
+            ("clusters", "clusters with the id"): [c.cluster_id for c in self.clusters],
+            ("teams", "teams named"): [t.name for t in self.teams],
+            ("alerts", "alert targets named"): [a.name for a in self.alerts],
         }
-        for what, names in named.items():
+        for (part, what), names in named.items():
             for name, count in Counter(names).items():
-                if count > 1:
-                    yield f"there are {count} {what} {name!r}; each must be there once"
+                if count > 1 and name is not None:
+                    last = len(names) - 1 - list(reversed(names)).index(name)
+                    yield (part, last), f"there are {count} {what} {name!r}; each must be there once"
         targets = {a.name for a in self.alerts}
-        for team in self.teams:
+        for at, team in enumerate(self.teams):
             for name in team.alerts:
                 if name not in targets:
                     there = ", ".join(sorted(targets)) or "none"
-                    yield f"team {team.name!r} names an alert target {name!r}; there are {there}"
+                    yield ("teams", at), f"team {team.name!r} names an alert target {name!r}; there are {there}"
         yield from self._overlaps()
 
-    def _overlaps(self) -> Iterator[str]:
+    def _overlaps(self) -> Iterator[Placed]:
         """Patterns of two teams of which one is a name that the other matches, or that are the same."""
         for at, first in enumerate(self.teams):
-            for second in self.teams[at + 1 :]:
+            for later, second in enumerate(self.teams[at + 1 :], start=at + 1):
                 if not _meet(first.clusters, second.clusters):
                     continue
-                yield from _shared(first, second, "groups", first.groups, second.groups)
+                faults = [*_shared(first, second, "groups", first.groups, second.groups)]
                 if _meet(first.connect_clusters, second.connect_clusters):
-                    yield from _shared(first, second, "connectors", first.connectors, second.connectors)
+                    faults += _shared(first, second, "connectors", first.connectors, second.connectors)
+                for fault in faults:
+                    yield ("teams", later), fault
 
 
 def _shared(first: Team, second: Team, what: str, ones: list[str], others: list[str]) -> Iterator[str]:

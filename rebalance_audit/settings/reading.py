@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from rebalance_audit.domain.detect.limits import LimitsError, limits_for
-from rebalance_audit.settings.model import Secret, Settings
+from rebalance_audit.settings.model import Contradictions, Placed, Secret, Settings
 
 LARGEST_BYTES = 1 << 20
 """1 MiB: a settings file of 10,000 patterns is smaller."""
@@ -61,11 +61,29 @@ def parse_settings(text: str, name: str) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as error:
         for each in error.errors(include_url=False):
-            faults.append((_line_of(each["loc"], lines), _sentence(each["loc"], each)))
+            if each["loc"]:
+                faults.append((_line_of(each["loc"], lines), _sentence(each["loc"], each)))
+        wrong = {each["loc"] for each in error.errors(include_url=False) if each["loc"]}
+        faults += [(_line_of(place, lines), fault) for place, fault in _contradictions(data, wrong)]
     faults += [(_line_of(("limits", at), lines), fault) for at, fault in _limit_faults(data)]
     if faults or settings is None:
         raise SettingsError(*(f"{name}:{line}: {fault}." for line, fault in sorted(set(faults))))
     return settings
+
+
+def _contradictions(data: Mapping[str, Any], wrong: set[tuple[Any, ...]]) -> Sequence[Placed]:
+    """Of the parts that are right each by itself; `wrong` are the places of the others."""
+    parts = {where[0] for where in wrong}
+    kept = {name: data[name] for name in ("clusters", "teams", "alerts") if name in data and name not in parts}
+    if "alerts" in parts and "teams" in kept:
+        kept["teams"] = [{name: value for name, value in team.items() if name != "alerts"} for team in kept["teams"]]
+    try:
+        Settings.model_validate(kept)
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            if isinstance(found := each.get("ctx", {}).get("error"), Contradictions):
+                return found.found
+    return ()
 
 
 def _plain(node: yaml.Node, where: _Where, lines: dict[_Where, int], faults: list[tuple[int, str]]) -> Any:

@@ -59,7 +59,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("clusters: [{name: a}, {name: a}]", ["s.yaml:1: there are 2 clusters named 'a'; each must be there once."]),
     (
         "clusters:\n  - {name: a, cluster_id: X}\n  - {name: b, cluster_id: X}\n",
-        ["s.yaml:1: there are 2 clusters with the id 'X'; each must be there once."],
+        ["s.yaml:3: there are 2 clusters with the id 'X'; each must be there once."],
     ),
     ("colour: red\nteams:\n  - {name: a, groups: [b], colour: 2}\n", [
         "s.yaml:1: colour: there is no such setting.",
@@ -76,16 +76,27 @@ CASES: list[tuple[str, list[str]]] = [
     ("limits:\n  - {}\n  - strom_count: 3\n", ["s.yaml:3: limits[2]: there is no limit 'strom_count'."]),
     (
         "teams:\n  - {name: a, groups: [orders-app]}\n  - {name: b, groups: ['orders-*']}\n",
-        ["s.yaml:1: teams 'a' and 'b' both have groups 'orders-app' and 'orders-*'; make their patterns distinct."],
+        ["s.yaml:3: teams 'a' and 'b' both have groups 'orders-app' and 'orders-*'; make their patterns distinct."],
     ),
     (
         "teams:\n  - {name: a, connectors: [orders-sink]}\n  - {name: b, connectors: ['o*']}\n",
-        ["s.yaml:1: teams 'a' and 'b' both have connectors 'orders-sink' and 'o*'; make their patterns distinct."],
+        ["s.yaml:3: teams 'a' and 'b' both have connectors 'orders-sink' and 'o*'; make their patterns distinct."],
     ),
     ("teams: [{name: a}]\n", ["s.yaml:1: teams[1]: give groups, connectors or both."]),
     ("teams: [{name: a, groups: [b], alerts: [chat]}]\nalerts: [{name: call, url: 'http://h'}]\n", [
         "s.yaml:1: team 'a' names an alert target 'chat'; there are call."
     ]),
+    (
+        "colour: red\nclusters:\n  - {name: a}\n  - {name: a}\nteams:\n  - {name: t, groups: [g], alerts: [chat]}\n"
+        "  - {name: u, groups: [g]}\nalerts:\n  - {name: chat, address: x}\n",
+        [
+            "s.yaml:1: colour: there is no such setting.",
+            "s.yaml:4: there are 2 clusters named 'a'; each must be there once.",
+            "s.yaml:7: teams 't' and 'u' both have groups 'g' and 'g'; make their patterns distinct.",
+            "s.yaml:9: alerts[1].address: there is no such setting.",
+            "s.yaml:9: alerts[1].url: it is missing.",
+        ],
+    ),
     ("clusters:\n  - name: a\n    client: {sasl.password: hunter2}\n", [
         "s.yaml:3: clusters[1].client: sasl.password is a secret; give it as {env: NAME} or {file: PATH}."
     ]),
