@@ -143,7 +143,7 @@ def test_a_history_too_short_is_said() -> None:
 
 def test_a_group_that_was_stopped_altogether_stood_still_from_its_first_start_only() -> None:
     """Its deploy stops all three members and starts them again 5.2 s later: nobody runs meanwhile, as in the replay."""
-    evidence = next(g for g in gathered(PAIRS / "l43-0").groups if g.group_id == "deploy.at-once.librdkafka.1")
+    evidence = next(g for g in gathered(PAIRS / "l43-3").groups if g.group_id == "deploy.at-once.librdkafka.2")
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
     fit = fit_of(situation_of(rows, (rows[-1].ended_at_ms or 0) + 1_000))
     assert fit.refused is None
