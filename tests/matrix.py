@@ -1,8 +1,11 @@
-"""What this package runs on, tried: `make matrix`, or `python -m tests.matrix [3.12 PATH/TO/python …]`.
+"""What this package runs on, tried: `make matrix`, or `python -m tests.matrix [--python 3.12 PATH …] [--spark 4.2.0 …]
+[--airflow 3.3.0 …]`; with one of them, that alone.
 
 For each Python, given by version (uv finds or fetches it) or by path: a clean environment, the wheel with the extras
 `collector`, `spark` and `ui` and whatever versions fit there today, and evidence of every Kafka version that the golden
-captures have, all the way. Rows must be those of this checkout's own environment. Prints the table of docs/install.md.
+captures have, all the way. Rows must be those of this checkout's own environment. For each Spark the same with the
+engine `spark`, whatever the wheel says it needs. For each Airflow an environment of its own: the DAGs are read, and one
+capture goes through `rebalance_audit`. Prints the tables of docs/install.md.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from tests.captures import GOLDEN
 ROOT = GOLDEN.parents[1]
 UV = Path(sys.executable).with_name("uv")
 PYTHONS = ("3.11", "3.12", "3.13")
+SPARKS = ("4.1.4", "4.2.0", "4.2.1", "4.3.0")
+AIRFLOWS = ("3.1.8", "3.2.2", "3.3.0", "3.3.2")
+"""Of the last minor version before what is supported to the first after it, where there is one."""
 SHOWN = ("pyarrow", "deltalake", "duckdb", "confluent-kafka", "pyspark", "great-expectations", "streamlit")
 TABLES = ("rebalance", "movement", "finding", "incident", "reassignment")
 
@@ -45,11 +51,11 @@ def run(*command: object, folder: Path) -> str:
     return done.stdout
 
 
-def rows(command: Path, folder: Path) -> dict[str, str]:
+def rows(command: Path, folder: Path, engine: str = "local") -> dict[str, str]:
     """Each table as text, after all captures went through the stages."""
     for capture in captures():
         run(command, "import", "-q", "-w", "w", capture, folder=folder)
-    run(command, "run", "-q", "-w", "w", "--engine", "local", folder=folder)
+    run(command, "run", "-q", "-w", "w", "--engine", engine, folder=folder)
     return {table: run(command, "export", table, "-q", "-w", "w", folder=folder) for table in TABLES}
 
 
@@ -74,24 +80,97 @@ def tried(python: str, wheel: Path, expected: dict[str, str], folder: Path) -> l
     return [exact, brings, f"other rows in {', '.join(odd)}" if odd else "the same rows"]
 
 
-def main(pythons: list[str]) -> int:
+def tried_spark(version: str, wheel: Path, expected: dict[str, str], folder: Path) -> list[str]:
+    """The cells of one line: Spark, what came of it."""
+    folder.mkdir()
+    (folder / "override").write_text(f"pyspark=={version}\n")
+    try:
+        run(UV, "venv", "-q", "--python", sys.executable, "env", folder=folder)
+        python = folder / "env" / "bin" / "python"
+        run(UV, "pip", "install", "-q", "--python", python, "--override", "override", f"{wheel}[spark]", folder=folder)
+        found = rows(python.with_name("rebalance-audit"), folder, "spark")
+    except RuntimeError as why:
+        return [version, str(why).splitlines()[-1][:160]]
+    odd = [table for table in TABLES if found[table] != expected[table]]
+    return [version, f"other rows in {', '.join(odd)}" if odd else "the same rows"]
+
+
+TRIAL = """
+import json, sys
+from airflow.utils.db import initdb
+initdb()
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+dag = bag.dags["rebalance_audit"]
+for task in dag.tasks:
+    task.retries = 0
+run = dag.test(run_conf=json.loads(sys.argv[2]))
+states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+bad = {task: state for task, state in states.items() if state not in ("success", "skipped")}
+assert str(run.state) == "success" and not bad, bad or run.state
+print(f"FOUND {len(bag.dags)} DAGs, {len(states)} tasks")
+"""
+
+
+def tried_airflow(version: str, folder: Path) -> list[str]:
+    """The cells of one line: Airflow, its provider, what came of it. Our own command runs in this checkout's
+    environment."""
+    folder.mkdir()
+    conf = {"warehouse": str(folder / "w"), "evidence": str(min(captures())), "cluster_id": "recorded"}
+    python = folder / "env" / "bin" / "python"
+    settings = (
+        f"AIRFLOW_HOME={folder / 'home'}", f"AIRFLOW__CORE__DAGS_FOLDER={ROOT / 'dags'}",
+        "AIRFLOW__CORE__LOAD_EXAMPLES=False", f"PYTHONPATH={ROOT}", f"PATH={python.parent}:{os.environ['PATH']}",
+        f"REBALANCE_AUDIT_COMMAND={Path(sys.executable).with_name('rebalance-audit')}",
+    )  # fmt: skip
+    try:
+        run(UV, "venv", "-q", "--python", sys.executable, "env", folder=folder)
+        wanted = (f"apache-airflow=={version}", "apache-airflow-providers-standard")
+        run(UV, "pip", "install", "-q", "--python", python, *wanted, folder=folder)
+        said = run("env", *settings, python, "-c", TRIAL, ROOT / "dags", json.dumps(conf), folder=folder)
+    except RuntimeError as why:
+        return [version, str(why).splitlines()[-1][:160]]
+    return [version, next(line for line in said.splitlines() if line.startswith("FOUND ")).removeprefix("FOUND ")]
+
+
+def main(pythons: list[str], sparks: list[str], airflows: list[str]) -> int:
+    lines: list[list[str]] = []
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        run(
-            UV, "build", "-q", "--out-dir", place / "dist", ROOT, folder=place
-        )  # the wheel from the sdist: no build/ here
-        (place / "own").mkdir()
-        expected = rows(Path(sys.executable).with_name("rebalance-audit"), place / "own")
-        wheel = next((place / "dist").glob("*.whl"))
-        lines = [tried(python, wheel, expected, place / f"try-{n}") for n, python in enumerate(pythons)]
-    print("| Python | with | " + f"{len(captures())} Kafka versions through all stages |")
-    print("| --- | --- | --- |")
-    for line in lines:
-        print(f"| {' | '.join(line)} |")
-    return 0 if all(line[2] == "the same rows" for line in lines) else 1
+        if pythons or sparks:
+            # The wheel from the sdist: no build/ here.
+            run(UV, "build", "-q", "--out-dir", place / "dist", ROOT, folder=place)
+            (place / "own").mkdir()
+            expected = rows(Path(sys.executable).with_name("rebalance-audit"), place / "own")
+            wheel = next((place / "dist").glob("*.whl"))
+        if pythons:
+            table("| Python | with | " + f"{len(captures())} Kafka versions through all stages |")
+            lines += [table(tried(python, wheel, expected, place / f"try-{n}")) for n, python in enumerate(pythons)]
+        if sparks:
+            table(f"| Spark | {len(captures())} Kafka versions through all stages |")
+            lines += [table(tried_spark(version, wheel, expected, place / f"spark-{version}")) for version in sparks]
+        if airflows:
+            table("| Airflow | the DAGs read, and one run |")
+            lines += [table(tried_airflow(version, place / f"airflow-{version}")) for version in airflows]
+    return 0 if all(line[-1] == "the same rows" or " DAGs, " in line[-1] for line in lines) else 1
+
+
+def table(line: str | list[str]) -> list[str]:
+    """Prints a head, or a row, at once: a row takes minutes."""
+    if isinstance(line, str):
+        print(f"\n{line}\n{'| --- ' * (line.count('|') - 1)}|", flush=True)
+        return []
+    print(f"| {' | '.join(line)} |", flush=True)
+    return line
 
 
 if __name__ == "__main__":
-    given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("pythons", nargs="*", default=list(PYTHONS))
-    sys.exit(main(given.parse_args().pythons))
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--python", nargs="*", default=[], help="version or path")
+    asked.add_argument("--spark", nargs="*", default=[], metavar="VERSION")
+    asked.add_argument("--airflow", nargs="*", default=[], metavar="VERSION")
+    given = asked.parse_args()
+    if not (given.python or given.spark or given.airflow):
+        given.python, given.spark, given.airflow = list(PYTHONS), list(SPARKS), list(AIRFLOWS)
+    sys.exit(main(given.python, given.spark, given.airflow))
