@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.queries import shared_database
+from rebalance_audit.warehouse.queries import bounded, shared_database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example
 
@@ -112,7 +112,7 @@ def examples_of(name: str, check: Check, files: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    db = shared_database()
+    db = shared_database(**bounded())
     db.execute("CREATE MACRO size(items) AS len(items)")  # laws are Spark's SQL
     return db
 

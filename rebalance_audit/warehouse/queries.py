@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import tempfile
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
 
+MEMORY = "1GB"
+"""Of a database that asks many files."""
 _lock = threading.Lock()
 _databases: list[duckdb.DuckDBPyConnection] = []
 """Those that are open."""
@@ -62,11 +66,20 @@ def _register(db: duckdb.DuckDBPyConnection, scheme: str) -> None:
     from rebalance_audit.warehouse.object_store import file_system
 
     db.register_filesystem(file_system(scheme))
+    db.execute("SET enable_external_file_cache = true")
+
+
+def bounded() -> dict[str, Any]:
+    """Settings for a database that asks many files: else it takes four fifths of the machine, for footers (a third of
+    a megabyte of a wide table's) and for copies of what the system holds of files on disk anyway. What is sorted or
+    joined goes to disk where it is more, outside the working folder, in a folder that no other database uses."""
+    folder = f"{tempfile.gettempdir()}/rebalance-audit-duckdb-{uuid.uuid4().hex}"
+    return {"memory_limit": MEMORY, "temp_directory": folder, "enable_external_file_cache": False}
 
 
 @functools.cache
 def _shared() -> duckdb.DuckDBPyConnection:
-    db = shared_database()
+    db = shared_database(**bounded())
     db.execute("SET parquet_metadata_cache = true")  # a run asks the same files dozens of times
     return db
 

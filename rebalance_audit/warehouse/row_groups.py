@@ -39,9 +39,10 @@ def open_writer(path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: 
     )
 
 
-@functools.lru_cache(maxsize=2_048)
+@functools.lru_cache(maxsize=512)
 def footer(file: str) -> pq.FileMetaData:
-    """The footer of a Parquet file, on whatever store. A file never changes, and a run asks for the same ones often."""
+    """The footer of a Parquet file, on whatever store. A file never changes, and a run asks for the same ones often.
+    Not all are kept: that of a wide table takes a third of a megabyte."""
     fs, path = located(file)
     return pq.read_metadata(path, filesystem=fs)
 
