@@ -8,6 +8,22 @@ from rebalance_audit.domain.causes import Cause
 from .members import Kip848Members
 from .scenario import KIP848_BROKER, scenario
 
+EARLY_ACCESS = KIP848_BROKER | {
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "unstable.api.versions.enable": "true",
+}
+
+
+@scenario(since="3.7.2", broker_properties=EARLY_ACCESS)
+def kip848_early_access(driver: Driver) -> None:
+    """A KIP-848 group of three Java members on a broker where the protocol has to be allowed (3.7, 3.8): the first
+    closes, the second is killed (session 10 s), the third closes, and the group is empty."""
+    members = Kip848Members(driver, "modern-app", {"modern": 6})
+    members.join("k1", "k2", "k3")
+    members.leave("k1")
+    members.kill("k2")
+    members.leave_last("k3")
+
 
 @scenario(since="4.0.0", broker_properties=KIP848_BROKER)
 def kip848_poll_timeout(driver: Driver) -> None:
