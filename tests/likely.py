@@ -13,7 +13,7 @@ import math
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from rebalance_audit.domain.measure.pauses import instant, measure
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.ranges import Range, of_one_group
 from tests.score import EVIDENCE, all_captures, captures_below, reconstructed, watched_and_true
-from tests.truth import CLOCK_GRAIN_MS, Match, library_of_clients, matched
+from tests.truth import CLOCK_GRAIN_MS, Match, TruePause, library_of_clients, matched
 
 FEW = 20
 """Of fewer instants the furthest seen count."""
@@ -38,6 +38,13 @@ TAIL = 0.08
 ERROR_OF_TAIL = 0.5
 """Instants of one capture err together, so a share of them is only known as of so many captures: the tail is less by
 half its standard error."""
+
+
+OF_SARAMA: Mapping[str, Callable[[TruePause], str]] = {
+    Basis.COMMIT_AFTER_FETCHES: lambda pause: pause.from_client,
+    Basis.DELIVERY_AFTER_FETCHES: lambda pause: pause.to_client,
+}
+"""Kinds that are measured on sarama's members alone, and whose habit it is."""
 
 
 class Sample(NamedTuple):
@@ -86,7 +93,7 @@ def samples(capture: Path) -> Iterator[Sample]:
                 best, seen = best_estimate(marks), instant(marks)
                 if best is not None and seen.estimate is not None:
                     assert best.basis is not None, f"an estimate without a kind: {best.detail}"
-                    if best.basis == Basis.COMMIT_AFTER_FETCHES and library_of.get(pause.from_client) != "sarama":
+                    if best.basis in OF_SARAMA and library_of.get(OF_SARAMA[best.basis](pause)) != "sarama":
                         continue
                     yield Sample(Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms)
 

@@ -7,7 +7,7 @@ no record, but their beat is known for a while: a client starts its timer as it 
 
 from __future__ import annotations
 
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, EvidenceTier
+from rebalance_audit.domain.kinds import LOWER, UPPER, EvidenceTier
 from rebalance_audit.domain.model import Mark
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
@@ -17,7 +17,6 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     died_between,
     joined,
     logged,
-    recorded,
 )
 
 from .stretch import Stretch
@@ -59,7 +58,7 @@ def expired_marks(
         until_ms, share, how = next_ms, 2, "half way to the commit that did not come"
     if commit is not None and stretch.closes_silently and abs(sign_ms - commit[0]) < LAST_SIGN_MS:
         detail = "its last commit, and no heartbeat after it: closed without leaving"
-        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
+        marks.append(stretch.let_go_at(commit, detail))
     window = since_ms, max(since_ms, until_ms)
     died_ms = since_ms + (window[1] - since_ms) // share
     detail = f"expiry - session timeout ({session_ms} ms) + {how}"

@@ -60,7 +60,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
-                marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
+                marks.append(stretch.let_go_at(commit, detail))
             detail = "it left the group"
             return [*marks, logged(ESTIMATE, departure.at_ms, detail, departure.ref, rank=4, basis=Basis.LEAVE)]
 
@@ -125,8 +125,10 @@ def _untold(
     if trigger == Cause.MEMBER_SESSION_EXPIRED:
         return [*marks, died_unheard(stretch, joined_at_ms, commit, interval_ms)]
     detail, rank, basis = "its last commit", 4, Basis.MAY_LIVE_ON
+    if trigger == Cause.MEMBER_LEFT and gave_up:
+        return [*marks, stretch.let_go_at(commit, detail)]
     if trigger == Cause.MEMBER_LEFT:
-        rank, basis = 2, stretch.commit_basis if gave_up else Basis.LAST_COMMIT
+        rank, basis = 2, Basis.LAST_COMMIT
     return [*marks, recorded(ESTIMATE, commit[0], detail, commit[1], rank=rank, basis=basis)]
 
 

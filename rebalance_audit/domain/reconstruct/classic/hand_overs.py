@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.kinds import MovementKind, ResourceType
+from rebalance_audit.domain.kinds import Basis, MovementKind, ResourceType
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
@@ -54,10 +54,11 @@ class HandOvers:
         new: MemberMetadata | None = None,
         held: frozenset[Resource] | None = None,
         assigned: frozenset[Resource] = frozenset(),
+        kept: frozenset[Resource] = frozenset(),
         fenced: LogEvent | None = None,
     ) -> Movement:
         """From `holding` to `new`. `held`: all the old owner gave up together, None if this alone; `assigned`: all the
-        new one was given."""
+        new one was given; `kept`: what of it a cooperative one had and did not give up."""
         course, record = self._before.course, self._record
         alone = None
         if holding is not None and (
@@ -70,7 +71,7 @@ class HandOvers:
             shown = (), (), (record.ref,)
             if holding is not None and new is not None:
                 stops = self._stops(holding, alone, resource, held, fenced)
-                shown = _shown(record, stops, self._resumed(new, assigned))
+                shown = _shown(record, stops, self._resumed(new, assigned, kept))
             self._shown[pair] = shown
         if holding is not None and new is not None and not course.clients.is_empty:
             shown = self._with_own_lines(shown, holding, alone, resource, new)
@@ -108,11 +109,19 @@ class HandOvers:
             known = self._stretches[holding, alone] = stretch, tuple(stop_bounds(stretch, self._before.course.commits))
         return known[1]
 
-    def _resumed(self, new: MemberMetadata, assigned: frozenset[Resource]) -> tuple[Mark, ...]:
+    def _resumed(
+        self, new: MemberMetadata, assigned: frozenset[Resource], kept: frozenset[Resource]
+    ) -> tuple[Mark, ...]:
         known = self._resumes.get(new.member_id)
         if known is None:
-            bound = resume_bound(new, assigned, self._before.attempt, self._following, self._before.course.commits)
-            known = self._resumes[new.member_id] = (*self._delivered, *bound)
+            commits, delivered = self._before.course.commits, self._delivered
+            if kept:
+                since = self._before.delivered_offset
+                interval_ms = commits.interval_between(kept, -1 if since is None else since, self._record.offset)
+                if may_let_go_one_by_one(self._before.families(new), interval_ms):
+                    delivered = delivered_marks(self._record, Basis.DELIVERY_AFTER_FETCHES)
+            bound = resume_bound(new, assigned, self._before.attempt, self._following, commits)
+            known = self._resumes[new.member_id] = (*delivered, *bound)
         return known
 
     def _with_own_lines(
@@ -152,6 +161,7 @@ class HandOvers:
             inferred=silence.inferred(before, owner.member_id) if is_untold else None,
             families=before.families(owner),
             lets_go_one_by_one=self._lets_go_one_by_one(holding, resource, held),
+            message_gap_ms=self._message_gap_ms(holding, resource, held),
             was_idle=is_untold and silence.was_idle(before, owner.member_id),
             may_be_dropped=is_untold and silence.may_be_dropped(before, owner),
             returned=None if gone is None else _returned(before, owner),
@@ -169,6 +179,13 @@ class HandOvers:
             known = may_let_go_one_by_one(self._before.families(holding.member), interval_ms)
             self._one_by_one[holding] = known
         return known
+
+    def _message_gap_ms(self, holding: Holding, resource: Resource, held: frozenset[Resource]) -> float | None:
+        if not self._lets_go_one_by_one(holding, resource, held):
+            return None
+        course = self._before.course
+        given = course.attempts[holding.attempt_index].record
+        return course.commits.message_gap_ms(held, -1 if given is None else given.offset, self._record.offset)
 
     def _between(self, holding: Holding) -> Between:
         since, course = holding.attempt_index, self._before.course

@@ -157,6 +157,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
                 new=p.member,
                 held=held,
                 assigned=p.assigned or frozenset(),
+                kept=p.owned & (p.assigned or frozenset()) if mode == Mode.COOPERATIVE else frozenset(),
             )
         )
     holdings = dict(before.holdings)

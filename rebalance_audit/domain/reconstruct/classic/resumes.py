@@ -10,6 +10,8 @@ from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resourc
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_MS,
     LINE_SLACK_MS,
+    TASKS_CALLBACK_MS,
+    is_of_streams,
     joined,
     own_start_marks,
     recorded,
@@ -17,12 +19,15 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 from rebalance_audit.domain.records import MemberMetadata
 
 
-def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
+def delivered_marks(record: GroupRecord, basis: Basis = Basis.DELIVERY) -> tuple[Mark, ...]:
     """When the assigned callbacks of new owners returned, by the record that gives to them all."""
-    detail = "the assigned callback follows the group record by 7 ms in the median"
+    detail, after_ms = "the assigned callback follows the group record by 7 ms in the median", ASSIGNED_CALLBACK_MS
+    if is_of_streams(record.record.value):
+        detail, after_ms = "Kafka Streams makes its tasks after the group record", TASKS_CALLBACK_MS
+        basis = Basis.TASK_DELIVERY
     return (
         recorded(LOWER, record.at_ms, "the assignment was delivered", record.ref),
-        recorded(ESTIMATE, record.at_ms + ASSIGNED_CALLBACK_MS, detail, record.ref, rank=3, basis=Basis.DELIVERY),
+        recorded(ESTIMATE, record.at_ms + after_ms, detail, record.ref, rank=3, basis=basis),
     )
 
 

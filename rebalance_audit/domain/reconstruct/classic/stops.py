@@ -72,7 +72,7 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
             is_recent = True
         if is_recent:
             detail = "its last commit, made when it gave up"
-            marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
+            marks.append(stretch.let_go_at(commit, detail))
     if between.midway_mark is not None:
         marks.append(between.midway_mark)
     return marks
@@ -121,7 +121,7 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
     commit = commits.last_between([stretch.resource], since, until)
     if commit is not None:
         detail = "its last commit of the partition, made when it gave it up"
-        marks.append(recorded(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=stretch.commit_basis))
+        marks.append(stretch.let_go_at(commit, detail))
     after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]
     joined_at_ms, joined_ref = joined(after)
     if joined_at_ms is not None:

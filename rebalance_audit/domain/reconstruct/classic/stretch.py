@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily, Families
 from rebalance_audit.domain.frozen import quick
-from rebalance_audit.domain.kinds import Basis
-from rebalance_audit.domain.model import LogEvent
+from rebalance_audit.domain.kinds import ESTIMATE, Basis
+from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import Departure
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     COMMIT_SLACK_AFTER_FETCHES_MS,
     COMMIT_SLACK_MS,
+    COMMIT_SLACK_OF_TASKS_MS,
     COMMIT_SLACK_ONE_BY_ONE_MS,
+    after_fetches,
+    is_of_streams,
+    recorded,
 )
 from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
@@ -58,6 +62,8 @@ class Stretch:
     """The client libraries that the owner may be of."""
     lets_go_one_by_one: bool
     """Each partition's handler may have ended by itself: only its own commits speak for it."""
+    message_gap_ms: float | None
+    """From one message to the next of all it held; None: not known, or of no matter."""
     was_idle: bool
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
@@ -72,21 +78,35 @@ class Stretch:
     @property
     def commit_slack_ms(self) -> int:
         """So long before its last commit it may have let go."""
+        if self.is_of_streams:
+            return COMMIT_SLACK_OF_TASKS_MS
         return COMMIT_SLACK_ONE_BY_ONE_MS if self.lets_go_one_by_one else commit_slack_ms(self.families)
 
     @property
     def commit_basis(self) -> Basis:
         """What kind of evidence the commit is that it made when it gave up."""
+        if self.is_of_streams:
+            return Basis.COMMIT_OF_TASKS
         if self.lets_go_one_by_one:
             return Basis.COMMIT_AFTER_FETCHES
         is_closed = self.is_gone and self.families == _KAFKAJS
         return Basis.COMMIT_BEFORE_CLOSE if is_closed else Basis.COMMIT_AS_IT_LET_GO
 
+    def let_go_at(self, commit: tuple[int, str], detail: str) -> Mark:
+        """The estimate that it let go at this commit."""
+        at_ms, ref = commit
+        if self.commit_basis is Basis.COMMIT_AFTER_FETCHES:
+            return after_fetches(at_ms, self.message_gap_ms, detail, ref)
+        return recorded(ESTIMATE, at_ms, detail, ref, rank=2, basis=self.commit_basis)
+
+    @property
+    def is_of_streams(self) -> bool:
+        """The group's elected assignor is Kafka Streams'."""
+        value = self.gone.value if self.gone is not None else None
+        given = self.between.given.value
+        return is_of_streams(given if isinstance(given, GroupMetadataValue) else value)
+
     @property
     def closes_silently(self) -> bool:
         """Static members and Streams do not leave when they are closed."""
-        value = self.gone.value if self.gone is not None else None
-        given = self.between.given.value
-        if not isinstance(given, GroupMetadataValue):
-            given = value
-        return self.owner.group_instance_id is not None or (given is not None and given.protocol == "stream")
+        return self.owner.group_instance_id is not None or self.is_of_streams

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 CURRENT_TO_CALLBACK_MS = 45
 """The assigned callback follows the current-assignment record by 45 ms in the median
 (docs/measured.md#how-it-was-measured)."""
+CURRENT_TO_TASKS_MS = 240
+"""The tasks of a streams group run so long after it: the median (docs/measured.md#kafka-streams)."""
 CALLBACK_BEFORE_RECORD_MS = 1_500
 """It may come before the record, too: by up to 1.25 s, when the record only confirms (docs/measured.md#epochs)."""
 
@@ -123,16 +125,14 @@ def modern_resume_marks(
     # A classic member learns it from the answer to its SyncGroup, as ever.
     before_ms = 0 if is_classic else CALLBACK_BEFORE_RECORD_MS
     after_ms, median = (ASSIGNED_CALLBACK_MS, 7) if is_classic else (CURRENT_TO_CALLBACK_MS, 45)
+    detail = f"the assigned callback follows this record by {median} ms in the median"
+    basis = Basis.DELIVERY if is_classic else Basis.EPOCH_RECORD
+    if resource is None:
+        detail, after_ms = "Kafka Streams makes its tasks after this record", CURRENT_TO_TASKS_MS
+        basis = Basis.TASK_EPOCH_RECORD
     marks = [
         _mark(LOWER, record.at_ms - before_ms, "its record first holds the resource", record.ref),
-        _mark(
-            ESTIMATE,
-            record.at_ms + after_ms,
-            f"the assigned callback follows this record by {median} ms in the median",
-            record.ref,
-            rank=3,
-            basis=Basis.DELIVERY if is_classic else Basis.EPOCH_RECORD,
-        ),
+        _mark(ESTIMATE, record.at_ms + after_ms, detail, record.ref, rank=3, basis=basis),
     ]
     commit = commits.first_between([resource], record.offset, NO_END) if resource is not None else None
     if commit is not None:

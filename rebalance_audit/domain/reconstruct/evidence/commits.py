@@ -92,6 +92,20 @@ class Commits:
             return None
         return mark if mark.gap_from_at_ms < at_ms < mark.gap_to_at_ms else None
 
+    def message_gap_ms(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
+        """Milliseconds from one message of all the partitions to the next, on average, by the positions committed
+        between these offsets; None where none moved."""
+        per_ms = 0.0
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            first, last = (marks[0].first_position, marks[-1].last_position) if marks else (None, None)
+            if first is not None and last is not None and last > first:
+                per_ms += (last - first) / max(marks[-1].last_at_ms - marks[0].first_at_ms, 1)
+        return 1 / per_ms if per_ms else None
+
     def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
         """Milliseconds from one commit to the next, on average, of the partition that was committed most between these
         offsets; None below two commits."""

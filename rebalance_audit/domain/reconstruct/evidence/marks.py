@@ -8,11 +8,13 @@ Measured against clients on the same clock: docs/measured.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, Bound, EvidenceTier
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.records import GroupMetadataValue
 
 COMMIT_SLACK_MS = 50
 """librdkafka commits up to 11 ms after its revoked callback, Java some ms before it, a loaded machine adds
@@ -20,9 +22,16 @@ COMMIT_SLACK_MS = 50
 COMMIT_SLACK_AFTER_FETCHES_MS = 550
 """sarama commits when the fetches on their way are back: up to 500 ms (Consumer.MaxWaitTime) after its handlers ended
 (docs/clients.md#letting-go-one-by-one)."""
+AFTER_MESSAGES = 1.3
+"""So many times the time from one message to the next, at most, in 76 of 79 cases (docs/measured.md#sarama)."""
+COMMITTED_BEFORE_MS = 7
+"""Or before they ended by so much (docs/clients.md#letting-go-one-by-one)."""
 COMMIT_SLACK_ONE_BY_ONE_MS = 1_050
 """sarama's handlers end one by one. Where another one works on, the last position of one that ended is committed at
 the next interval, of 1 s by default (docs/clients.md#letting-go-one-by-one)."""
+COMMIT_SLACK_OF_TASKS_MS = 500
+"""Kafka Streams commits inside its revoked callback, when its tasks' producers are flushed: 65 ms after its begin were
+seen with nothing to flush (docs/measured.md#kafka-streams)."""
 LINE_SLACK_MS = 10
 """Between an event and the time of its line (docs/measured.md#lines-and-records)."""
 OWN_CALLBACK_MS = 100
@@ -34,6 +43,8 @@ EXPIRY_SLACK_MS = 1_500
 ASSIGNED_CALLBACK_MS = 8
 """The assigned callback follows the group record by 7 ms in the median, 90 % within 40 ms
 (docs/measured.md#group-record-and-assigned-callback)."""
+TASKS_CALLBACK_MS = 60
+"""Kafka Streams makes its tasks before the callback returns: the median (docs/measured.md#kafka-streams)."""
 REVOKED_CALLBACK_MS = 10
 """A cooperative member revokes this soon after the assignment that takes a partition away: 6 ms in the median
 (docs/measured.md#how-it-was-measured)."""
@@ -46,6 +57,11 @@ member that commits when it lets go."""
 _RECORDED, _LOGGED, _INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, EvidenceTier.INFERRED
 """Looked up once: in Python 3.11 a member of an enum takes longer to find than a mark's field to fill."""
 _make_mark = maker(Mark)
+
+
+def is_of_streams(value: object) -> bool:
+    """Whether a classic group's record names Kafka Streams' assignor."""
+    return isinstance(value, GroupMetadataValue) and value.protocol == "stream"
 
 
 def recorded(
@@ -73,6 +89,17 @@ def died_between(
     return _make_mark(
         bound=ESTIMATE, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref, basis=Basis.SIGNS_OF_LIFE,
         window_from_ms=window[0], window_to_ms=window[1],
+    )  # fmt: skip
+
+
+def after_fetches(at_ms: int, message_gap_ms: float | None, detail: str, ref: str) -> Mark:
+    """The estimate that a member which may be sarama's let go at its last commit: the fetch that was on its way came
+    back with the next message, so it may have let go so long before."""
+    longest_ms = COMMIT_SLACK_AFTER_FETCHES_MS
+    early_ms = longest_ms if message_gap_ms is None else min(longest_ms, ceil(AFTER_MESSAGES * message_gap_ms))
+    return _make_mark(
+        bound=ESTIMATE, at_ms=at_ms, tier=_RECORDED, rank=2, detail=detail, ref=ref, basis=Basis.COMMIT_AFTER_FETCHES,
+        window_from_ms=at_ms - early_ms, window_to_ms=at_ms + COMMITTED_BEFORE_MS,
     )  # fmt: skip
 
 

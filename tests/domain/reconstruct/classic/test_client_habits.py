@@ -6,8 +6,9 @@ import pytest
 
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import LogKind, Movement, Rebalance
+from rebalance_audit.domain.model import LogKind, Movement, Rebalance, changed
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.reconstruct.classic.resumes import delivered_marks
 from tests import encoders
 from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
 
@@ -166,6 +167,30 @@ def test_what_a_last_commit_proves_depends_on_whose_it_is(
     pause = given_on(second(closed(subscription, interval_ms)))
     assert pause.stopped_at_lower_ms == lower_ms
     assert {(m.at_ms, m.basis) for m in pause.stop_marks if m.bound == "estimate" and m.rank == 2} == {(20_000, basis)}
+
+
+@pytest.mark.parametrize(
+    ("per_s", "early_ms"),
+    [
+        (10, 65),  # of two partitions: a message every 50 ms, and 1.3 times that
+        (1, 550),  # every half a second: a fetch waits no longer
+        (None, 550),
+    ],
+)
+def test_saramas_last_commit_waited_for_the_next_message_at_most(per_s: int | None, early_ms: int) -> None:
+    story = closed(SARAMA, 1_000)
+    for place, mark in enumerate(story.marks):
+        position = None if per_s is None else mark.first_at_ms * per_s // 1_000
+        story.marks[place] = changed(mark, first_position=position, last_position=position)
+    pause = given_on(second(story))
+    (estimate,) = (m for m in pause.stop_marks if m.basis == Basis.COMMIT_AFTER_FETCHES)
+    assert (estimate.at_ms, estimate.window_from_ms) == (20_000, pytest.approx(20_000 - early_ms, abs=1))
+
+
+def test_tasks_of_streams_run_later_than_their_record() -> None:
+    story = two(a_group(), 1, 1_000, JAVA_3_7, assignor="stream")
+    told = [(m.bound, m.at_ms, m.basis) for m in delivered_marks(story.records[-1])]
+    assert told == [("lower", 1_000, None), ("estimate", 1_060, Basis.TASK_DELIVERY)]
 
 
 def dropped(session_timeout_ms: int) -> Story:
