@@ -21,7 +21,7 @@ from ingest.evidence import read_evidence
 from ingest.sources import LogFile
 from rebalance_audit.domain.gather.groups import gather
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import Rebalance, SourceLine
+from rebalance_audit.domain.model import Movement, Rebalance, SourceLine
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests import connect_scores, connect_truth
 from tests.connect_scores import ConnectTally
@@ -32,6 +32,7 @@ from tests.truth import (
     TruePause,
     as_known,
     client_events,
+    client_of_members,
     group_of_clients,
     scenario,
     score_pauses,
@@ -148,7 +149,13 @@ def watched_and_true(
     """Rebalances whose members kept a journal, and what stands in it: pauses and steps, in the names that they use."""
     groups = scenario(capture)["groups"]
     events, group_of = client_events(capture), group_of_clients(capture)
-    watched = [r for g, found in told.items() if _has_callbacks(groups.get(g, {})) for r in found.rebalances]
+    name_of = client_of_members(capture)
+    watched = [
+        replace(r, movements=tuple(_named(m, name_of) for m in r.movements))
+        for g, found in told.items()
+        if _has_callbacks(groups.get(g, {}))
+        for r in found.rebalances
+    ]
     pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
     for group_id in connect_groups(capture):
         found = told[group_id].rebalances if group_id in told else ()
@@ -156,6 +163,14 @@ def watched_and_true(
         pauses += connect_truth.true_pauses(capture, group_id)
         steps |= connect_truth.true_steps(capture, group_id)
     return watched, pauses, steps
+
+
+def _named(movement: Movement, name_of: Mapping[str, str]) -> Movement:
+    """With the clients of its members, where evidence names members alone."""
+    if movement.to_client_id is not None or movement.from_client_id is not None:
+        return movement
+    old, new = (name_of.get(m or "") for m in (movement.from_member_id, movement.to_member_id))
+    return replace(movement, from_client_id=old, to_client_id=new)
 
 
 def _has_callbacks(story: dict[str, Any]) -> bool:

@@ -63,6 +63,11 @@ def library_of_clients(capture: Path) -> dict[str, str]:
     }
 
 
+def client_of_members(capture: Path) -> dict[str, str]:
+    """By member id, as far as clients wrote down theirs: logs alone name no client."""
+    return {e["member_id"]: e["client"] for e in client_events(capture) if e.get("member_id")}
+
+
 def _client_id(client: dict[str, Any]) -> str:
     chosen = str(client.get("client_id", client["client"]))
     return chosen if client["library"] != "streams" or "Thread" in chosen else f"{chosen}-StreamThread-1-consumer"

@@ -28,6 +28,8 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "kip848_join_leave": {"clicks-app": {"RB007": "warning"}},
     # p2 does not poll for 20 s, its limit is 8 s.
     "poll_timeout": {"reports-app": {"RB006": "warning"}},
+    # The same on brokers where the protocol is early access; at last the group is empty.
+    "kip848_early_access": {"modern-app": {"RB007": "warning"}},
     # k2 of a KIP-848 group does not poll for 25 s, its limit is 8 s.
     "kip848_poll_timeout": {"idle-app": {"RB006": "warning"}},
     # A static member of a KIP-848 group restarts inside its session (silent), then stays away until it ends.
@@ -38,6 +40,8 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "share_group_of_many": {"shared-by-many-app": {"RB007": "warning"}},
     # A Streams instance is closed, which on the classic protocol looks like a death and is none.
     "streams_standby": {"copy-app": {"RB007": "info"}},
+    # The same, after a second instance has come.
+    "streams_scale_out": {"scale-app": {"RB007": "info"}},
     # s2 restarts inside its session (silent), then stays away until its session ends.
     "static_restart": {"billing-app": {"RB009": "warning"}},
     # One of three members stalls again and again.

@@ -39,6 +39,8 @@ OF_NO_INTEREST = (
     "Removed 0 expired offsets",
     "Finished loading offsets and group metadata from __consumer_offsets-",  # up to 2.5, without an epoch
     "Starting up.",
+    "[group-coordinator-event-processor-",  # threads of the Java coordinator start and stop
+    "[group-coordinator-reaper]",
     "Startup complete.",
     "Shutting down.",
     "Shutdown complete.",

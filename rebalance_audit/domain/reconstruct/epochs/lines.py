@@ -1,7 +1,8 @@
 """Epochs of consumer, share and streams groups that only log lines show: no record was readable, or it is gone.
 
-Lines name epochs, members and causes, never assignments (from 4.0 on not even a member's progress), so a row from here
-has no movements, and `completed` says that the assignment was computed and nothing overtook it.
+Lines name epochs, members and causes. What members were given only 3.7 and 3.8 print, and 4.1 on of streams groups
+(`steps`): other rows from here have no movements. `completed` says that the assignment was computed and nothing
+overtook it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rebalance_audit.domain.causes import DEPARTURES, EXPECTED, Cause
-from rebalance_audit.domain.kinds import EvidenceTier, GroupType, Mode, Outcome, RebalanceKind
+from rebalance_audit.domain.kinds import EvidenceTier, GroupType, Mode, MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
-from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, Rebalance, Trigger
+from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction, of_line
 
 from .share import assignor_name
+from .steps import ByLines, steps_of_lines
 
 _CAUSES = frozenset(
     {
@@ -57,6 +59,10 @@ class ToldEpoch:
     member_ids: frozenset[str] | None = None
     """The group's members; None until somebody was seen to join an empty group."""
 
+    @property
+    def is_emptied(self) -> bool:
+        return self.member_ids is not None and not self.member_ids
+
 
 def epochs_of_lines(
     evidence: GroupEvidence, recorded: Sequence[Rebalance]
@@ -71,11 +77,23 @@ def epochs_of_lines(
     epochs = _epochs([x for x in evidence.lines if x.ref not in forged])
     ways = _ways(evidence.lines)
     highest = max((n for n in known if n is not None), default=0)
+    emptied = {e.first.ref: e.number for e in epochs if e.is_emptied}
+    steps = steps_of_lines((x for x in evidence.lines if x.ref not in forged), emptied)
     rows = []
     for index, epoch in enumerate(epochs):
         if epoch.number not in known:
-            rows.append(_row(evidence, epochs, index, ways, highest))
+            row = _row(evidence, epochs, index, ways, highest)
+            rows.append(_with_steps(row, steps.get((epoch.number, epoch.rewrite_seq))))
     return rows, contradictions
+
+
+def _with_steps(row: Rebalance, steps: ByLines | None) -> Rebalance:
+    """The same row with what its members' steps show."""
+    if steps is None:
+        return row
+    movements = tuple(steps.movements[resource] for resource in sorted(steps.movements))
+    kept_count = steps.resource_count - sum(m.kind != MovementKind.REVOKED for m in movements)
+    return changed(row, movements=movements, resource_count=steps.resource_count, kept_count=kept_count)
 
 
 def _without_room(
@@ -155,7 +173,7 @@ def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways:
     epoch = epochs[index]
     following = epochs[index + 1] if index + 1 < len(epochs) else None
     is_followed = following is not None or epoch.number < highest
-    if epoch.member_ids is not None and not epoch.member_ids:
+    if epoch.is_emptied:
         outcome = Outcome.EMPTIED
     elif following is not None and _was_left_behind(following):
         outcome = Outcome.SUPERSEDED
