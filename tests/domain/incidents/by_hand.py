@@ -172,6 +172,13 @@ ON_A_RELEASE: dict[str, tuple[Told, ...]] = {
         _normal("scaling", LEFT, "k1", "4", 3, 3),
         _fault(EXPIRED, "k2", "5", 4, 4),
     ),
+    "4.0.0-kip848_poll_timeout": (_start("k1 k2", "1 2", 0, 1), _fault(POLL, "k2", "3 4", 2, 2)),
+    "4.0.0-kip848_slow_revocation": (_start("k1 k2", "1 2", 0, 2), _normal("scaling", LEFT, "k2", "3", 4, 4)),
+    "4.0.0-kip848_static_restart": (
+        _start("s1-instance s2-instance", "1 2", 0, 1),
+        _normal("deploy", "static_member_replaced", "s2-instance", "2.1", 3, 3),
+        _fault("static_member_expired", "s2-instance", "3", 4, 4),
+    ),
 }
 """Where a release numbers otherwise."""
 

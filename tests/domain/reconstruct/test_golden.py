@@ -106,10 +106,10 @@ class TestWhatClientsSaw:
         assert not score.unmatched
         assert not score.outside
         # Java members of the newer protocols hear of it in their next poll, up to 0.2 s after the record.
-        # kafka-go and sarama look up offsets between the record and their first sight of an assignment: 0.3 to 0.4 s
+        # kafka-go and sarama look up offsets between the record and their first sight of an assignment: 0.3 to 0.7 s
         # for what cooperative sarama members are given beside what they hold.
         limit_ms = (
-            200 if capture.name.startswith(SERVER_SIDE) else 350 if capture.name.startswith(SLOW_TO_BEGIN) else 50
+            200 if capture.name.startswith(SERVER_SIDE) else 400 if capture.name.startswith(SLOW_TO_BEGIN) else 50
         )
         assert not truth or statistics.median(score.errors_ms) <= limit_ms
 
