@@ -148,7 +148,8 @@ class ClassicGroup(PlayedGroup):
         seat.claim = self.claim(process)
         if self.state is State.STABLE:
             self.rewrite_count += 1
-            delay_ms = draw(self.rng, self.timing.sync_ms) + self.delivering_ms(process)
+            delay_ms = draw(self.rng, self.timing.sync_ms)
+            delay_ms += draw(self.rng, self.timing.deliver_ms or DELIVER_MS[process.family])
             generation = self.generation
             process.beats_begin(self.loop.now_ms, self.beat_ms)
             self.loop.after(delay_ms, lambda: self.is_given(seat, process, generation))
@@ -288,11 +289,8 @@ class ClassicGroup(PlayedGroup):
                 self.ledger.is_given_up(partition, self.loop.now_ms)
             seat.assigned = tuple(given)
             if seat.has_joined and seat.process.is_alive:
-                delay_ms = self.delivering_ms(seat.process)
+                delay_ms = draw(self.rng, self.timing.deliver_ms or DELIVER_MS[seat.process.family])
                 self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
-
-    def delivering_ms(self, process: PlayedProcess) -> float:
-        return draw(self.rng, self.timing.deliver_ms or DELIVER_MS[process.family])
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""

@@ -17,6 +17,7 @@ _WORD = 0xFFFFFFFF
 _SMALLEST_TABLE = 16
 
 
+@lru_cache(maxsize=65_536)
 def text_key(text: str) -> bytes:
     """Sorts as String.compareTo does: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
