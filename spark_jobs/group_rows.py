@@ -16,13 +16,22 @@ import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import chosen_rows, greatest
+from rebalance_audit.warehouse.row_groups import chosen_rows, greatest, held_in
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import Batch
 from spark_jobs.structs import things_in
-from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, batches_of, files_by_table, numbers_of, row_groups
+from spark_jobs.task_files import (
+    ASKED_AT_MOST,
+    WRITTEN,
+    Flags,
+    TaskWriter,
+    batches_of,
+    files_by_table,
+    numbers_of,
+    row_groups,
+)
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _LISTED_AT_MOST = 500
@@ -146,7 +155,11 @@ def histories(
 ) -> dict[str, list[str]]:
     """The files with what `fold` says of each group, by table. `kinds`: the dataclass of each table that is read."""
     places = _places(reader.groups)
-    buckets = {place: at * _BUCKETS_PER_TASK * engine.tasks_at_once // len(places) for at, place in enumerate(places)}
+    wanted = _BUCKETS_PER_TASK * engine.tasks_at_once
+    if len(places) > ASKED_AT_MOST:  # of few groups not even the footers of all files are looked at
+        rows = sum(held.row_count for files in reader.files.values() for file in files for held in held_in(file, None))
+        wanted = max(wanted, rows // _BUCKET_ROWS)
+    buckets = {place: at * wanted // len(places) for at, place in enumerate(places)}
     asked = engine.share((reader, buckets))
     count = max(buckets.values(), default=-1) + 1
     return files_by_table(
@@ -155,6 +168,8 @@ def histories(
 
 
 _BUCKETS_PER_TASK = 4
+_BUCKET_ROWS = 10_000
+"""About so many are in the memory of a task at once, however many groups there are."""
 
 
 def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> ArrowTask:

@@ -22,7 +22,9 @@ from rebalance_audit.domain.metadata import (
 )
 from rebalance_audit.domain.model import SourceLine, record_ref
 from rebalance_audit.domain.reassign.lines import LINE_SIGNS, LogLines, PartitionLine, settled
+from rebalance_audit.warehouse.row_groups import row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.group_rows import literal
 
 OF_METADATA = f"starts_with(topic, '{METADATA_TOPIC}')"
 OF_CONTROLLERS = "(" + " OR ".join(f"contains(text, '{sign}')" for sign in LINE_SIGNS) + ")"
@@ -82,7 +84,7 @@ class ClusterLog:
     def __init__(self, warehouse: Warehouse, cluster_id: str, version: int) -> None:
         self.cluster_id = cluster_id
         self._db = duckdb.connect()
-        arrived = warehouse.read("bronze.record", _COLUMNS, f"{OF_METADATA} AND cluster_id = ?", [cluster_id], version)
+        arrived = _of_cluster(warehouse, "bronze.record", _COLUMNS, OF_METADATA, cluster_id, version)
         topics = [topic for topic in pc.unique(arrived["topic"]).to_pylist() if is_metadata_topic(topic)]
         # A user's topic may begin like it.
         self._db.register("arrived", arrived.filter(pc.is_in(arrived["topic"], pa.array(topics, pa.string()))))
@@ -208,8 +210,7 @@ def doubtful_offset(warehouse: Warehouse, cluster_id: str, version: int) -> int 
     A reading without doubt that reaches further ends it: nothing was truncated.
     """
     columns = ["read_id", "to_position", "problem_code", "problem_position"]
-    where = f"{OF_METADATA_READING} AND cluster_id = ?"
-    readings = warehouse.read("bronze.source", columns, where, [cluster_id], version).to_pylist()
+    readings = _of_cluster(warehouse, "bronze.source", columns, OF_METADATA_READING, cluster_id, version).to_pylist()
     doubts = {
         row["read_id"].partition("#")[0]: row["problem_position"]
         for row in readings
@@ -243,11 +244,20 @@ def controller_lines(
 ) -> list[PartitionLine]:
     """Lines that brokers and controllers logged about partitions, by time."""
     columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
-    where = f"({OF_CONTROLLERS} OR {TORN_HEADS}) AND cluster_id = ?"
-    rows = warehouse.read("bronze.log_line", columns, where, [cluster_id], version)
+    where = f"({OF_CONTROLLERS} OR {TORN_HEADS})"
+    rows = _of_cluster(warehouse, "bronze.log_line", columns, where, cluster_id, version)
     in_files = rows.sort_by([("node", "ascending"), ("file_id", "ascending"), ("byte", "ascending")])
     sources = (SourceLine(**row) for batch in in_files.to_batches(10_000) for row in batch.to_pylist())
     return settled(LogLines().read(sources).lines, clocks)
+
+
+def _of_cluster(
+    warehouse: Warehouse, table: str, columns: Sequence[str], where: str, cluster_id: str, version: int
+) -> pa.Table:
+    """Rows of one cluster: files without any are not opened, or a run over many clusters would open all for each."""
+    found = row_groups_of(warehouse.files(table, version), "cluster_id", [cluster_id])
+    files = list(dict.fromkeys(group.file for group in found))
+    return warehouse.read_files(table, files, columns, f"{where} AND cluster_id = {literal(cluster_id)}")
 
 
 def _sources(warehouse: Warehouse, where: str, params: list[str], version: int | None) -> Iterator[SourceMetadata]:
