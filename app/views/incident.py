@@ -34,7 +34,7 @@ def cost_line(i: IncidentRow) -> Html:
         return Html("No rebalance of it has a known cost.")
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
-        '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
+        '<details class="ra-cost"><summary><b>Downtime: {likely}</b>{groups}</summary>For certain: {bounds}.</details>',
         likely=likely,
         groups=f" over {words.count(len(i.group_ids), 'group')}" if len(i.group_ids) > 1 else "",
         bounds=words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit),
