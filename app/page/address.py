@@ -21,6 +21,24 @@ _visit = st.components.v2.component(
     isolate_styles=False,
 )
 
+_arrive = st.components.v2.component(
+    "rebalance_audit_arrive",
+    html="<span></span>",
+    js=(Path(__file__).parents[1] / "arrive.js").read_text(encoding="utf-8"),
+    isolate_styles=False,
+)
+
+
+def arrive(view: str) -> None:
+    """At the begin of each run, with the page that it shows. Of a page that was not there before, the browser checks
+    the address: whoever clicks early is told late what the page before wrote into its own."""
+    state = st.session_state
+    if state.get("view") != view:
+        asked = urlencode(st.query_params.to_dict())
+        state["arrival"] = {"view": view, "asked": asked, "number": state.get("arrival", {}).get("number", 0) + 1}
+        state["view"] = view
+    _arrive(data=state["arrival"], key="arrive")
+
 
 def param(name: str) -> str | None:
     return st.query_params.get(name) or None

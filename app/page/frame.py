@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import streamlit as st
 
 from app import access, words
-from app.page.address import link
+from app.page.address import arrive, link
 from app.page.saying import note, panel, title
 from app.page.time_range import carried, keep_zone
 from app.queries import Questions, WarehouseError, opened, opened_for_visitor
@@ -51,7 +51,8 @@ def follow() -> None:
 
 def run(chosen: Any) -> None:
     """The chosen view. What goes wrong in it is said in our words; its details go to the server's log, nowhere else."""
-    st.session_state.update(view=chosen.url_path, links=0)  # which links lead to this page itself
+    arrive(chosen.url_path)
+    st.session_state["links"] = 0  # that lead to this page itself
     keep_zone()
     place = st.container()
     try:

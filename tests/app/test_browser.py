@@ -248,6 +248,56 @@ VIEWS = [
 ]
 
 
+def held(page: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+    """From the first call on the browser is told nothing that the server says; by the second all of it, in order."""
+    waiting: list[Any] = []
+    state = {"holds": False}
+
+    def route(ws: Any) -> None:
+        server = ws.connect_to_server()
+        server.on_message(lambda m: waiting.append((ws, m)) if state["holds"] else ws.send(m))
+
+    page.route_web_socket(lambda url: "/_stcore/stream" in url, route)
+
+    def release() -> None:
+        state["holds"] = False
+        for ws, message in waiting:
+            ws.send(message)
+        waiting.clear()
+
+    return lambda: state.update(holds=True), release
+
+
+EARLY = {
+    "the menu": ("groups", {"search": "orders"}, menu("Findings"), {}),
+    "a link": ("", {}, lambda page: page.get_by_role("link", name="All findings").first.click(), {"status": "open"}),
+}
+
+
+@pytest.mark.parametrize("way", EARLY)
+def test_whoever_clicks_before_the_page_is_there_gets_the_address_of_what_was_clicked(
+    page: Any, address: str, way: str
+) -> None:
+    """The page before wrote into its own address meanwhile, and the browser hears of it only after the click."""
+    view, params, click, expected = EARLY[way]
+    hold, release = held(page)
+    opened(page, address, view, **params)
+    hold()
+    page.get_by_test_id("stButtonGroup").get_by_text("1 h", exact=True).first.click()
+    page.wait_for_timeout(1_500)
+    click(page)
+    page.wait_for_timeout(1_500)
+    release()
+    page.wait_for_function("!location.search.includes('group=') && location.pathname !== '/'", timeout=30_000)
+    settled(page)
+    found = dict(parse_qsl(urlsplit(page.url).query))
+    assert {k: v for k, v in found.items() if k not in ("last", "from", "to", "zone")} == expected
+    said = text_of(page)
+    page.reload()
+    settled(page)
+    assert text_of(page)[:300] == said[:300]
+
+
 @pytest.mark.parametrize(
     "page",
     [{"width": 1440, "scheme": "light"}, {"width": 390, "scheme": "dark"}],
