@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
+from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import chosen_rows, greatest, held_in
+from rebalance_audit.warehouse.row_groups import greatest, held_in
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
@@ -243,7 +244,7 @@ def of_keys(
         few = f" WHERE {column} IN ({', '.join(map(literal, sorted(listed)))})"
         whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= _LISTED_AT_MOST else ''})"
         return f"(SELECT * FROM {whole} SEMI JOIN {name} USING ({same}))"
-    rows = [chosen.rows for chosen in chosen_rows(files, schema, column, listed)]
+    rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed})]
     db.register(f"{name}_rows", pa.concat_tables([schema.empty_table(), *rows]))
     return f"(SELECT * FROM {name}_rows SEMI JOIN {name} USING ({same}))"
 

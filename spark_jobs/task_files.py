@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.file_sizes import compression_of, most_rows, soon_replaced
+from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     SOON_REPLACED,
+    columns_of,
     footer,
     open_writer,
     row_groups_of,
@@ -76,20 +78,28 @@ def batches_of(
     Columns that are `repeated` come as dictionaries. `only_if`: columns that are read first, and whether anything of
     them is wanted; where it is not, nothing else is read.
     """
-    fs, path = located(named["file"])
-    with pq.ParquetFile(path, filesystem=fs, metadata=footer(named["file"]), read_dictionary=list(repeated)) as file:
-        there = set(file.schema_arrow.names)
-        group = file.metadata.row_group(named["row_group"])
+
+    def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([_field(named["table"], name, name in repeated) for name in names])
+        for batch in _read(named["file"], named["row_group"], names, most_rows, repeated):
+            yield _whole(batch, schema)
+
+    if only_if is None or any(map(only_if[1], read(only_if[0]))):
+        yield from read(columns)
+
+
+def _read(
+    file: str, number: int, names: Sequence[str], most_rows: int, repeated: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    if is_small(file, number):
+        yield from row_group(file, number, names).to_batches(most_rows)
+        return
+    fs, path = located(file)
+    with pq.ParquetFile(path, filesystem=fs, metadata=footer(file), read_dictionary=list(repeated)) as opened:
+        group = opened.metadata.row_group(number)
         row_count = min(most_rows, max(1, group.num_rows * _READ_BYTES // max(group.total_byte_size, 1)))
-
-        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            schema = pa.schema([_field(named["table"], name, name in repeated) for name in names])
-            held = [name for name in names if name in there]
-            for batch in file.iter_batches(row_count, [named["row_group"]], held, use_threads=False):
-                yield _whole(batch, schema)
-
-        if only_if is None or any(map(only_if[1], read(only_if[0]))):
-            yield from read(columns)
+        held = [name for name in names if name in columns_of(file)]
+        yield from opened.iter_batches(row_count, [number], held, use_threads=False)
 
 
 def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
@@ -98,12 +108,20 @@ def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
 
 
 def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    there = set(batch.schema.names)
     arrays = [
-        batch.column(field.name).cast(field.type) if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
+        _of_type(batch.column(field.name), field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
         for field in schema
-    ]  # fmt: skip
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _of_type(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if column.type == type_:
+        return column
+    if pa.types.is_dictionary(type_) and not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return column.cast(type_)
 
 
 def flags_of(column: pa.Array, ask: Callable[[pa.Array], pa.BooleanArray]) -> Flags:
@@ -190,28 +208,45 @@ class TaskWriter:
         yield pa.RecordBatch.from_pydict({"table": list(tables), "file": list(files)}, WRITTEN)
 
     def _end(self, part: _FilePart) -> None:
-        if part in self._waiting:
-            self._write(part)
         self._rows[part] = 0
         if part in self._files:
+            if part in self._waiting:
+                self._write(part)
             file, writer = self._files.pop(part)
             writer.close()
-            self._written.append((part.table, file))
+        elif part in self._waiting:
+            file = self._new_file(part)
+            put_rows(part.table, file, self._taken(part))
+        else:
+            return
+        self._written.append((part.table, file))
 
     def _write(self, part: _FilePart) -> None:
-        rows, self._bytes[part] = self._waiting.pop(part), 0
-        table = part.table
         if part not in self._files:
-            # A name of its own: what a task that fails has written is in no one's way.
-            file = f"{self._folder}/{SOON_REPLACED if part.is_replaced_soon else table}-{uuid.uuid4().hex}.parquet"
+            file = self._new_file(part)
             fs, path = located(file)
-            fs.create_dir(path.rpartition("/")[0], recursive=True)
-            schema = self._schemas.get(table) or arrow_schema(table)
-            self._files[part] = file, open_writer(path, schema, fs, compression_of(table))
-        written = pa.Table.from_batches(rows)
-        if table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
-            written = written.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])
-        self._files[part][1].write_table(written, row_group_size=ROW_GROUP_ROWS)
+            self._files[part] = (
+                file,
+                open_writer(path, self._schema(part.table), fs, compression_of(part.table, file, self._rows[part])),
+            )
+        self._files[part][1].write_table(self._taken(part), row_group_size=ROW_GROUP_ROWS)
+
+    def _new_file(self, part: _FilePart) -> str:
+        """A name of its own: what a task that fails has written is in no one's way."""
+        fs, folder = located(self._folder)
+        fs.create_dir(folder, recursive=True)
+        return f"{self._folder}/{SOON_REPLACED if part.is_replaced_soon else part.table}-{uuid.uuid4().hex}.parquet"
+
+    def _taken(self, part: _FilePart) -> pa.Table:
+        """The rows that wait."""
+        rows = pa.Table.from_batches(self._waiting.pop(part), self._schema(part.table))
+        self._bytes[part] = 0
+        if part.table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
+            rows = rows.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])
+        return rows
+
+    def _schema(self, table: str) -> pa.Schema:
+        return self._schemas.get(table) or arrow_schema(table)
 
 
 def files_by_table(written: pa.Table) -> dict[str, list[str]]:

@@ -64,8 +64,13 @@ def in_types_of(data: pa.Table, schema: pa.Schema) -> pa.Table:
 def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
     """The same rows with all columns of the schema; one that is not there, since an older release wrote the rows, is
     null."""
+    there = set(data.schema.names)
     arrays = [
-        data[field.name].cast(field.type) if field.name in data.schema.names else pa.nulls(data.num_rows, field.type)
+        _in_type(data[field.name], field.type) if field.name in there else pa.nulls(data.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _in_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == type_ else column.cast(type_)

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.row_groups import SOON_REPLACED_ROWS
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED_ROWS, is_soon_replaced
 
 APPENDED: Final = frozenset({"silver.group_event", "silver.undecoded"})
 """Beside bronze, the tables in which no row is ever replaced."""
 _WIDE = frozenset({"silver.rebalance", "silver.measured_rebalance"})
+JOINED_ROWS: Final = 100
+"""What is left of small files is joined up to so many rows in a file. More would be read and written again by the next
+commits that take a row away."""
 _MOST_ROWS = {
     # Every row has sixty nested columns, and one of a member's whole life changes when its client library is known.
     "silver.rebalance": 250,
@@ -35,10 +38,12 @@ def most_rows(table: str, *, is_soon_replaced: bool) -> int:
     return _MOST_ROWS.get(table, _MOST_OF_APPENDED if is_appended(table) else _MOST_OF_OTHERS)
 
 
-def compression_of(table: str) -> str:
-    """Of its files. A few hundred rows of 150 columns are thousands of tiny pages, which zstd takes twice as long to
-    press and half as long again to read as lz4, for a fifth of the bytes; such rows are read by every stage."""
-    return "lz4" if table in _WIDE else "zstd"
+def compression_of(table: str, file: str, row_count: int) -> str:
+    """Of a file of the table. A few hundred rows of 150 columns are thousands of tiny pages, which zstd takes half as
+    long again to write and to read as Snappy; such rows are read by every stage. What is replaced or joined before long
+    need not be small either. LZ4 is as quick, and read by fewer programs."""
+    is_short_lived = is_soon_replaced(file) or row_count <= JOINED_ROWS
+    return "snappy" if is_short_lived or table in _WIDE else "zstd"
 
 
 def leading_column(table: str) -> str:

@@ -5,31 +5,26 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
-from rebalance_audit.warehouse.file_sizes import compression_of, in_order, leading_column, most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
+from rebalance_audit.warehouse.kept_columns import Least, chosen_rows, put_rows, row_group
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import (
-    ROW_GROUP_ROWS,
     SOON_REPLACED,
     SOON_REPLACED_ROWS,
-    chosen_rows,
     footer,
     is_soon_replaced,
-    open_writer,
 )
-from rebalance_audit.warehouse.storage import located, relation
+from rebalance_audit.warehouse.storage import relation
 
-JOINED_ROWS = 100
-"""What is left of small files is joined up to so many rows in a file. More would be read and written again by the next
-commits that take a row away."""
 _IN_MEMORY_ROWS = 5_000
 """So many rows that are already in files are read and split; of more, a file that is new as a whole is linked."""
 _ASKED_AT_MOST = 500
@@ -78,8 +73,9 @@ def differing(
     read: dict[str, pa.Table] = {}
     with cursor() as db:
         db.register("k", keys.group_by(keys.schema.names).aggregate([]) if keys.num_columns else keys)
+        source = _stored(db, schema, files, keys, since, read)
         stored = db.execute(
-            f"SELECT {listed}, filename, file_row_number, {row} h FROM {_stored(db, schema, files, keys, read)} t "
+            f"SELECT {listed}, filename, file_row_number, {row} h FROM {source} t "
             f"WHERE EXISTS (SELECT 1 FROM k WHERE {of_keys})"
         ).to_arrow_table()
         if parts is None:
@@ -125,7 +121,7 @@ def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Tab
         return [whole(data, schema)]
     if sum(footer(file).num_rows for file in data) > _IN_MEMORY_ROWS:
         return None
-    return [whole(pq.read_table(path, filesystem=fs), schema) for fs, path in map(located, data)]
+    return [whole(pa.concat_tables(_row_groups(file)), schema) for file in data]
 
 
 def _chosen(
@@ -145,15 +141,20 @@ def _chosen(
 
 
 def _stored(
-    db: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[str], keys: pa.Table, read: dict[str, pa.Table]
+    db: duckdb.DuckDBPyConnection,
+    schema: pa.Schema,
+    files: Sequence[str],
+    keys: pa.Table,
+    since: str | None,
+    read: dict[str, pa.Table],
 ) -> str:
     """Rows among which are all of these keys, each with its file and place there, as DuckDB names them. `read` is
     given the files that were read as a whole."""
     few = _few(keys)
-    if few is None:
+    if not few:
         return relation(files, with_name=True, with_row=True)
     parts = []
-    for chosen in chosen_rows(files, schema, *few):
+    for chosen in chosen_rows(files, schema, few, _least(keys, since, few)):
         names = pa.array([chosen.file] * chosen.rows.num_rows, pa.string())
         if chosen.of_group.num_rows == footer(chosen.file).num_rows:
             read[chosen.file] = chosen.of_group
@@ -163,14 +164,26 @@ def _stored(
     return "placed"
 
 
-def _few(keys: pa.Table) -> tuple[str, list[str]] | None:
-    """A column of the keys with so few values that files are asked for them."""
+def _few(keys: pa.Table) -> dict[str, list[str]]:
+    """The columns of the keys with so few values that files are asked for them."""
+    few = {}
     for field in keys.schema:
         if pa.types.is_string(field.type) and field.name != "cluster_id":
             values = keys[field.name].unique()
             if 0 < len(values) <= _ASKED_AT_MOST and not values.null_count:
-                return field.name, values.to_pylist()
-    return None
+                few[field.name] = values.to_pylist()
+    return few
+
+
+def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str]]) -> Least | None:
+    if since is None:
+        return None
+    of = next(iter(few))
+    by_value: dict[str, Any] = {}
+    for value, least in zip(keys[of].to_pylist(), keys[since].to_pylist(), strict=True):
+        before = by_value.setdefault(value, least)
+        by_value[value] = None if None in (before, least) else min(before, least)
+    return Least(since, of, by_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +197,7 @@ class _Writer:
     def write(self, rows: pa.Table, kind: str) -> str:
         """The new file's name."""
         name = f"{kind}-{uuid.uuid4().hex}.parquet"
-        fs, path = located(f"{self.folder}/{name}")
-        with open_writer(path, self.schema, fs, compression_of(self.table)) as writer:
-            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        put_rows(self.table, f"{self.folder}/{name}", rows)
         return name
 
 
@@ -267,10 +278,8 @@ def _others(gone: Mapping[str, Sequence[int]], schema: pa.Schema, read: Mapping[
 
 
 def _row_groups(file: str) -> Iterator[pa.Table]:
-    fs, path = located(file)
-    with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as held:
-        for number in range(held.metadata.num_row_groups):
-            yield held.read_row_group(number, use_threads=False)
+    for number in range(footer(file).num_row_groups):
+        yield row_group(file, number)
 
 
 def _cut(parts: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:

@@ -6,15 +6,12 @@ import functools
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.storage import located
 
 ROW_GROUP_ROWS = 500
@@ -30,7 +27,7 @@ def is_soon_replaced(file: str) -> bool:
     return file.rpartition("/")[2].startswith(f"{SOON_REPLACED}-")
 
 
-def open_writer(path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: str = "zstd") -> pq.ParquetWriter:
+def open_writer(path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: str) -> pq.ParquetWriter:
     """Nobody looks for a row by what is inside its lists, and of marks and refs hardly one is like another: without
     statistics and dictionaries of them a file is written in four fifths of the time and smaller."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
@@ -119,39 +116,9 @@ def _of_statistics(row_count: int, told: pq.Statistics | None) -> ColumnOfGroup:
 
 
 @functools.lru_cache(maxsize=2_048)
-def _columns(file: str) -> frozenset[str]:
-    return frozenset(footer(file).schema.to_arrow_schema().names)
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Rows of one row group, with their places in the file."""
-
-    file: str
-    rows: pa.Table
-    places: pa.Array
-    of_group: pa.Table
-    """All rows of the row group."""
-
-
-def chosen_rows(files: Sequence[str], schema: pa.Schema, column: str, values: Collection[str]) -> Iterator[Chosen]:
-    """The rows in which `column` is one of few values; columns that a file lacks are null in it.
-
-    For a handful of rows of a wide table this takes a fifth of what DuckDB does.
-    """
-    wanted = pa.array(sorted(values), pa.string())
-    for file, groups in groupby(row_groups_of(files, column, values), key=lambda group: group.file):
-        fs, path = located(file)
-        with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as opened:
-            there = _columns(file)
-            listed = [name for name in schema.names if name in there]
-            for group in groups:
-                held = opened.read_row_group(group.number, [column], use_threads=False)[column]
-                at = pc.indices_nonzero(pc.is_in(held, wanted))
-                if len(at):
-                    of_group = opened.read_row_group(group.number, listed, use_threads=False)
-                    rows = whole(of_group.take(at), schema)
-                    yield Chosen(file, rows, pc.add(at.cast(pa.int64()), group.first_row), of_group)
+def columns_of(file: str) -> tuple[str, ...]:
+    """The names of a file's columns, in its order."""
+    return tuple(footer(file).schema.to_arrow_schema().names)
 
 
 @functools.lru_cache(maxsize=1 << 17)

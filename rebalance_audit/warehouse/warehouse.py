@@ -35,10 +35,11 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
+from rebalance_audit.warehouse.kept_columns import linked, put_rows
 from rebalance_audit.warehouse.lease import Lease, lease
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, open_writer
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer
 from rebalance_audit.warehouse.small_files import SMALL_FILES, joined, tiers_of
 from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
 from rebalance_audit.warehouse.upgrading import extended, fingerprint, lacking, upgrade
@@ -600,8 +601,7 @@ class Warehouse:
         """The rows as a Parquet file that belongs to no table yet; for `replace` and `adopt`."""
         file = f"staging/{uuid.uuid4().hex}.parquet"
         self._files.make_folder_of(file)
-        path = self._files.path(file)
-        pq.write_table(in_types_of(data, self.schema(name)), path, filesystem=self._files.fs, compression="zstd")
+        put_rows(name, f"{self.location}/{file}", in_types_of(data, self.schema(name)))
         try:
             yield f"{self.location}/{file}"
         finally:
@@ -871,13 +871,12 @@ class Warehouse:
     def _put_file(self, name: str, kind: str, rows: pa.Table, *, is_change: bool = True) -> AddAction:
         file = f"{kind}-{uuid.uuid4().hex}.parquet"
         self._files.make_folder_of(f"{_folder(name)}/{file}")
-        with open_writer(self._files.path(f"{_folder(name)}/{file}"), rows.schema, self._files.fs) as writer:
-            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        put_rows(name, self._file_uri(name, file), rows)
         return self._add_action(name, file, is_change=is_change)
 
     def _add_action(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
         path = self._files.path(f"{_folder(name)}/{file}")
-        rows = pq.read_metadata(path, filesystem=self._files.fs).num_rows
+        rows = footer(self._file_uri(name, file)).num_rows
         info = self._files.fs.get_file_info(path)
         now_ms = int(time.time() * 1000)
         return AddAction(file, info.size, {}, now_ms, is_change, json.dumps({"numRecords": rows}))
@@ -886,6 +885,7 @@ class Warehouse:
         inside = os.path.basename(file)
         if not self._files.is_there(f"{_folder(name)}/{inside}"):
             self._files.take(file, f"{_folder(name)}/{inside}")
+            linked(file, self._file_uri(name, inside))
         return self._add_action(name, inside)
 
     def _rows(

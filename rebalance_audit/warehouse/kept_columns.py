@@ -1,0 +1,158 @@
+"""Columns of small row groups, kept in memory while there is room: the stages of a cycle ask for the same ones."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.file_sizes import compression_of
+from rebalance_audit.warehouse.row_groups import (
+    ROW_GROUP_ROWS,
+    columns_of,
+    footer,
+    open_writer,
+    row_groups_of,
+)
+from rebalance_audit.warehouse.storage import located
+
+KEPT_BYTES = 96 << 20
+"""Of all columns together, as Arrow has them. A cycle of five groups needs a third of it."""
+SMALL_BYTES = 4 << 20
+"""A row group of more, uncompressed, is read anew each time."""
+
+_Columns = dict[str, pa.ChunkedArray]
+
+
+class _Kept:
+    """The columns of row groups by (file, number); those asked for least recently go first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._columns: OrderedDict[tuple[str, int], _Columns] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, file: str, number: int) -> _Columns:
+        with self._lock:
+            found = self._columns.get((file, number), {})
+            if found:
+                self._columns.move_to_end((file, number))
+            return dict(found)
+
+    def rename(self, file: str, other: str) -> None:
+        """What is kept of the file is of another one."""
+        with self._lock:
+            for place in [place for place in self._columns if place[0] == file]:
+                self._columns[other, place[1]] = self._columns.pop(place)
+
+    def keep(self, file: str, number: int, columns: _Columns) -> None:
+        with self._lock:
+            held = self._columns.setdefault((file, number), {})
+            new = {name: column for name, column in columns.items() if name not in held}
+            held.update(new)
+            self._bytes += sum(column.nbytes for column in new.values())
+            while self._bytes > KEPT_BYTES:
+                _, gone = self._columns.popitem(last=False)
+                self._bytes -= sum(column.nbytes for column in gone.values())
+
+
+_kept = _Kept()
+_reading = threading.Lock()
+
+
+@functools.lru_cache(maxsize=32)
+def _opened(file: str) -> pq.ParquetFile:
+    """To open a file takes as long as to read some columns of it."""
+    fs, path = located(file)
+    return pq.ParquetFile(path, filesystem=fs, metadata=footer(file))
+
+
+def is_small(file: str, number: int) -> bool:
+    return bool(footer(file).row_group(number).total_byte_size <= SMALL_BYTES)
+
+
+def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.Table:
+    """These columns of a row group (None: all), but for those that the file lacks. A file never changes."""
+    there = columns_of(file)
+    listed = list(there) if names is None else [name for name in names if name in there]
+    held = _kept.of(file, number)
+    if lacking := [name for name in listed if name not in held]:
+        with _reading:
+            read = _opened(file).read_row_group(number, lacking, use_threads=False)
+        held |= dict(zip(read.schema.names, read.columns, strict=True))
+        if is_small(file, number):
+            _kept.keep(file, number, held)
+    return pa.table({name: held[name] for name in listed})
+
+
+def put_rows(table: str, file: str, rows: pa.Table) -> None:
+    """Write a new file into a folder that is there. Its columns are kept, since the next stage reads it."""
+    fs, path = located(file)
+    with open_writer(path, rows.schema, fs, compression_of(table, file, rows.num_rows)) as writer:
+        writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+    if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
+        _kept.keep(file, 0, dict(zip(rows.schema.names, rows.columns, strict=True)))
+
+
+def linked(file: str, name: str) -> None:
+    """A file has another name from now on."""
+    _kept.rename(file, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows of one row group, with their places in the file."""
+
+    file: str
+    rows: pa.Table
+    places: pa.Array
+    of_group: pa.Table
+    """All rows of the row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """A bound on the rows of some keys."""
+
+    column: str
+    of: str
+    """A column of the keys."""
+    by_value: Mapping[str, Any]
+    """By its values, the least of `column` in a row that is wanted; None: whatever it is."""
+
+    def holds(self, rows: pa.Table) -> pa.ChunkedArray:
+        values = pa.array(sorted(self.by_value), pa.string())
+        floors = pa.array([self.by_value[value] for value in values.to_pylist()], rows.schema.field(self.column).type)
+        floor = floors.take(pc.index_in(rows[self.of].combine_chunks(), values))
+        return pc.or_kleene(pc.is_null(floor), pc.greater_equal(rows[self.column], floor))
+
+
+def chosen_rows(
+    files: Sequence[str], schema: pa.Schema, keys: Mapping[str, Collection[str]], least: Least | None = None
+) -> Iterator[Chosen]:
+    """The rows that have one of few values in each column of `keys`; columns that a file lacks are null in it.
+
+    Wide columns are read where there is such a row. For a handful of rows of a wide table this takes a fifth of what
+    DuckDB does.
+    """
+    sets = {name: pa.array(sorted(values), pa.string()) for name, values in keys.items()}
+    column = next(iter(keys))
+    narrow = [*keys, *(() if least is None else (least.column,))]
+    for group in row_groups_of(files, column, keys[column]):
+        held = row_group(group.file, group.number, narrow)
+        wanted = [pc.is_in(held[name], values) for name, values in sets.items()]
+        if least is not None:
+            wanted.append(least.holds(held))
+        at = pc.indices_nonzero(pc.fill_null(functools.reduce(pc.and_kleene, wanted), False))
+        if len(at):
+            of_group = row_group(group.file, group.number, schema.names)
+            places = pc.add(at.cast(pa.int64()), group.first_row)
+            yield Chosen(group.file, whole(of_group.take(at), schema), places, of_group)

@@ -1,0 +1,71 @@
+"""Columns kept in memory are those of the file, whoever asked for which of them before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_audit.warehouse import kept_columns
+from rebalance_audit.warehouse.kept_columns import Least, chosen_rows, linked, put_rows, row_group
+
+ROWS = pa.table(
+    {
+        "group_id": ["a", "a", "b", "c", "c"],
+        "place": pa.array([0, 1, 0, None, 4], pa.int64()),
+        "text": ["v", "w", "x", "y", "z"],
+    }
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = str(tmp_path / "part-1.parquet")
+    pq.write_table(ROWS, path, row_group_size=3)
+    return path
+
+
+def test_columns_that_were_asked_for_before_are_read_once(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert row_group(file, 0, ["group_id"])["group_id"].to_pylist() == ["a", "a", "b"]
+    assert row_group(file, 0, ["text", "group_id"]).equals(ROWS.slice(0, 3).select(["text", "group_id"]))
+    monkeypatch.setattr(kept_columns, "_opened", None)  # nothing is read any more
+    assert row_group(file, 0, ["group_id", "text"]).equals(ROWS.slice(0, 3).select(["group_id", "text"]))
+
+
+def test_a_column_that_the_file_lacks_is_left_out(file: str) -> None:
+    assert row_group(file, 1, ["group_id", "later"]).schema.names == ["group_id"]
+
+
+def test_what_was_written_is_what_is_read(tmp_path: Path) -> None:
+    name, other = str(tmp_path / "soon-1.parquet"), str(tmp_path / "soon-2.parquet")
+    put_rows("gold.group", name, ROWS)
+    assert row_group(name, 0).equals(pq.read_table(name))
+    assert row_group(name, 0).equals(ROWS)
+    Path(name).rename(other)
+    linked(name, other)
+    assert row_group(other, 0).equals(ROWS)
+
+
+def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = kept_columns._Kept()
+    column = pa.chunked_array([list(range(100))])
+    monkeypatch.setattr(kept_columns, "KEPT_BYTES", 3 * column.nbytes)
+    for at in range(3):
+        kept.keep("file", at, {"a": column})
+    assert kept.of("file", 0)
+    kept.keep("file", 3, {"a": column})
+    assert [bool(kept.of("file", at)) for at in range(4)] == [True, False, True, True]
+
+
+def test_rows_are_chosen_by_every_column_of_the_keys(file: str) -> None:
+    found = list(chosen_rows([file], ROWS.schema, {"group_id": ["a", "b"], "text": ["w", "x", "z"]}))
+    assert [(c.rows["text"].to_pylist(), c.places.to_pylist()) for c in found] == [(["w", "x"], [1, 2])]
+
+
+def test_rows_are_chosen_from_the_least_of_their_own_key_on(file: str) -> None:
+    least = Least("place", "group_id", {"a": 1, "c": None})
+    found = list(chosen_rows([file], ROWS.schema, {"group_id": ["a", "c"]}, least))
+    # Without a least, a row that says nothing of its place is one, too.
+    assert [(c.rows["text"].to_pylist(), c.places.to_pylist()) for c in found] == [(["w"], [1]), (["y", "z"], [3, 4])]
