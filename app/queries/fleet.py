@@ -139,7 +139,7 @@ class FleetQuestions(Tables):
             f"""
             SELECT {numbers.CAUSE} AS cause, count(*) AS n
             FROM (SELECT cluster_id, rebalance_id, trigger FROM flat.rebalance WHERE {COUNTED} AND {chosen}) r
-              LEFT JOIN {booked_in(span)} b USING (cluster_id, rebalance_id) GROUP BY 1 ORDER BY 1
+              {booked_in(span)} GROUP BY 1 ORDER BY 1
             """,
             wanted,
         )
@@ -164,7 +164,7 @@ class FleetQuestions(Tables):
             SELECT r.cluster_id, {numbers.CAUSE} AS trigger,
                    least({buckets:d} - 1, floor(({AT} - ?) / ?))::INT AS bucket,
                    {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost
-            FROM flat.rebalance r LEFT JOIN {booked_in(span)} b USING (cluster_id, rebalance_id)
+            FROM flat.rebalance r {booked_in(span)}
             WHERE {AT} BETWEEN ? AND ?
             GROUP BY ALL ORDER BY 1, 3, 2
             """,

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from app.answers.rows import FindingRow, Span
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
-from rebalance_audit.warehouse.catalog import EVERYWHERE, Catalog, Near
+from rebalance_audit.warehouse.catalog import BOOKING_OF, EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.storage import store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
@@ -34,8 +34,12 @@ GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
 
 
 def booked_in(span: Span) -> str:
-    """`numbers.booked` for rebalances of a span: an incident lasts from before its first to after its last."""
-    return numbers.booked(f"i.first_at_ms <= {span.to_ms:d} AND i.last_at_ms >= {span.from_ms:d}")
+    """Joins to the rebalances `r` of a span what they are booked on, as `numbers.booked`: an incident lasts from before
+    its first to after its last."""
+    return (
+        f"LEFT JOIN (SELECT booking, cause FROM flat.booking WHERE first_at_ms <= {span.to_ms:d} "
+        f"AND last_at_ms >= {span.from_ms:d}) b ON b.booking = {BOOKING_OF.format('r')}"
+    )
 
 
 class Tables:

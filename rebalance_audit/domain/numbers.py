@@ -53,13 +53,13 @@ class CostBounds(NamedTuple):
     likely_upper: float | None = None
 
 
-def booked(of: str = "true") -> str:
+def booked(of: str = "true", incidents: str = "gold.incident", also: str = "") -> str:
     """The rebalances of those incidents `i` of which `of` holds, for a LEFT JOIN: (cluster_id, rebalance_id, cause,
-    culprits). No rebalance is in two."""
+    culprits), from when to when the incident was, and columns that are asked for `also`. No rebalance is in two."""
     return (
         "(SELECT i.cluster_id, unnest(i.rebalance_ids) AS rebalance_id, "
-        f"CASE WHEN i.kind = 'reassignment' THEN '{REASSIGNED}' ELSE i.root_cause END AS cause, i.culprits "
-        f"FROM gold.incident i WHERE {of})"
+        f"CASE WHEN i.kind = 'reassignment' THEN '{REASSIGNED}' ELSE i.root_cause END AS cause, i.culprits, "
+        f"i.first_at_ms, i.last_at_ms{also} FROM {incidents} i WHERE {of})"
     )
 
 

@@ -1,6 +1,7 @@
 """A reader that stays: each publication's tables are bound once rather than once a question, and the columns of
 `gold.rebalance` that questions of a fleet ask lie in memory as `flat.rebalance`. Whoever wants all columns of a few
-rebalances asks `near.rebalance`: the files that hold these few.
+rebalances asks `near.rebalance`: the files that hold these few. What rebalances are booked on (`numbers.booked`) lies
+in memory as `flat.booking`.
 
 Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads what it has new
 and no more.
@@ -21,6 +22,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.narrowing import ASKING, narrowed, needed
 from rebalance_audit.warehouse.queries import close, shared_database
@@ -36,6 +38,10 @@ FLAT_COLUMNS = (
     "is_complete_evidence",
 )  # fmt: skip
 """Each costs 0.2 ms per file of 1,000 rows to read."""
+FLAT_BOOKING = "flat.booking"
+BOOKING_OF = "hash({0}.cluster_id, {0}.rebalance_id)"
+"""A rebalance's `booking` in `flat.booking`: to join by two texts takes twice as long. In one of 10^7 warehouses two
+of 10^6 rebalances have the same one."""
 NEAR = "near.rebalance"
 Near = tuple[str, tuple[Any, ...]]
 """A condition on `r`, a row of `flat.rebalance`, and its parameters."""
@@ -44,6 +50,7 @@ _GROUPS = "gold.group"
 _TASKS = "gold.connect_task"
 _GROUP_KEYS = ("cluster_id", "group_id")
 _OF = "gold.rebalance"
+_INCIDENTS = "gold.incident"
 MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
 _THREADS = max(1, (os.cpu_count() or 1) // 2)
@@ -51,6 +58,32 @@ _COMPRESSED_FROM = 100_000
 """Rows that arrive at once from which on it is worth compressing them."""
 _COMPRESSED_AFTER_S = 30.0
 """Chosen: it takes as long as reading them, and whoever asked first has seen the page by then."""
+
+
+def _rebalances(source: str, also: str) -> str:
+    return f"SELECT {', '.join(FLAT_COLUMNS)}{also} FROM {source}"
+
+
+def _bookings(source: str, also: str) -> str:
+    booked = numbers.booked(incidents=source, also=also)
+    return f"SELECT {BOOKING_OF.format('b')} AS booking, cause, first_at_ms, last_at_ms{also} FROM {booked} b"
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """A table of `flat`."""
+
+    of: str
+    select: Callable[[str, str], str]
+    """SQL for its rows out of rows of `of`, with more columns of these."""
+    kept: str
+    """Where the rows lie in memory, each with the number of its file."""
+
+
+_MADE = {
+    FLAT: _Flat(_OF, _rebalances, "kept.rebalance"),
+    FLAT_BOOKING: _Flat(_INCIDENTS, _bookings, "kept.booking"),
+}
 
 
 def _compress(db: duckdb.DuckDBPyConnection) -> None:
@@ -65,8 +98,8 @@ class _Publication:
     name: str
     versions: dict[str, int]
     bound: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    is_kept: bool = False
-    """Whether the rows of `flat.rebalance` lie in memory."""
+    kept: set[str] = field(default_factory=set)
+    """Which of `flat` lie in memory."""
     readers: int = 0
 
 
@@ -82,7 +115,7 @@ class Catalog:
         self._names = itertools.count()
         self._publications: list[_Publication] = []
         """The newest last; older ones only while somebody reads them."""
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, dict[str, int]] = {flat: {} for flat in _MADE}
         """Of the files whose rows are in memory."""
         self._next_number = 0
         self._judged: dict[tuple[str, ...], bool] = {}
@@ -96,7 +129,7 @@ class Catalog:
         without: Collection[str] = (),
         near: Near = EVERYWHERE,
     ) -> pa.Table:
-        """As `Warehouse.query`, and over `flat.rebalance` and `near.rebalance`.
+        """As `Warehouse.query`, and over `flat.rebalance`, `flat.booking` and `near.rebalance`.
 
         `near.rebalance` has every row of `gold.rebalance` that `near` holds of, and others of the same files.
         """
@@ -115,7 +148,9 @@ class Catalog:
             for name, its_files in sorted(files.items(), key=lambda each: (each[0] in ASKING, each[0])):
                 self._bind(publication, name, tuple(its_files))
             if FLAT in sql or NEAR in sql:
-                self._bind_flat(publication, tuple(files[_OF]))
+                self._bind_flat(publication, FLAT, tuple(files[_OF]))
+            if FLAT_BOOKING in sql:
+                self._bind_flat(publication, FLAT_BOOKING, tuple(files[_INCIDENTS]))
             publication.readers += 1
         try:
             with closing(self._opened().cursor()) as db:
@@ -130,7 +165,8 @@ class Catalog:
 
     def mentioned(self, sql: str) -> set[str]:
         """The tables that the SQL asks."""
-        return self._warehouse.mentioned(sql) | ({_OF} if FLAT in sql or NEAR in sql else set())
+        flat = {_OF} if FLAT in sql or NEAR in sql else set()
+        return self._warehouse.mentioned(sql) | flat | ({_INCIDENTS} if FLAT_BOOKING in sql else set())
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._db is None:
@@ -193,57 +229,56 @@ class Catalog:
             own.execute(f"CREATE OR REPLACE TABLE {kept} AS SELECT * FROM empty")
         return kept
 
-    def _bind_flat(self, publication: _Publication, files: tuple[str, ...]) -> None:
-        if publication.bound.get(FLAT) == files:
+    def _bind_flat(self, publication: _Publication, flat: str, files: tuple[str, ...]) -> None:
+        if publication.bound.get(flat) == files:
             return
-        columns = ", ".join(FLAT_COLUMNS)
-        publication.is_kept = self._sight is None and self._keep(files, columns)
-        if publication.is_kept:
-            numbers = ", ".join(str(self._numbers[file]) for file in files) or "NULL"
-            source = f"SELECT {columns} FROM kept.rebalance WHERE file IN ({numbers})"
+        made = _MADE[flat]
+        if self._sight is None and self._keep(flat, files):
+            publication.kept.add(flat)
+            listed = ", ".join(str(self._numbers[flat][file]) for file in files) or "NULL"
+            source = f"SELECT * EXCLUDE (file) FROM {made.kept} WHERE file IN ({listed})"
         else:
-            source = f"SELECT {columns} FROM {publication.name}.{_OF}"
-        self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{FLAT} AS {source}")
-        publication.bound[FLAT] = files
+            publication.kept.discard(flat)
+            source = made.select(f"{publication.name}.{made.of}", "")
+        self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{flat} AS {source}")
+        publication.bound[flat] = files
 
     def _near(
         self, db: duckdb.DuckDBPyConnection, publication: _Publication, condition: str, params: Sequence[Any]
     ) -> str:
         """The files with rows that the condition holds of; all where it is not known in memory."""
         with self._lock:
-            file_of = {self._numbers[f]: f for f in publication.bound[FLAT] if f in self._numbers}
-        if not publication.is_kept:
+            known = self._numbers[FLAT]
+            file_of = {known[f]: f for f in publication.bound[FLAT] if f in known}
+        if FLAT not in publication.kept:
             return _OF
         found = db.execute(f"SELECT DISTINCT file FROM kept.rebalance r WHERE {condition}", list(params)).fetchall()
         files = sorted(file_of[number] for (number,) in found if number in file_of)
         return relation(files) if files else f"(SELECT * FROM {_OF} LIMIT 0)"
 
-    def _keep(self, files: tuple[str, ...], columns: str) -> bool:
+    def _keep(self, flat: str, files: tuple[str, ...]) -> bool:
         """The rows of these files into memory, as far as they are not there; whether they all are."""
-        db = self._opened()
-        new = [file for file in files if file not in self._numbers]
-        rows = self._count(files)
-        if rows > MOST_FLAT_ROWS:
+        db, made, known = self._opened(), _MADE[flat], self._numbers[flat]
+        new = [file for file in files if file not in known]
+        if self._count(files) > MOST_FLAT_ROWS:
             return False
-        if not self._numbers:
-            empty = f"SELECT 0::INTEGER AS file, {columns} FROM {self._empty(_OF)}"
-            db.execute(f"CREATE OR REPLACE TABLE kept.rebalance AS {empty}")
+        if not known:
+            empty = made.select(f"(SELECT *, 0::INTEGER AS file FROM {self._empty(made.of)})", ", file")
+            db.execute(f"CREATE OR REPLACE TABLE {made.kept} AS {empty}")
         if not new:
             return True
-        numbers = {file: self._next_number + i for i, file in enumerate(new)}
+        at = {file: self._next_number + i for i, file in enumerate(new)}
         self._next_number += len(new)
         with closing(db.cursor()) as own:
-            own.register("numbers", pa.table({"filename": [*numbers], "file": pa.array(numbers.values(), pa.int32())}))
-            before = self._rows_kept()
+            own.register("numbers", pa.table({"filename": [*at], "file": pa.array(at.values(), pa.int32())}))
+            before = self._rows_kept(flat)
             if not before:  # nobody can be served yet
                 own.execute(f"SET threads = {os.cpu_count() or 1}")
-            own.execute(
-                f"INSERT INTO kept.rebalance SELECT file, {columns} FROM {relation(new, with_name=True)} "
-                "JOIN numbers USING (filename)"
-            )
+            rows = f"(SELECT * FROM {relation(new, with_name=True)} JOIN numbers USING (filename))"
+            own.execute(f"INSERT INTO {made.kept} {made.select(rows, ', file')}")
             own.execute(f"SET threads = {_THREADS}")
-        arrived = self._rows_kept() - before
-        self._numbers |= numbers
+        arrived = self._rows_kept(flat) - before
+        known |= at
         if arrived >= _COMPRESSED_FROM:
             later = threading.Timer(_COMPRESSED_AFTER_S, _compress, (db.cursor(),))
             later.daemon = True
@@ -255,8 +290,8 @@ class Catalog:
         row = self._opened().execute(f"SELECT count(*) FROM {relation(files)}").fetchone() if files else None
         return int(row[0]) if row else 0
 
-    def _rows_kept(self) -> int:
-        row = self._opened().execute("SELECT count(*) FROM kept.rebalance").fetchone()
+    def _rows_kept(self, flat: str) -> int:
+        row = self._opened().execute(f"SELECT count(*) FROM {_MADE[flat].kept}").fetchone()
         return int(row[0]) if row else 0
 
     def _let_go(self) -> None:
@@ -264,9 +299,10 @@ class Catalog:
         for publication in [p for p in self._publications[:-1] if not p.readers]:
             self._publications.remove(publication)
             self._opened().execute(f"DETACH {publication.name}")
-        if FLAT not in self._publications[-1].bound:
-            return  # it will want most of what is there
-        wanted = {file for p in self._publications for file in p.bound.get(FLAT, ())}
-        if gone := self._numbers.keys() - wanted:
-            numbers = ", ".join(str(self._numbers.pop(file)) for file in gone)
-            self._opened().execute(f"DELETE FROM kept.rebalance WHERE file IN ({numbers})")
+        for flat, known in self._numbers.items():
+            if flat not in self._publications[-1].bound:
+                continue  # it will want most of what is there
+            wanted = {file for p in self._publications for file in p.bound.get(flat, ())}
+            if gone := known.keys() - wanted:
+                listed = ", ".join(str(known.pop(file)) for file in gone)
+                self._opened().execute(f"DELETE FROM {_MADE[flat].kept} WHERE file IN ({listed})")

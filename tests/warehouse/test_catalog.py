@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rebalance_audit.domain import numbers
 from rebalance_audit.warehouse import catalog as catalogs
 from rebalance_audit.warehouse.catalog import Catalog
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -26,7 +27,7 @@ def answer(found: pa.Table) -> list[dict[str, Any]]:
 
 
 def kept(catalog: Catalog) -> int:
-    return catalog._rows_kept()
+    return catalog._rows_kept(catalogs.FLAT)
 
 
 def shrink(warehouse: Warehouse, group_id: str) -> None:
@@ -131,6 +132,32 @@ def test_compressed_rows_are_the_same_rows(warehouse: Warehouse, monkeypatch: py
     assert answer(catalog.query(SUM.format(t="flat.rebalance"))) == answer(
         warehouse.query(SUM.format(t="gold.rebalance"))
     )
+
+
+@pytest.mark.parametrize("most_flat_rows", [0, 1_000_000])
+def test_bookings_are_those_of_the_incidents_published_now(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most_flat_rows: int
+) -> None:
+    monkeypatch.setattr(catalogs, "MOST_FLAT_ROWS", most_flat_rows)
+    catalog = Catalog(warehouse)
+    by_hash = (
+        "SELECT r.rebalance_id, b.cause FROM flat.rebalance r JOIN flat.booking b "
+        f"ON b.booking = {catalogs.BOOKING_OF.format('r')} ORDER BY ALL"
+    )
+    by_text = (
+        f"SELECT r.rebalance_id, b.cause FROM gold.rebalance r JOIN {numbers.booked()} b "
+        "USING (cluster_id, rebalance_id) ORDER BY ALL"
+    )
+    before = answer(catalog.query(by_hash))
+    assert before
+    assert before == answer(warehouse.query(by_text))
+    incidents = warehouse.read("gold.incident")
+    warehouse.replace("gold.incident", incidents.slice(0, 1), None)
+    gold_rows.publish(warehouse)
+    after = answer(catalog.query(by_hash))
+    assert after == answer(warehouse.query(by_text))
+    assert len(after) < len(before)
+    assert answer(catalog.query(by_hash, without={"gold.incident"})) == []
 
 
 def test_a_table_left_out_is_empty_until_it_is_not(warehouse: Warehouse) -> None:
