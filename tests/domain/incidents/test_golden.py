@@ -16,7 +16,7 @@ from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.domain.reconstruct import reconstruct
-from tests.captures import CAPTURES, gathered, name_of
+from tests.captures import CAPTURES, GOLDEN, gathered, name_of
 from tests.domain.incidents.by_hand import BY_HAND, ON_A_RELEASE, STATES, Told
 from tests.domain.reassign.scores import history_of
 
@@ -145,7 +145,7 @@ def test_every_incident_names_its_evidence_and_shows_its_story(capture: Path) ->
 
 
 def test_a_killed_worker_its_session_the_delay_and_the_round_that_spreads_its_tasks_are_one_chain() -> None:
-    capture = next(c for c in CAPTURES if c.name == "connect_worker_lost")
+    capture = GOLDEN / "4.3.0" / "connect_worker_lost"
     (lost,) = found_in(capture)
     killed_ms = next(int(str(a["at_ms"])) for a in scenario(capture)["actions"] if a["action"] == "kill")
     sign, missed, spread = lost.chain
