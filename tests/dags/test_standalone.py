@@ -97,7 +97,7 @@ def filled(airflow: Standalone, warehouse: Path) -> dict[str, dict[str, Any]]:
     airflow.type(fill)
     killed_in_the_middle(warehouse)
     airflow.unpause("rebalance_audit_maintenance")  # its last tick runs at once
-    ((dag_run, task),) = airflow.wait_for(
+    waiting = airflow.wait_for(
         "the killed task waits for its next try",
         lambda: [
             (run["dag_run_id"], task)
@@ -107,7 +107,9 @@ def filled(airflow: Standalone, warehouse: Path) -> dict[str, dict[str, Any]]:
         ],
         60,
     )
-    airflow.retry_now(DAYS, dag_run, task["task_id"])
+    assert len(waiting) == 1, [airflow.log(DAYS, dag_run, task["task_id"]) for dag_run, task in waiting]
+    for dag_run, task in waiting:
+        airflow.retry_now(DAYS, dag_run, task["task_id"])
 
     def over() -> dict[str, dict[str, Any]] | None:
         runs = {run["logical_date"][:10]: run for run in airflow.runs(DAYS) if run["run_type"] == "backfill"}
