@@ -38,13 +38,19 @@ def assert_no_disagreement(tally: Tally) -> None:
     assert not tally.disagreements, "\n".join(str(each) for each in tally.disagreements[:5])
 
 
+REFUSED_OF_CAPTURES = {
+    "kafka-go's subscription leaves the owned partitions out that its version has": 1,
+    "one of `foreign_assignors` ends inside a topic's name": 1,
+    "records of KIP-848 as 3.7 and 3.8 wrote them early, which no later release reads": 28,
+}
+"""What no release reads of the captures, nor do we."""
+
+
 def test_captured_records_are_read_as_kafka_reads_them() -> None:
     tally = run_captured()
     assert_no_disagreement(tally)
     assert tally.cases > 1_000
-    # No release reads these subscriptions, nor do we: kafka-go leaves the owned partitions out that its version has,
-    # and one of `foreign_assignors` ends inside a topic's name.
-    assert tally.refused == 2 * len(KNOWN)
+    assert tally.refused == sum(REFUSED_OF_CAPTURES.values()) * len(KNOWN)
     assert tally.accepted == tally.comparisons - tally.refused
 
 
