@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +128,16 @@ class Least:
     by_value: Mapping[str, Any]
     """By its values, the least of `column` in a row that is wanted; None: whatever it is."""
 
-    def holds(self, rows: pa.Table) -> pa.ChunkedArray:
+    def test(self, type_: pa.DataType) -> Callable[[pa.Table], pa.ChunkedArray]:
+        """Whether rows of which `column` is of this type are within the bound."""
         values = pa.array(sorted(self.by_value), pa.string())
-        floors = pa.array([self.by_value[value] for value in values.to_pylist()], rows.schema.field(self.column).type)
-        floor = floors.take(pc.index_in(rows[self.of].combine_chunks(), values))
-        return pc.or_kleene(pc.is_null(floor), pc.greater_equal(rows[self.column], floor))
+        floors = pa.array([self.by_value[value] for value in values.to_pylist()], type_)
+
+        def holds(rows: pa.Table) -> pa.ChunkedArray:
+            floor = floors.take(pc.index_in(rows[self.of].combine_chunks(), values))
+            return pc.or_kleene(pc.is_null(floor), pc.greater_equal(rows[self.column], floor))
+
+        return holds
 
 
 def chosen_rows(
@@ -146,11 +151,12 @@ def chosen_rows(
     sets = {name: pa.array(sorted(values), pa.string()) for name, values in keys.items()}
     column = next(iter(keys))
     narrow = [*keys, *(() if least is None else (least.column,))]
+    holds = None if least is None else least.test(schema.field(least.column).type)
     for group in row_groups_of(files, column, keys[column]):
         held = row_group(group.file, group.number, narrow)
         wanted = [pc.is_in(held[name], values) for name, values in sets.items()]
-        if least is not None:
-            wanted.append(least.holds(held))
+        if holds is not None:
+            wanted.append(holds(held))
         at = pc.indices_nonzero(pc.fill_null(functools.reduce(pc.and_kleene, wanted), False))
         if len(at):
             of_group = row_group(group.file, group.number, schema.names)
