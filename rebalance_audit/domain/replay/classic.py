@@ -125,6 +125,7 @@ class ClassicGroup(PlayedGroup):
 
     def asks_to_join(self, process: PlayedProcess) -> None:
         process.renamed(self.rng)
+        process.asked_ms = self.loop.now_ms
         before = self.seats.get(process.seat_key)
         process.is_in = True
         if before is not None:
@@ -233,6 +234,7 @@ class ClassicGroup(PlayedGroup):
         if not process.is_alive or not self.has_seat(process):
             return
         seat = self.seats[process.seat_key]
+        process.asked_ms = self.loop.now_ms
         seat.claim = self.claim(process)
         if self.state is State.PREPARING:
             seat.has_joined = True
@@ -270,7 +272,7 @@ class ClassicGroup(PlayedGroup):
             process = seat.process
             if seat.first_generation is None:
                 seat.first_generation = self.generation
-            if seat.has_joined and process.is_alive and not (process.has_beaten and process.keeps_beats):
+            if seat.has_joined and process.is_alive and not process.keeps_rhythm(self.loop.now_ms):
                 process.beats_begin(self.loop.now_ms, self.beat_ms)
         self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
 

@@ -42,6 +42,8 @@ class PlayedProcess:
     beat_ms: float = 3_000.0
     is_in: bool = False
     """It believes that it is a member."""
+    asked_ms: float = 0.0
+    """When it asked to join last."""
     is_joining: bool = False
     """It has let go, and its request to join is on its way."""
     lives_on: int = 0
@@ -66,6 +68,11 @@ class PlayedProcess:
         last_ms = self.last_beat_ms(now_ms)
         before_ms = self.last_beat_ms(max(self.busy_since_ms, self.beats_from_ms))
         return max(0, round((last_ms - before_ms) / self.beat_ms))
+
+    def keeps_rhythm(self, now_ms: float) -> bool:
+        """Whether its heartbeats go on as before it asked to join. librdkafka sends none while it joins, and one that
+        was due meanwhile at once when it has; the interval begins anew there (rd_kafka_cgrp_serve, rd_interval)."""
+        return self.keeps_beats and self.has_beaten and self.next_beat_ms(self.asked_ms) > now_ms
 
     def beats_begin(self, at_ms: float, beat_ms: float) -> None:
         self.beats_from_ms, self.has_beaten = at_ms, True

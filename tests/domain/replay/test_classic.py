@@ -82,6 +82,16 @@ def test_heartbeats_of_a_busy_java_member_come_late(library: str, heard_s: int) 
     assert run.cost.standstill_seconds == pytest.approx(2 * (heard_s - 16))
 
 
+def test_a_heartbeat_that_was_due_in_a_join_follows_it_at_once() -> None:
+    """librdkafka. b's last heartbeat was at 18 s, and its session ends at 38 s. Its successor asks to join at 25 s, a
+    hears of it at 27 s, and both wait for b. a's heartbeats of 30 to 36 s are due then: they go on from 38 s, as the
+    newcomer's do, and at 41 s both hear of c. In the old rhythm a would hear at 42 s, and b's two wait for it."""
+    lives = [a_life("a", 0), a_life("b", 10_000, 20_500, End.CRASHED), a_life("b", 25_000), a_life("c", 39_500)]
+    script = a_script(*(replace(life, libraries=("librdkafka",)) for life in lives))
+    run = replayed(script, session_timeout_ms=20_000)
+    assert run.cost.standstill_seconds == pytest.approx(2 * (38 - 20.5) + 2 * (38 - 27))
+
+
 def test_libraries_give_up_and_take_at_their_own_pace() -> None:
     def cost(library: str) -> float:
         lives = [replace(life, libraries=(library,)) for life in RESTART.lives]
