@@ -65,6 +65,9 @@ STORIES: Mapping[str, Sequence[Step]] = {
     "stalls": (
         *STARTS, (28.6, "stall 14000", "d2"), (54.8, "stall 10000", "d3"), (71, "rest", ""),
     ),
+    "slow": (
+        *STARTS, (25.3, "delay 21", "d2"), (64, "delay 50", "d2"), (77, "delay 0", "d2"), (103, "rest", ""),
+    ),
 }  # fmt: skip
 OF_CONNECT: Mapping[str, Sequence[Step]] = {
     "bounce": ((3.3, "stop", "3"), (8.5, "start", "3"), (28, "rest", "")),
@@ -77,10 +80,14 @@ CONNECTORS = ("alpha", "beta", "gamma")
 TASKS = 2
 FOUR_IN_DEATHS: Sequence[Step] = sorted((*STORIES["deaths"], FOURTH), key=lambda step: step[0])
 OF_STORIES: Mapping[str, Mapping[str, str | int]] = {
-    "stalls": {"max_poll_interval_ms": 6_000, "session_timeout_ms": 6_000}
+    "stalls": {"max_poll_interval_ms": 6_000, "session_timeout_ms": 6_000},
+    "slow": {"max_poll_interval_ms": 20_000},
 }
 """Settings of a story's members under every setting that does not say otherwise. librdkafka refuses a session longer
 than the poll interval."""
+PER_SECOND: Mapping[str, int] = {"slow": 600}
+"""Records that are produced in all; 24 where a story does not say. In `slow`, one member has more of them than it can
+process, and polls as many as it may: 500 take it 10.5 s, then 25 s once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +146,11 @@ SETTINGS: Mapping[str, Setting] = {
     "short": Setting(asked=("session.timeout.ms=6000",), more={"session_timeout_ms": 6_000}),
     "heartbeat": Setting(asked=("heartbeat.interval.ms=1000",), more={"heartbeat_interval_ms": 1_000}),
     "interval": Setting(asked=("max.poll.interval.ms=30000",), more={"max_poll_interval_ms": 30_000}),
+    "fewer": Setting(asked=("max.poll.records=100",), more={"max_poll_records": 100}, libraries=("java",)),
+    "stay": Setting(
+        asked=("internal.leave.group.on.close=false",), more={"internal_leave_group_on_close": "false"},
+        libraries=("java",),
+    ),
     "delay": Setting(asked=("group.initial.rebalance.delay.ms=3000",), initial_delay_ms=3_000),
     "consumer": Setting(
         asked=(
@@ -282,7 +294,7 @@ def _play_connect(driver: Driver, group: PairGroup) -> None:
 
 def _play_all(driver: Driver, groups: Sequence[PairGroup]) -> None:
     driver.topics(**{TOPIC: PARTITIONS})
-    driver.produce()
+    driver.produce(per_second=max(PER_SECOND.get(group.story, 24) for group in groups))
     # The first group of a cluster waits up to three seconds for __consumer_offsets: its story would begin late.
     driver.group(FIRST_GROUP, group_type="classic", mode="unknown", assignor="range")
     driver.join("first", FIRST_GROUP, [TOPIC], settings=plain_settings("range"), library="librdkafka")

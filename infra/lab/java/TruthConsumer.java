@@ -20,6 +20,7 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
@@ -41,6 +42,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 public final class TruthConsumer implements ConsumerRebalanceListener {
     private final Truth truth;
     private final KafkaConsumer<byte[], byte[]> consumer;
+    private final boolean leavesOnClose;
     private final Queue<String> commands = new ConcurrentLinkedQueue<>();
     private final Set<TopicPartition> awaitingFirstRecord = new HashSet<>();
     private long delayMs = 0;
@@ -50,6 +52,7 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
     private boolean closing = false;
 
     private TruthConsumer(Properties settings, String truthFile) throws IOException {
+        leavesOnClose = !"false".equals(settings.getProperty("internal.leave.group.on.close"));
         truth = new Truth(truthFile, new File(truthFile).getName().replaceFirst("\\.jsonl$", ""));
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
@@ -75,7 +78,7 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
         while (!closing) {
             obey();
             try {
-                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) process(record);
+                processAll(consumer.poll(Duration.ofMillis(100)));
                 commitByHand();
             } catch (WakeupException e) {
                 closing = true;
@@ -86,8 +89,24 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
             }
         }
         truth.write("close_start", Map.of());
-        consumer.close();
+        if (leavesOnClose) consumer.close();
+        else closeWithoutLeaving();
         truth.write("closed", Map.of());
+    }
+
+    /** Clients before 4.1 have a property for it, later ones an option of close(), here by reflection. */
+    private void closeWithoutLeaving() {
+        try {
+            Class<?> options = Class.forName("org.apache.kafka.clients.consumer.CloseOptions");
+            Class<?> membership = Class.forName(options.getName() + "$GroupMembershipOperation");
+            Object remain = membership.getField("REMAIN_IN_GROUP").get(null);
+            Object closing = options.getMethod("groupMembershipOperation", membership).invoke(null, remain);
+            KafkaConsumer.class.getMethod("close", options).invoke(consumer, closing);
+        } catch (ClassNotFoundException e) {
+            consumer.close();
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private void subscribe(String topics) {
@@ -112,6 +131,14 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
         if (commitEveryMs == 0 || System.currentTimeMillis() - committedAtMs < commitEveryMs) return;
         consumer.commitSync();
         committedAtMs = System.currentTimeMillis();
+    }
+
+    /** A poll whose records take longer than a second to process is a stall that says how long, and of how many. */
+    private void processAll(ConsumerRecords<byte[], byte[]> records) {
+        long takesMs = records.count() * delayMs;
+        if (takesMs > 1000) truth.write("stall_start", Map.of("stall_ms", takesMs, "records", records.count()));
+        for (ConsumerRecord<byte[], byte[]> record : records) process(record);
+        if (takesMs > 1000) truth.write("stall_end", Map.of());
     }
 
     private void process(ConsumerRecord<byte[], byte[]> record) {
