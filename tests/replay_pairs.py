@@ -20,6 +20,7 @@ from infra.lab.pairs import FIRST, SETTINGS, pair_group
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import GroupEvidence
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.requests import RequestError
 from rebalance_audit.domain.replay.situation import Situation, situation_of
 from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of
 from tests.captures import gathered
@@ -105,7 +106,7 @@ def sides_below(folder: Path) -> dict[tuple[str, str, str, str], list[Side]]:
 
 def situation(evidence: GroupEvidence) -> Situation:
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
-    return situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + AFTER_THE_END_MS)
+    return situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + AFTER_THE_END_MS, marks=evidence.marks)
 
 
 def pairs_of(sides: Mapping[tuple[str, str, str, str], Sequence[Side]]) -> Iterator[Pair]:
@@ -132,7 +133,11 @@ def _options(
         if fit.refused is not None:
             refused = fit.refused
             continue
-        option = option_of(from_a, list(asked))
+        try:
+            option = option_of(from_a, list(asked))
+        except RequestError as error:
+            refused = str(error)
+            continue
         if option.refused is None:
             options.append(option)
         refused = option.refused or refused

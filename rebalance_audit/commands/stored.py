@@ -10,7 +10,7 @@ from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.rows import known_table, published, selection
 
 if TYPE_CHECKING:
-    from rebalance_audit.domain.model import Rebalance
+    from rebalance_audit.domain.model import CommitMark, Rebalance
 
 
 def group_rows(opened: Any, name: str, group: str, cluster_id: str | None) -> list[dict[str, Any]]:
@@ -44,6 +44,18 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
         for row in group_rows(opened, table, group, clusters[0]):
             children.setdefault(row["rebalance_id"], {}).setdefault(name, []).append(from_row(kind, row))
     return _in_order([_whole(row, children.get(row["rebalance_id"], {})) for row in stored])
+
+
+def stored_commits(opened: Any, rebalances: Sequence[Rebalance]) -> list[CommitMark]:
+    """Of one group's rebalances; none where no member was too slow for its poll interval, since only what polls held
+    is asked of them."""
+    from rebalance_audit.domain.causes import Cause
+    from rebalance_audit.domain.model import CommitMark, from_row
+
+    if not any(t.trigger == Cause.MEMBER_POLL_TIMEOUT for row in rebalances for t in row.triggers):
+        return []
+    first = rebalances[0]
+    return [from_row(CommitMark, r) for r in group_rows(opened, "silver.commit_mark", first.group_id, first.cluster_id)]
 
 
 def _whole(row: dict[str, Any], children: Mapping[str, Sequence[Any]]) -> Rebalance:

@@ -18,7 +18,7 @@ from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.whatif_fleet import weigh_fleet
 
 if TYPE_CHECKING:
-    from rebalance_audit.domain.model import Rebalance
+    from rebalance_audit.commands.explain.group import Answer
     from rebalance_audit.domain.replay.whatif import Fit, Option
 
 SHOWN_OPTIONS = 10
@@ -65,7 +65,7 @@ def whatif(
             raise UsageError("Name a GROUP; only with -w W, and without --set, all groups of a warehouse are weighed.")
         weigh_fleet(warehouse, seconds=seconds, days=days, carried=Carried(engine.value), output=output)
         return
-    from rebalance_audit.commands.stored import stored_rebalances
+    from rebalance_audit.commands.stored import stored_commits, stored_rebalances
     from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.candidates import candidates
     from rebalance_audit.domain.replay.requests import RequestError
@@ -80,10 +80,13 @@ def whatif(
     to_ms = None if to is None else options.instant_ms(to, now_ms)
     with meter("whatif", quiet=quiet, unit="items") as progress:
         if warehouse is not None:
-            rows = stored_rebalances(Warehouse.open(warehouse), group, cluster_id)
+            opened = Warehouse.open(warehouse)
+            rows = stored_rebalances(opened, group, cluster_id)
+            marks = stored_commits(opened, rows)
             until_ms = max((r.ended_at_ms or 0 for r in rows), default=0)
         else:
-            rows, until_ms = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
+            answer = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
+            rows, until_ms, marks = list(answer.rebalances), answer.seen_until_ms or 0, list(answer.marks)
     earlier = [r for r in rows if from_ms is not None and (at_ms := happened_at_ms(r)) is not None and at_ms < from_ms]
     rows = [
         r
@@ -93,7 +96,7 @@ def whatif(
     ]
     until_ms = until_ms if to_ms is None else min(until_ms, to_ms)
     try:
-        situation = situation_of(rows, until_ms, earlier[-1] if earlier else None)
+        situation = situation_of(rows, until_ms, earlier[-1] if earlier else None, marks=marks)
         if settings:
             request_of(situation, settings)  # what cannot be is said before anything else
         fit = fit_of(situation)
@@ -120,7 +123,7 @@ def _from_evidence(
     overrides: list[str] | None,
     logs: list[str] | None,
     progress: Any,
-) -> tuple[list[Rebalance], int]:
+) -> Answer:
     from rebalance_audit.commands.explain.group import answer_for
     from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
 
@@ -130,8 +133,7 @@ def _from_evidence(
         reading = from_cluster(config, group, progress, logs=folders)
     else:
         reading = from_folder(open_evidence(evidence, None, None, folders, None, None, None), group, progress)
-    answer = answer_for(reading)
-    return list(answer.rebalances), answer.seen_until_ms or 0
+    return answer_for(reading)
 
 
 def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rebalance_audit.domain.gather.clocks import NodeClock
     from rebalance_audit.domain.gather.groups import Gathered
     from rebalance_audit.domain.incidents import Incident
-    from rebalance_audit.domain.model import Finding, Rebalance
+    from rebalance_audit.domain.model import CommitMark, Finding, Rebalance
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
 SHOWN_PROBLEMS = 6
@@ -138,8 +138,9 @@ class Answer:
         seen_from_ms: int | None,
         seen_until_ms: int | None,
         incidents: Sequence[Incident] = (),
+        marks: Sequence[CommitMark] = (),
     ) -> None:
-        self.incidents = incidents
+        self.incidents, self.marks = incidents, marks
         self.rebalances, self.findings, self.not_seen = rebalances, findings, not_seen
         self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
 
@@ -194,7 +195,9 @@ def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> Answer
             limits=lambda group_id: limits or DEFAULT,
         )
     )
-    return Answer(rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents)
+    return Answer(
+        rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents, evidence.marks
+    )
 
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from .deploys import deploys_of
+from .libraries import refusing
 from .life import End, Script
 from .requests import SESSION_LIMITS_MS
 from .settings import SERVER_ASSIGNORS
@@ -12,7 +13,9 @@ from .situation import Situation
 
 
 def candidates(situation: Situation) -> list[list[str]]:
-    return [*_of_protocol(situation), *_deploy_candidates(situation)]
+    """None that a member's library lacks."""
+    found = [*_of_protocol(situation), *_deploy_candidates(situation)]
+    return [c for c in found if refusing(situation.script.lives, dict(p.split("=", 1) for p in c)) is None]
 
 
 def _of_protocol(situation: Situation) -> list[list[str]]:
@@ -49,6 +52,8 @@ def _of_protocol(situation: Situation) -> list[list[str]]:
         stalls = [stall for life in script.lives for stall in life.stalls]
         if any(s.until_ms is None or s.until_ms - s.since.at_ms > interval_ms * 2 for s in stalls):
             found.append([f"max.poll.interval.ms={interval_ms * 4}"])
+        held = [stall.full_poll.records if stall.full_poll and stall.until_ms else 0 for stall in stalls]
+        found += [[f"max.poll.records={min(held) // part}"] for part in (2, 5) if min(held) >= part]
     if _is_ever_down(script):
         found += [
             [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms

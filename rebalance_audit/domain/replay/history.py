@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
@@ -11,6 +11,7 @@ from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
 from .life import End, Grown, Life, Moment, Script, Stall
+from .polls import FullPoll
 from .timing import LEAVE_MS
 
 BEAT_SLACK_MS = 60
@@ -48,6 +49,8 @@ class ScriptReader:
     """End of the latest join phase, from which the members' heartbeats are counted."""
     session_ms: int | None = None
     heartbeat_ms: int = HEARTBEATS_UNKNOWN_MS
+    full_polls: Mapping[str, FullPoll] = field(default_factory=dict)
+    """By member id."""
     is_there_from_the_beginning: bool = True
     """A topic is, unless it was seen to grow."""
 
@@ -137,7 +140,8 @@ class ScriptReader:
         stopped = _stop_of(row, member.member_id)
         if trigger == Cause.MEMBER_POLL_TIMEOUT:
             interval_ms = life.rebalance_timeout_ms or 300_000
-            stall = Stall(since=Moment.known(start.at_ms - interval_ms), until_ms=None)
+            since = Moment.known(start.at_ms - interval_ms)
+            stall = Stall(since=since, until_ms=None, full_poll=self.full_polls.get(member.member_id))
             self.open.pop(member.member_id)
             self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))
         elif trigger in SILENT_ENDS:
@@ -262,13 +266,18 @@ def script_of(
     *,
     session_ms: int | None = None,
     heartbeat_ms: int = HEARTBEATS_UNKNOWN_MS,
+    full_polls: Mapping[str, FullPoll] | None = None,
 ) -> Script:
     """`rows` in the order they happened, measured; those of one group. ValueError if there are none.
 
     `session_ms`: the brokers' session timeout, where members have none of their own (KIP-848).
     """
     return script_from(
-        rows, until_ms, lambda **given: ScriptReader(**given, session_ms=session_ms, heartbeat_ms=heartbeat_ms)
+        rows,
+        until_ms,
+        lambda **given: ScriptReader(
+            **given, session_ms=session_ms, heartbeat_ms=heartbeat_ms, full_polls=full_polls or {}
+        ),
     )
 
 

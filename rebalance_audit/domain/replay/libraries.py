@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rebalance_audit.domain.client_families import HABITS, Habits, family_of_client_id
+from rebalance_audit.domain.client_families import HABITS, RECORDS, Habits, family_of_client_id
 
 from .life import Life
 from .requests import OF_OPERATORS, in_milliseconds
@@ -16,6 +16,7 @@ _HAS: Mapping[str, Callable[[Habits], bool]] = {
     "group.instance.id": lambda habits: habits.has_static_members,
     "group.protocol": lambda habits: habits.has_kip848,
     "max.poll.interval.ms": lambda habits: habits.has_poll_interval,
+    "max.poll.records": lambda habits: habits.settings[RECORDS] is not None,
     "partition.assignment.strategy=cooperative-sticky": lambda habits: habits.has_cooperative,
     "partition.assignment.strategy=sticky": lambda habits: habits.has_sticky,
     "internal.leave.group.on.close": lambda habits: habits.may_stay_at_close,
@@ -52,9 +53,11 @@ def refusing(lives: Iterable[Life], asked: Mapping[str, str]) -> str | None:
     """A sentence, where a member's library cannot have a setting."""
     for life in lives:
         library = library_of(life)
+        likely = life.libraries or () if library is None else (library,)
         for name, value in asked.items():
-            if library is not None and library in lacking(name, value):
-                return f"{life.client_id} runs {library}, which has no {name}={value}"
+            without = lacking(name, value)
+            if likely and all(each in without for each in likely):
+                return f"{life.client_id} runs {' or '.join(likely)}, which has no {name}={value}"
     return None
 
 

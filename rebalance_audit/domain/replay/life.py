@@ -7,13 +7,14 @@ own between them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import Partition
+from .polls import FullPoll
 
 
 class End(StrEnum):
@@ -56,9 +57,12 @@ class Stall:
     since: Moment
     until_ms: int | None
     """Its next poll; None if it never polled again."""
+    full_poll: FullPoll | None = None
+    """What its commits before show of `max.poll.records`."""
 
     def moved(self, by_ms: int) -> Stall:
-        return Stall(since=self.since.moved(by_ms), until_ms=None if self.until_ms is None else self.until_ms + by_ms)
+        until_ms = None if self.until_ms is None else self.until_ms + by_ms
+        return replace(self, since=self.since.moved(by_ms), until_ms=until_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

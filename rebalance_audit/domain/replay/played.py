@@ -128,6 +128,9 @@ class PlayedGroup(ABC):
         for stall in life.stalls:
             since_ms = max(stall.since.draw(self.rng), started_ms)
             until_ms = inf if stall.until_ms is None else stall.until_ms
+            if self.settings.max_poll_records is not None and stall.full_poll is not None:
+                busy_ms, share = until_ms - since_ms, self.rng.random()
+                until_ms = since_ms + stall.full_poll.shortened_ms(busy_ms, self.settings.max_poll_records, share)
             self.loop.at(since_ms, partial(self.is_busy, process, until_ms))
         if life.ended is None:
             return

@@ -15,6 +15,7 @@ NAMES = (
     "session.timeout.ms",
     "heartbeat.interval.ms",
     "max.poll.interval.ms",
+    "max.poll.records",
     "partition.assignment.strategy",
     "group.protocol",
     "group.remote.assignor",
@@ -43,6 +44,7 @@ ONLY_WITH_CONSUMER_PROTOCOL = (
 SESSION_LIMITS_MS = (6_000, 1_800_000)
 """group.min.session.timeout.ms and group.max.session.timeout.ms of brokers that set nothing."""
 MOST_AT_ONCE = 10_000
+MOST_RECORDS = 2_147_483_647
 MOST_DELAY_MS = 2_147_483_647
 """A Java int."""
 _TIME = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h|)")
@@ -50,7 +52,6 @@ _UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_
 _CLASSES = {"RangeAssignor": "range", "RoundRobinAssignor": "roundrobin", "StickyAssignor": "sticky"}
 _CLASSES |= {"CooperativeStickyAssignor": "cooperative-sticky"}
 _OUTSIDE = {
-    "max.poll.records": "the time per record is not in a group's evidence; set max.poll.interval.ms instead",
     "group.instance.id.": "give auto, none, or the names of members",
 }
 
@@ -138,8 +139,10 @@ def _with(settings: GroupSettings, name: str, value: str, slots: Sequence[str]) 
             return replace(settings, assignor=_one_of(name, value, SERVER_ASSIGNORS))
         case "connect.protocol":
             return replace(settings, assignor=_one_of(name, value.lower(), CONNECT_PROTOCOLS))
+        case "max.poll.records":
+            return replace(settings, max_poll_records=_count(name, value, "records a poll may hold", MOST_RECORDS))
         case "members":
-            return replace(settings, member_count=_count(name, value))
+            return replace(settings, member_count=_count(name, value, "members run", MOST_AT_ONCE))
         case _:
             return replace(settings, deploy_batch=_batch(name, value))
 
@@ -179,9 +182,9 @@ def _batch(name: str, value: str) -> int:
     return int(value)
 
 
-def _count(name: str, value: str) -> int:
-    if not value.isdigit() or not 1 <= int(value) <= MOST_AT_ONCE:
-        raise RequestError(f"--set {name}={value}: give how many members run, from 1 to {MOST_AT_ONCE:,}.")
+def _count(name: str, value: str, what: str, most: int) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= most:
+        raise RequestError(f"--set {name}={value}: give how many {what}, from 1 to {most:,}.")
     return int(value)
 
 

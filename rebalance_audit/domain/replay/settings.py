@@ -25,6 +25,7 @@ class GroupSettings:
     session_timeout_ms: int | None = None
     heartbeat_ms: int = 3_000
     max_poll_interval_ms: int | None = None
+    max_poll_records: int | None = None
     initial_delay_ms: int = 0
     connect_delay_ms: int = 300_000
     """scheduled.rebalance.max.delay.ms of the workers."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from random import Random
 
-from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.model import CommitMark, Rebalance
 
 from .assignors import NotAssigned
 from .connect import EAGER
@@ -19,6 +19,7 @@ from .life import Life, Moment, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .members import resized
 from .outcome import ReplayRun
+from .polls import full_polls
 from .replay import replay
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 from .timing import Timing
@@ -65,21 +66,27 @@ class Situation:
 
 
 def situation_of(
-    rows: Sequence[Rebalance], until_ms: int, before: Rebalance | None = None, *, run_count: int = RUNS
+    rows: Sequence[Rebalance],
+    until_ms: int,
+    before: Rebalance | None = None,
+    *,
+    run_count: int = RUNS,
+    marks: Collection[CommitMark] = (),
 ) -> Situation:
     """`rows` of one group, measured, in the order they happened; `before` is the one before them, if there is one.
+    `marks`: the group's commits, by which polls are measured.
 
     TooLittle where they cannot be replayed.
     """
     rows = list(dropwhile(lambda row: row.trigger in REACTIONS, rows))
-    situation = _situation_of(rows, until_ms)
+    situation = _situation_of(rows, until_ms, marks)
     situation.run_count = run_count
     if before is not None and before.joined_at_ms is not None:
         situation.script = replace(situation.script, settled_ms=before.joined_at_ms)
     return situation
 
 
-def _situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
+def _situation_of(rows: Sequence[Rebalance], until_ms: int, marks: Collection[CommitMark]) -> Situation:
     group = rows[0].group_id if rows else ""
     counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
     if len(counted) < FEWEST_REBALANCES:
@@ -96,7 +103,8 @@ def _situation_of(rows: Sequence[Rebalance], until_ms: int) -> Situation:
     is_server = latest.group_type == "consumer"
     timing = server_timing_of(rows) if is_server else timing_of(rows)
     session_ms = timing.session_ms if is_server else None
-    script = script_of(rows, until_ms, session_ms=session_ms, heartbeat_ms=timing.heartbeat_ms)
+    polls = full_polls(rows, marks)
+    script = script_of(rows, until_ms, session_ms=session_ms, heartbeat_ms=timing.heartbeat_ms, full_polls=polls)
     if script.assignor not in (SERVER_ASSIGNORS if is_server else ASSIGNORS):
         raise TooLittle(
             f"Group {group!r} uses the assignor {script.assignor!r}, which is not one of Kafka's own; what it would "

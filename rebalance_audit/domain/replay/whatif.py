@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from .assignors import NotAssigned
 from .deploys import deploys_of
 from .libraries import properties, refusing
+from .life import Script
 from .outcome import ReplayRun
 from .requests import OF_DEPLOYS, RequestError, requested
 from .settings import GroupSettings
@@ -134,7 +135,32 @@ def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, st
             f"--set {name}: the history has no deploy, that is two members that are closed and started again one after "
             f"another; leave it out."
         )
+    if settings.max_poll_records is not None and refusing(situation.script.lives, asked) is None:
+        _refuse_polls(situation.script, settings.max_poll_records)
     return asked, settings
+
+
+def _refuse_polls(script: Script, records: int) -> None:
+    """RequestError where the history does not show what fewer records in a poll would have changed."""
+    stalls = [stall for life in script.lives for stall in life.stalls]
+    asked = f"--set max.poll.records={records}"
+    if not stalls:
+        raise RequestError(
+            f"{asked}: no member was busy beyond its poll interval, so polls of fewer records save nothing here; leave "
+            f"it out."
+        )
+    if any(stall.full_poll is None or stall.until_ms is None for stall in stalls):
+        raise RequestError(
+            f"{asked}: how many records a poll held and how long they took does not show before every time a member "
+            f"was too slow; that needs commits, at least 10 s apart, of full polls, from --evidence, -b or a "
+            f"warehouse, and a member that came back; set max.poll.interval.ms instead."
+        )
+    held = min(stall.full_poll.records for stall in stalls if stall.full_poll is not None)
+    if records >= held:
+        raise RequestError(
+            f"{asked}: polls held {held} records; what more of them would have made too slow is not in the history; "
+            f"give fewer."
+        )
 
 
 def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
@@ -174,7 +200,10 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
         cost=middle.cost,
         properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
     )
-    return replace(option, why=_why(base, option) + _price(situation.in_force, settings)), middle
+    return replace(
+        option,
+        why=_why(base, option) + _price(situation.in_force, settings) + _polls_measured(situation.script, settings),
+    ), middle
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
@@ -211,6 +240,18 @@ def _price(before: GroupSettings, after: GroupSettings) -> str:
     was_ms, is_ms = before.heartbeat_interval_ms, after.heartbeat_interval_ms
     is_same = before.group_protocol == after.group_protocol
     return f"; brokers get {was_ms / is_ms:.1f} times the heartbeats" if is_same and is_ms < was_ms else ""
+
+
+def _polls_measured(script: Script, settings: GroupSettings) -> str:
+    """What fewer records in a poll are judged by."""
+    if settings.max_poll_records is None:
+        return ""
+    slowest = max(
+        (stall.full_poll for life in script.lives for stall in life.stalls if stall.full_poll is not None),
+        key=lambda poll: poll.took_ms / poll.records,
+    )
+    per_record_ms = slowest.took_ms / slowest.records
+    return f"; before it was too slow, a poll of {slowest.records} records took {per_record_ms:.1f} ms for each"
 
 
 def ranked(situation: Situation, requests: Iterable[Sequence[str]]) -> list[Option]:

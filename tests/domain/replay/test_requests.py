@@ -35,7 +35,7 @@ def test_an_assignor_may_be_written_as_its_class() -> None:
         (["partition.assignment.strategy=best"], "one of range"),
         (["group.instance.id=z"], "no member z"),
         (["fetch.min.bytes=1"], "outside the model"),
-        (["max.poll.records=10"], "time per record"),
+        (["max.poll.records=0"], "how many records"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence(pairs: list[str], words: str) -> None:
