@@ -100,6 +100,7 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
         _sign_late(files, state, key, second)
         return
     if state is None:
+        _refuse_to_begin_anew(files, second)
         log = uuid.uuid4().hex
         leaves.insert(0, {"what": "begin", "log": log, "schema_version": tables.SCHEMA_VERSION})
         frontier = Frontier()
@@ -122,8 +123,10 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
 
 def _sign_late(files: Files, state: _LogState, key: Ed25519PrivateKey | None, second: str | None) -> None:
     """A key or a second place that came after the last leaf has the head of what is there already."""
-    newest = SecondPlace(second).newest(state.head.log) if second else None
-    is_known = second is None or (newest is not None and newest.size >= state.head.size)
+    newest = SecondPlace(second).newest() if second else None
+    is_known = second is None or (
+        newest is not None and newest.log == state.head.log and newest.size >= state.head.size
+    )
     if is_known and (key is None or state.head.key is not None):
         return
     _refuse_bent(files, state, second)
@@ -138,11 +141,27 @@ def _refuse_bent(files: Files, state: _LogState, second: str | None) -> None:
     verify = f"run `rebalance-audit audit verify -w {files.uri}`"
     if state.frontier.root.hex() != state.head.root or (state.head.key and not state.head.is_signature_good):
         raise WarehouseError(f"{files.uri}/{HEAD} is not what was signed, so nothing is added to the log; {verify}.")
-    newest = SecondPlace(second).newest(state.head.log) if second else None
+    newest = SecondPlace(second).newest() if second else None
+    if newest is not None and newest.log != state.head.log:
+        raise WarehouseError(
+            f"{second} ends with a head of another log of evidence than {files.uri} has. Nothing is added to it; "
+            f"{verify} --heads {second}, or name a second place of its own."
+        )
     if newest is not None and newest.size > state.head.size:
         raise WarehouseError(
             f"{files.uri} was set back: its log of evidence has {state.head.size} leaves, {second} knows a head of "
             f"{newest.size}. Nothing is added to it; {verify} --heads {second}."
+        )
+
+
+def _refuse_to_begin_anew(files: Files, second: str | None) -> None:
+    """A second place with heads has seen a log before; who took it away would get a clean one for nothing."""
+    newest = SecondPlace(second).newest() if second else None
+    if newest is not None:
+        raise WarehouseError(
+            f"{files.uri} has no log of evidence, and {second} knows a head of {newest.size} leaves: the log was "
+            "removed, or this is another warehouse's second place. No new one is begun there: restore the folder "
+            "`audit` from a backup, or name a new second place."
         )
 
 
@@ -373,8 +392,8 @@ class SecondPlace:
                 "warehouse has it. Check the place and your rights."
             ) from None
 
-    def newest(self, log: str) -> Head | None:
-        """Of this log, the last that was written here."""
+    def newest(self) -> Head | None:
+        """The last that was written here; None if there is none yet."""
         if not self._files.is_local:
             names = self._files.names("heads")
             text = self._files.read(f"heads/{names[-1]}") if names else None
@@ -382,7 +401,7 @@ class SecondPlace:
         try:
             with open(self._files.path("heads.jsonl"), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 64 * 1024))
-                lines = [line for line in file.read().splitlines() if f'"log":"{log}"'.encode() in line]
+                lines = file.read().splitlines()
         except FileNotFoundError:
             return None
         return head_of(lines[-1], f"{self.location}/heads.jsonl") if lines else None

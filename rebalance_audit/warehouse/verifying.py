@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -169,10 +170,12 @@ def _check_heads(
         elif each.key is not None and not each.is_signature_good:
             faults.append(Fault("head", f"The head of {each.size} leaves in {place} is not what was signed."))
     own = [w for w in witnessed if w.log == head.log]
-    if witnessed and witnessed[-1].log != head.log:
+    others = {w.log: w for w in witnessed if w.log != head.log}
+    for log, last in others.items():
         faults.append(
-            Fault("log", f"The log was replaced: {second} ends with log {witnessed[-1].log}, here is {head.log}.")
-        )
+            Fault("log", f"The log was replaced: {second} knows log {log} with {last.size} leaves until "
+                  f"{datetime.fromtimestamp(last.at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC, here is {head.log}.")
+        )  # fmt: skip
     if own and (newest := max(own, key=lambda w: w.size)).size > head.size:
         faults.append(
             Fault("log", f"The warehouse was set back: {second} knows {newest.size} leaves, here are {head.size}; "

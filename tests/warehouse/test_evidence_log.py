@@ -209,6 +209,33 @@ def test_a_log_written_anew_with_another_key(site: Site, monkeypatch: pytest.Mon
     assert any(s.startswith("The log was replaced") for s in found)
 
 
+def test_no_new_log_is_begun_beside_heads_of_one_that_was_removed(site: Site) -> None:
+    """Whoever holds no key removes the folder, and the next run, which has the key, would sign a clean log."""
+    shutil.rmtree(site.warehouse / "audit")
+    before = (site.heads / "heads.jsonl").read_bytes()
+    with pytest.raises(WarehouseError, match="knows a head of 9 leaves: the log was removed"):
+        site.run()
+    assert not (site.warehouse / HEAD).exists()
+    assert (site.heads / "heads.jsonl").read_bytes() == before
+
+
+def test_a_second_place_that_knows_another_log_shows_that_one_was_replaced(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(site.warehouse / "audit")
+    monkeypatch.delenv(ENVIRONMENT_HEADS)
+    site.run()  # begins anew, signed with the same key
+    monkeypatch.setenv(ENVIRONMENT_HEADS, str(site.heads))
+    with pytest.raises(WarehouseError, match="ends with a head of another log of evidence"):
+        site.run()
+    anew = json.loads((site.warehouse / HEAD).read_text())["head"]
+    SecondPlace(str(site.heads)).add(Head(**anew))  # as a release did that took this for granted
+    (sentence,) = site.faults()
+    assert sentence.startswith("The log was replaced:")
+    assert "with 9 leaves until" in sentence
+    assert site.by_others()
+
+
 def test_a_head_that_was_changed_stops_the_log(site: Site) -> None:
     path = site.warehouse / HEAD
     path.write_text(path.read_text().replace('"at_ms": 1', '"at_ms": 2'))
@@ -321,4 +348,4 @@ def test_heads_behind_a_url_are_one_object_each(tmp_path: Path) -> None:
     for head in heads:
         place.add(head)
     assert place.all() == heads
-    assert place.newest("l") == heads[1]
+    assert place.newest() == heads[1]
