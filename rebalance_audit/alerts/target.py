@@ -148,10 +148,15 @@ class _Apprise(Sender):
 
 
 def sender_for(target: str, runbook: str) -> Sender:
+    """A webhook's address as Slack, Discord or Teams give it out is known to apprise; any other http(s) one is taken
+    for Alertmanager's."""
     if target.lower().startswith(("http://", "https://")):
         if not urlsplit(target).hostname:
             raise AlertError(f"{masked(target)} names no host to send alerts to.")
-        return _Webhook(target, runbook)
+        with _apprise_log():
+            is_known = apprise.Apprise.instantiate(target, suppress_exceptions=True) is not None
+        if not is_known:
+            return _Webhook(target, runbook)
     return _Apprise(target, runbook)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.output import note, visible
+from rebalance_audit.domain.detect.wording import counted
 
 Config = Annotated[
     str | None,
@@ -26,8 +27,9 @@ def check(file: Config = None, quiet: options.Quiet = False) -> None:
     """
     settings = options.settings(needed(file))
     note(
-        f"{file} holds: {len(settings.clusters)} clusters, {len(settings.teams)} teams, {len(settings.alerts)} alert "
-        f"targets, {len(settings.limits)} entries of limits.",
+        f"{file} holds {counted(len(settings.clusters), 'cluster')}, {counted(len(settings.teams), 'team')}, "
+        f"{counted(len(settings.alerts), 'alert target')}, "
+        f"{counted(len(settings.limits), 'entry', 'entries')} of limits.",
         quiet=quiet,
     )
 

@@ -6,6 +6,7 @@ Patterns are shell patterns (`orders-*`), matched with case. A secret is never w
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -75,22 +76,27 @@ class AlertTarget(_Part):
     @classmethod
     def _holds_no_secret(cls, value: str | Secret) -> str | Secret:
         if isinstance(value, str) and not _is_plain(value):
-            raise ValueError(
-                "only an http(s) address without user, password and query may stand here; "
-                "give any other as {env: NAME} or {file: PATH}"
-            )
+            raise ValueError(f"{_PLAIN}; give any other as {{env: NAME}} or {{file: PATH}}")
         return value
 
 
+_TOKEN = re.compile(r"/(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_.~@-]{20,}(?:/|$)")
+"""A part of a path that nobody types: the webhooks of Slack, Discord and others are secrets as a whole."""
+_PLAIN = "only an http(s) address without user, password, query and token may stand here"
+
+
 def _is_plain(url: str) -> bool:
-    parts = urlsplit(url)
-    is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return is_web and not (parts.username or parts.password or parts.query)
+    try:
+        parts = urlsplit(url)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
+    return is_web and not (parts.username or parts.password or parts.query or _TOKEN.search(parts.path))
 
 
 def _plain(url: str) -> str:
     if not _is_plain(url):
-        raise ValueError("only an http(s) address without user, password and query may stand here")
+        raise ValueError(_PLAIN)
     return url
 
 
@@ -144,7 +150,16 @@ class EvidenceLog(_Part):
     """The second place of the signed heads: a folder or an object-store URL."""
 
 
-Age = Annotated[str, Field(pattern=r"^[1-9][0-9]*[hd]$")]
+AGE, SPAN, PUBLIC_URL = r"^[1-9][0-9]*[hd]$", r"^[1-9][0-9]*[smh]$", r"^https?://[^?#@]+[^/?#@]$"
+METADATA_URL = r"^https?://[^/@]+/[^@]*$"
+PATTERNS = {
+    METADATA_URL: "an http(s) address without user, such as https://login.example.org/.well-known/openid-configuration",
+    AGE: "hours or days, such as 36h or 400d",
+    SPAN: "seconds, minutes or hours, such as 90s, 5m or 1h",
+    PUBLIC_URL: "an http(s) address without user, query and last slash, such as https://audit.example.org",
+}
+"""What each pattern means, for faults."""
+Age = Annotated[str, Field(pattern=AGE)]
 """Hours or days: 12h, 30d."""
 
 
@@ -159,7 +174,7 @@ class Retention(_Part):
 class Login(_Part):
     """The OpenID provider that says who looks at the app."""
 
-    metadata_url: Annotated[str, Field(pattern=r"^https?://")]
+    metadata_url: Annotated[str, Field(pattern=METADATA_URL)]
     """https://…/.well-known/openid-configuration"""
     client_id: str
     client_secret: Secret
@@ -190,7 +205,7 @@ class AppLink(_Part):
 class AppSettings(_Part):
     """The app that `ui` serves."""
 
-    public_url: Annotated[str, Field(pattern=r"^https?://[^?#]+[^/?#]$")] | None = None
+    public_url: Annotated[str, Field(pattern=PUBLIC_URL)] | None = None
     """How browsers reach it; the provider sends them back to `public_url`/oauth2callback."""
     login: Login | None = None
     auditors: list[Pattern] = []
@@ -225,7 +240,7 @@ class Settings(_Part):
     clusters: list[Cluster] = []
     teams: list[Team] = []
     alerts: list[AlertTarget] = []
-    stopped_after: Annotated[str, Field(pattern=r"^[1-9][0-9]*[smh]$")] | None = None
+    stopped_after: Annotated[str, Field(pattern=SPAN)] | None = None
     """`watch` alerts when a source gives no evidence for so long: 90s, 5m, 1h."""
     traces: Traces | None = None
     annotations: Annotations | None = None
@@ -263,7 +278,8 @@ class Settings(_Part):
         yield from self._overlaps()
 
     def _overlaps(self) -> Iterator[Placed]:
-        """Patterns of two teams of which one is a name that the other matches, or that are the same."""
+        """Patterns of two teams of which one is a name that the other matches, that are the same, or of which the
+        later one never gets anything."""
         for at, first in enumerate(self.teams):
             for later, second in enumerate(self.teams[at + 1 :], start=at + 1):
                 if not _meet(first.clusters, second.clusters):
@@ -271,6 +287,10 @@ class Settings(_Part):
                 faults = [*_shared(first, second, "groups", first.groups, second.groups)]
                 if _meet(first.connect_clusters, second.connect_clusters):
                     faults += _shared(first, second, "connectors", first.connectors, second.connectors)
+                if not faults and _covers(first.clusters, second.clusters):
+                    faults += _shadowed(first, second, "groups", first.groups, second.groups)
+                    if _covers(first.connect_clusters, second.connect_clusters):
+                        faults += _shadowed(first, second, "connectors", first.connectors, second.connectors)
                 for fault in faults:
                     yield ("teams", later), fault
 
@@ -283,6 +303,22 @@ def _shared(first: Team, second: Team, what: str, ones: list[str], others: list[
                     f"teams {first.name!r} and {second.name!r} both have {what} {one!r} and {other!r}; "
                     "make their patterns distinct"
                 )
+
+
+def _shadowed(first: Team, second: Team, what: str, ones: list[str], others: list[str]) -> Iterator[str]:
+    for other in others:
+        for one in ones:
+            if _covers([one], [other]):
+                yield (
+                    f"team {second.name!r} never gets {what} {other!r}, since team {first.name!r} stands before it and "
+                    f"has {one!r}; put {second.name!r} first, or make their patterns distinct"
+                )
+
+
+def _covers(ones: list[str], others: list[str]) -> bool:
+    """Whether the ones match all that the others match. Only `*` is weighed: False may be wrong."""
+    return all(any(one == other or ("?" not in one and "[" not in one and fnmatchcase(other, one)) for one in ones)
+               for other in others)  # fmt: skip
 
 
 def _matches(one: str, other: str) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from rebalance_audit.domain.detect.limits import LimitsError, limits_for
-from rebalance_audit.settings.model import Contradictions, Placed, Secret, Settings
+from rebalance_audit.settings.model import PATTERNS, Contradictions, Placed, Secret, Settings
 
 LARGEST_BYTES = 1 << 20
 """1 MiB: a settings file of 10,000 patterns is smaller."""
@@ -36,8 +38,10 @@ def read_settings(path: str | Path) -> Settings:
         if size > LARGEST_BYTES:
             raise SettingsError(f"{name}: it has {size:,} bytes, the largest that is read has {LARGEST_BYTES:,}.")
         text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{name}: it cannot be read ({error}); check --config.") from None
+    except OSError as error:
+        raise SettingsError(f"{name}: it cannot be read ({error.strerror or error}); check --config.") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{name}: it is not UTF-8 (byte {error.start + 1}); save it as UTF-8.") from None
     return parse_settings(text, name)
 
 
@@ -67,23 +71,37 @@ def parse_settings(text: str, name: str) -> Settings:
         faults += [(_line_of(place, lines), fault) for place, fault in _contradictions(data, wrong)]
     faults += [(_line_of(("limits", at), lines), fault) for at, fault in _limit_faults(data)]
     if faults or settings is None:
-        raise SettingsError(*(f"{name}:{line}: {fault}." for line, fault in sorted(set(faults))))
+        sentences = ((line, fault if fault.endswith("?") else f"{fault}.") for line, fault in sorted(set(faults)))
+        raise SettingsError(*(f"{name}:{line}: {fault}" for line, fault in sentences))
     return settings
 
 
-def _contradictions(data: Mapping[str, Any], wrong: set[tuple[Any, ...]]) -> Sequence[Placed]:
-    """Of the parts that are right each by itself; `wrong` are the places of the others."""
-    parts = {where[0] for where in wrong}
-    kept = {name: data[name] for name in ("clusters", "teams", "alerts") if name in data and name not in parts}
-    if "alerts" in parts and "teams" in kept:
-        kept["teams"] = [{name: value for name, value in team.items() if name != "alerts"} for team in kept["teams"]]
+def _contradictions(data: Mapping[str, Any], wrong: set[tuple[Any, ...]]) -> Iterator[Placed]:
+    """Of the entries that are right each by itself; `wrong` are the places of the others. Of clusters and alert targets
+    a name and an id are enough."""
+    kept: dict[str, list[Any]] = {"clusters": [], "teams": [], "alerts": []}
+    places: dict[str, list[int]] = {"clusters": [], "teams": [], "alerts": []}
+    for part, entries in kept.items():
+        found = data.get(part)
+        for at, entry in enumerate(found if isinstance(found, list) else []):
+            named = isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]
+            if part == "teams" and (part, at) not in {where[:2] for where in wrong}:
+                entries.append(entry)
+            elif part == "clusters" and named:
+                cluster_id = entry.get("cluster_id")
+                entries.append({"name": named, "cluster_id": cluster_id if isinstance(cluster_id, str) else None})
+            elif part == "alerts" and named:
+                entries.append({"name": named, "url": "http://any"})
+            else:
+                continue
+            places[part].append(at)
     try:
         Settings.model_validate(kept)
     except ValidationError as error:
         for each in error.errors(include_url=False):
-            if isinstance(found := each.get("ctx", {}).get("error"), Contradictions):
-                return found.found
-    return ()
+            if isinstance(contradictions := each.get("ctx", {}).get("error"), Contradictions):
+                for (part, at), fault in contradictions.found:
+                    yield (part, places[part][at]), fault
 
 
 def _plain(node: yaml.Node, where: _Where, lines: dict[_Where, int], faults: list[tuple[int, str]]) -> Any:
@@ -116,17 +134,55 @@ def _line_of(where: tuple[Any, ...], lines: Mapping[_Where, int]) -> int:
     return 1
 
 
+_WANTED = {
+    "string_type": "text", "list_type": "a list, such as [a, b]", "dict_type": "a mapping, such as {name: value}",
+    "model_type": "a mapping, such as {name: value}", "bool_type": "true or false", "int_type": "a whole number",
+    "string_too_short": "some text",
+}  # fmt: skip
+"""What is allowed, by pydantic's name of the fault."""
+
+
 def _sentence(where: tuple[Any, ...], error: Any) -> str:
     place = _place(tuple(part for part in where if part not in ("Secret", "str")))
     match error["type"]:
         case "extra_forbidden":
-            return f"{place}: there is no such setting"
+            return f"{place}: there is no such setting{_instead(where)}"
         case "missing":
             return f"{place}: it is missing"
         case "value_error":
             return f"{place}: {error['ctx']['error']}" if place else str(error["ctx"]["error"])
+        case "string_pattern_mismatch":
+            return f"{place}: it must be {PATTERNS[error['ctx']['pattern']]}, not {_shown(error['input'])}"
+        case "literal_error":
+            return f"{place}: it must be {error['ctx']['expected']}, not {_shown(error['input'])}"
+        case kind if kind in _WANTED:
+            quotes = "; put it in quotes" if kind == "string_type" and isinstance(error["input"], int | float) else ""
+            return f"{place}: it must be {_WANTED[kind]}, not {_shown(error['input'])}{quotes}"
         case _:
             return f"{place}: {error['msg'][:1].lower()}{error['msg'][1:]}, not {_shown(error['input'])}"
+
+
+def _instead(where: tuple[Any, ...]) -> str:
+    """What may stand in the place of an unknown key: the nearest name, else all."""
+    here: Any = Settings
+    for part in where[:-1]:
+        if isinstance(part, int) or part in ("Secret", "str"):
+            continue
+        field = here.model_fields.get(part)
+        models = list(_models_in(field.annotation)) if field is not None else []
+        if len(models) != 1:
+            return ""
+        here = models[0]
+    names = list(here.model_fields)
+    near = difflib.get_close_matches(str(where[-1]), names, 1, 0.7)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def _place(where: tuple[Any, ...]) -> str:
@@ -137,7 +193,7 @@ def _place(where: tuple[Any, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = re.sub(r"://[^/@]+@", "://…@", repr(value))
     return text if len(text) <= SHOWN_VALUE else text[: SHOWN_VALUE - 1] + "…"
 
 
@@ -165,4 +221,5 @@ def revealed(secret: str | Secret) -> str:
     try:
         return Path(secret.file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{secret.file}, named in the settings, cannot be read ({error}).") from None
+        why = getattr(error, "strerror", None) or error
+        raise SettingsError(f"{secret.file}, named in the settings, cannot be read ({why}).") from None

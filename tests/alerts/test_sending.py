@@ -15,6 +15,7 @@ from rebalance_audit.alerts import sending as alerts
 from rebalance_audit.alerts.sending import AlertError, masked, send_alerts
 from rebalance_audit.alerts.silences import silence_at
 from rebalance_audit.alerts.state import sent_about
+from rebalance_audit.alerts.target import sender_for
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.incidents.responses import Response, acknowledgement, silence
 
@@ -413,6 +414,13 @@ def test_what_is_no_target_is_said_in_one_sentence_without_its_secrets(state: Pa
     assert "t0ken" not in str(caught.value)
     with pytest.raises(AlertError, match="names no host"):
         send_alerts([an_incident()], ["http:///path"], state)
+
+
+def test_a_webhook_as_slack_gives_it_out_does_not_get_the_json_of_alertmanager() -> None:
+    given_out = "https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
+    of_slack, of_alertmanager = (sender_for(url, "") for url in (given_out, "http://alertmanager:9093/api/v2/alerts"))
+    assert type(of_slack) is type(sender_for("json://localhost", "")) is not type(of_alertmanager)
+    assert of_slack.name == "https://hooks.slack.com/…"
 
 
 def test_a_severity_that_does_not_exist_is_said(state: Path) -> None:

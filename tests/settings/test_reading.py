@@ -62,10 +62,49 @@ CASES: list[tuple[str, list[str]]] = [
         ["s.yaml:3: there are 2 clusters with the id 'X'; each must be there once."],
     ),
     ("colour: red\nteams:\n  - {name: a, groups: [b], colour: 2}\n", [
-        "s.yaml:1: colour: there is no such setting.",
-        "s.yaml:3: teams[1].colour: there is no such setting.",
+        "s.yaml:1: colour: there is no such setting; there are warehouse, clusters, teams, alerts, stopped_after, "
+        "traces, annotations, evidence_log, app, retention, limits.",
+        "s.yaml:3: teams[1].colour: there is no such setting; there are name, clusters, groups, connectors, "
+        "connect_clusters, members, alerts.",
     ]),
-    ("warehouse: 3\n", ["s.yaml:1: warehouse: input should be a valid string, not 3."]),
+    ("app: {login: {claims: x}, auditor: [a]}\nwarehouses: x\n", [
+        "s.yaml:1: app.auditor: there is no such setting; did you mean auditors?",
+        "s.yaml:1: app.login.claims: there is no such setting; did you mean claim?",
+        *(f"s.yaml:1: app.login.{name}: it is missing." for name in
+          ("client_id", "client_secret", "cookie_secret", "metadata_url")),
+        "s.yaml:2: warehouses: there is no such setting; did you mean warehouse?",
+    ]),
+    ("warehouse: 3\n", ["s.yaml:1: warehouse: it must be text, not 3; put it in quotes."]),
+    ("clusters: shop\nteams:\n  - orders\n", [
+        "s.yaml:1: clusters: it must be a list, such as [a, b], not 'shop'.",
+        "s.yaml:3: teams[1]: it must be a mapping, such as {name: value}, not 'orders'.",
+    ]),
+    ("retention: {gold: never}\nstopped_after: 5\n", [
+        "s.yaml:1: retention.gold: it must be hours or days, such as 36h or 400d, not 'never'.",
+        "s.yaml:2: stopped_after: it must be text, not 5; put it in quotes.",
+    ]),
+    ("stopped_after: soon\nclusters: [{name: a, connect_topics: {t: offsets}}]\n", [
+        "s.yaml:1: stopped_after: it must be seconds, minutes or hours, such as 90s, 5m or 1h, not 'soon'.",
+        "s.yaml:2: clusters[1].connect_topics.t: it must be 'status' or 'config', not 'offsets'.",
+    ]),
+    ("app: {public_url: 'https://me:hunter2@audit/'}\n", [
+        "s.yaml:1: app.public_url: it must be an http(s) address without user, query and last slash, such as "
+        "https://audit.example.org, not 'https://…@audit/'."
+    ]),
+    (
+        "teams:\n  - {name: a, groups: ['orders-*']}\n  - {name: b, groups: ['orders-eu-*']}\n",
+        [
+            "s.yaml:3: team 'b' never gets groups 'orders-eu-*', since team 'a' stands before it and has 'orders-*'; "
+            "put 'b' first, or make their patterns distinct."
+        ],
+    ),
+    (
+        "clusters:\n  - {name: a, cluster_id: X, logs: here}\n  - {name: b, cluster_id: X}\n",
+        [
+            "s.yaml:2: clusters[1].logs: it must be a list, such as [a, b], not 'here'.",
+            "s.yaml:3: there are 2 clusters with the id 'X'; each must be there once.",
+        ],
+    ),
     ("limits:\n  - storm_short_count: many\n", [
         "s.yaml:2: limits[1]: storm_short_count must be a number, not 'many'."
     ]),
@@ -90,10 +129,11 @@ CASES: list[tuple[str, list[str]]] = [
         "colour: red\nclusters:\n  - {name: a}\n  - {name: a}\nteams:\n  - {name: t, groups: [g], alerts: [chat]}\n"
         "  - {name: u, groups: [g]}\nalerts:\n  - {name: chat, address: x}\n",
         [
-            "s.yaml:1: colour: there is no such setting.",
+            "s.yaml:1: colour: there is no such setting; there are warehouse, clusters, teams, alerts, stopped_after, "
+            "traces, annotations, evidence_log, app, retention, limits.",
             "s.yaml:4: there are 2 clusters named 'a'; each must be there once.",
             "s.yaml:7: teams 't' and 'u' both have groups 'g' and 'g'; make their patterns distinct.",
-            "s.yaml:9: alerts[1].address: there is no such setting.",
+            "s.yaml:9: alerts[1].address: there is no such setting; there are name, url.",
             "s.yaml:9: alerts[1].url: it is missing.",
         ],
     ),
@@ -116,7 +156,19 @@ def test_text_that_is_no_yaml_is_named_with_its_line() -> None:
     assert fault.startswith("s.yaml:2: this is no YAML")
 
 
-@pytest.mark.parametrize("url", ["slack://T/B/secret", "https://u:p@host/x", "https://host/x?token=1"])
+def test_the_narrower_pattern_may_stand_first() -> None:
+    text = "teams:\n  - {name: b, groups: ['orders-eu-*']}\n  - {name: a, groups: ['orders-*', 'o?']}\n"
+    team = for_pipeline(parse_settings(text, "s.yaml"))["team"]
+    assert (team("c", "orders-eu-1"), team("c", "orders-us")) == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "slack://T/B/secret", "https://u:p@host/x", "https://host/x?token=1", "https://[::1",
+        "https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/secret0kdnlazkcOXrIdevi7F",
+    ],
+)  # fmt: skip
 def test_an_alert_target_with_a_secret_in_it_is_refused_without_showing_it(url: str) -> None:
     (fault,) = faults(f"alerts:\n  - name: a\n    url: {url}\n")
     assert fault.startswith("s.yaml:3: alerts[1].url: only an http(s) address")
