@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rebalance_audit.settings.model import Cluster, Settings
+    from rebalance_audit.settings.model import Cluster, Secret, Settings
 
 METADATA_FOLDER = "__cluster_metadata-0"
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 14)
@@ -29,13 +29,23 @@ MEMORY_NEEDED_BYTES = 3 << 30
 """Spark's driver 1.4 GiB at most, its Python workers, the app."""
 PROBE_S = 10.0
 
-RUNTIME_MODULES: Mapping[str, str] = {
-    "pyspark": "pyspark", "pyarrow": "pyarrow", "pandas": "pandas", "deltalake": "deltalake", "duckdb": "duckdb",
-    "confluent_kafka": "confluent-kafka", "great_expectations": "great-expectations", "streamlit": "streamlit",
-    "cramjam": "cramjam", "google_crc32c": "google-crc32c", "rich": "rich", "apprise": "apprise",
-    "prometheus_client": "prometheus-client", "jinja2": "jinja2", "google.protobuf": "protobuf",
+MODULES: Mapping[str, str] = {
+    "pyarrow": "pyarrow", "deltalake": "deltalake", "duckdb": "duckdb", "cramjam": "cramjam", "rich": "rich",
+    "google_crc32c": "google-crc32c", "apprise": "apprise", "prometheus_client": "prometheus-client",
+    "jinja2": "jinja2", "pydantic": "pydantic", "cryptography": "cryptography",
 }  # fmt: skip
-"""Import name to the name it is installed by."""
+"""Import name to the name it is installed by, of what every verb may need."""
+EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "collector": ("live clusters (`collect`, `watch`, `explain -b`)", {"confluent_kafka": "confluent-kafka"}),
+    "spark": (
+        "news of 16 MB and more at once, and `check --suite`",
+        {"pyspark": "pyspark", "great_expectations": "great-expectations", "pandas": "pandas",
+         "google.protobuf": "protobuf"},
+    ),
+    "ui": ("the app (`ui`)", {"streamlit": "streamlit", "authlib": "authlib"}),
+    "otel": ("`trace`", {"opentelemetry.sdk": "opentelemetry-sdk"}),
+}  # fmt: skip
+"""By extra of the package: what it is for, and what it brings."""
 
 
 class Health(StrEnum):
@@ -73,7 +83,7 @@ def machine(place: Path | None = None) -> Iterator[Diagnosis]:
     """`place`: where data will be written."""
     yield python(sys.version_info[:3])
     yield from packages()
-    yield java()
+    yield java() if _is_installed("pyspark") else without_spark(java())
     yield memory(_memory_bytes())
     where = _existing(place or Path.cwd())
     yield disk(where, shutil.disk_usage(where).free)
@@ -91,17 +101,27 @@ def python(version: Sequence[int]) -> Diagnosis:
 
 
 def packages(find: Callable[[str], object | None] = lambda name: _find(name)) -> Iterator[Diagnosis]:
-    missing = sorted(package for module, package in RUNTIME_MODULES.items() if find(module) is None)
-    if missing:
-        yield fault("packages", f"missing: {', '.join(missing)}", "install with `make setup` (or pip install -e .)")
+    if missing := _missing(MODULES, find):
+        yield fault("packages", f"missing: {missing}", "install rebalance-audit again")
     else:
-        yield ok("packages", f"all {len(RUNTIME_MODULES)} there")
+        yield ok("packages", f"all {len(MODULES)} there that every verb may need")
+    for extra, (needed_for, modules) in EXTRAS.items():
+        if missing := _missing(modules, find):
+            yield optional(
+                extra, f"missing: {missing}; only needed for {needed_for}", f"pip install 'rebalance-audit[{extra}]'"
+            )
+        else:
+            yield ok(extra, "installed")
     if _is_installed("pyspark-client"):
         yield fault(
             "pyspark",
             "pyspark-client is installed over pyspark and overwrites its files",
             "uninstall pyspark-client and apache-airflow-providers-apache-spark, then reinstall pyspark",
         )
+
+
+def _missing(modules: Mapping[str, str], find: Callable[[str], object | None]) -> str:
+    return ", ".join(sorted(package for module, package in modules.items() if find(module) is None))
 
 
 def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str | None] = shutil.which) -> Diagnosis:
@@ -124,6 +144,11 @@ def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str
     return ok("java", f"{version} ({path})")
 
 
+def without_spark(found: Diagnosis) -> Diagnosis:
+    """Only Spark and the lab need Java."""
+    return replace(found, state=Health.OPTIONAL) if found.state is Health.FAULT else found
+
+
 def java_version(said: str) -> int | None:
     """The major version in what `java -version` prints; 8 for 1.8."""
     match = re.search(r'version "(?:1\.)?(\d+)', said)
@@ -143,7 +168,7 @@ def airflow() -> Diagnosis:
     return optional(
         "airflow",
         "not in this environment; only needed for the DAGs, which may run elsewhere",
-        "pip install -e .[airflow]",
+        "pip install 'rebalance-audit[airflow]'",
     )
 
 
@@ -180,6 +205,13 @@ def warehouse(location: str) -> Iterator[Diagnosis]:
     from rebalance_audit.warehouse.storage import store_fault
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
+    if "://" not in location and not Path(location).exists():
+        yield optional(
+            "warehouse", f"There is no warehouse at {location} yet", "the first `import`, `collect` or `watch` makes it"
+        )
+        if not os.access(parent := _existing(Path(location)), os.W_OK):
+            yield fault("warehouse", f"{parent} is not writable for this user", "choose another place")
+        return
     try:
         opened = Warehouse.open(location)
         published = opened.published()
@@ -230,28 +262,26 @@ def _allow(path: Path) -> str:
 def settings(given: Settings, only: str | None = None) -> Iterator[Diagnosis]:
     """Every source that the settings file names, every right on it, and every secret's place. `only`: one cluster."""
     from rebalance_audit.settings.choices import named_cluster
-    from rebalance_audit.settings.reading import SettingsError, revealed
 
     for each in given.clusters if only is None else [named_cluster(given, only)]:
         for check in source(each):
             yield replace(check, subject=f"{each.name}: {check.subject}")
     for target in given.alerts:
-        try:
-            revealed(target.url)
-        except SettingsError as error:
-            yield fault(f"alerts {target.name}", str(error))
-        else:
+        lost = [*_lost([target.url])]
+        yield from (fault(f"alerts {target.name}", why) for why in lost)
+        if not lost:
             yield ok(f"alerts {target.name}", "its address is there; `rebalance-audit alert --dry-run` shows messages")
+    login = given.app.login
     elsewhere = {
         "traces": [*given.traces.headers.values()] if given.traces is not None else [],
         "annotations": [given.annotations.token] if given.annotations is not None else [],
+        "log-in": [login.client_secret, login.cookie_secret] if login is not None else [],
     }
     for name, secrets in elsewhere.items():
-        try:
-            if [revealed(secret) for secret in secrets]:
-                yield ok(name, "its secrets are there")
-        except SettingsError as error:
-            yield fault(name, str(error))
+        lost = [*_lost(secrets)]
+        yield from (fault(name, why) for why in lost)
+        if secrets and not lost:
+            yield ok(name, "its secrets are there")
     key = given.evidence_log.key_file
     if key is not None and not os.access(key, os.R_OK):
         yield fault(
@@ -262,19 +292,30 @@ def settings(given: Settings, only: str | None = None) -> Iterator[Diagnosis]:
         yield fault("evidence log", f"heads cannot be written to {heads}", _allow(Path(heads)))
 
 
+def _lost(secrets: Iterable[str | Secret]) -> Iterator[str]:
+    from rebalance_audit.settings.reading import SettingsError, revealed
+
+    for secret in secrets:
+        try:
+            revealed(secret)
+        except SettingsError as error:
+            yield str(error)
+
+
 def source(named: Cluster) -> Iterator[Diagnosis]:
     """One cluster of the settings file: its brokers with each right, its folders of logs and metadata."""
     from ingest.client_config import masked, read_command_config
     from ingest.errors import IngestError
     from rebalance_audit.settings.choices import client_properties
-    from rebalance_audit.settings.reading import SettingsError
 
-    if named.bootstrap_servers is not None:
+    if lost := [*_lost(named.client.values())]:
+        yield from (fault("client", why) for why in lost)
+    elif named.bootstrap_servers is not None:
         try:
             config = read_command_config(named.command_config) if named.command_config else {}
             config |= client_properties(named) | {"bootstrap.servers": named.bootstrap_servers}
-        except (SettingsError, IngestError) as error:
-            yield fault("client", str(error))
+        except IngestError as error:
+            yield from (fault("client", each) for each in getattr(error, "faults", (str(error),)))
         else:
             yield ok("client", ", ".join(f"{name}={value}" for name, value in masked(config).items()))
             yield from cluster(config, named.connect_topics or None, cluster_id=named.cluster_id)

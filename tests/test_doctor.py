@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from rebalance_audit import doctor
 from rebalance_audit.doctor import Health
+from rebalance_audit.settings.reading import parse_settings
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 
@@ -62,9 +64,45 @@ def test_a_java_home_without_java_is_named() -> None:
 
 
 def test_missing_packages_are_named_as_they_are_installed() -> None:
-    found = list(doctor.packages(lambda module: None if module == "confluent_kafka" else object()))
+    found = list(doctor.packages(lambda module: None if module == "google_crc32c" else object()))
     assert found[0].state is Health.FAULT
-    assert "confluent-kafka" in found[0].detail
+    assert "google-crc32c" in found[0].detail
+
+
+def test_an_extra_that_is_not_installed_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {check.subject: check for check in doctor.packages(lambda m: None if m in ("pyspark", "streamlit") else 1)}
+    assert {name: check.state for name, check in found.items()} == {
+        "packages": "ok", "collector": "ok", "spark": "optional", "ui": "optional", "otel": "ok"
+    }  # fmt: skip
+    assert found["spark"].detail.startswith("missing: pyspark; only needed for")
+    assert found["ui"].remedy == "pip install 'rebalance-audit[ui]'"
+    assert doctor.without_spark(doctor.java({}, which=lambda name: None)).state is Health.OPTIONAL
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    stated = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    wanted = {name: " ".join(needs) for name, needs in stated["optional-dependencies"].items()}
+    for extra, (_, modules) in doctor.EXTRAS.items():
+        assert all(package in wanted[extra] for package in modules.values())
+    assert all(package in " ".join(stated["dependencies"]) for package in doctor.MODULES.values())
+
+
+def test_every_secret_of_the_settings_that_is_lost_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("A", "B", "C", "D"):
+        monkeypatch.delenv(name, raising=False)
+    settings = parse_settings(
+        "clusters: [{name: shop, bootstrap_servers: 'k:1', client: {sasl.password: {env: A}, sasl.jaas.config: "
+        f"{{file: {tmp_path}/b}}}}}}]\n"
+        "app: {public_url: 'https://a.b', login: {metadata_url: 'https://x/y', client_id: i, client_secret: {env: C}, "
+        "cookie_secret: {env: D}}}\n",
+        "s.yaml",
+    )
+    assert [(check.subject, check.state, check.detail) for check in doctor.settings(settings)] == [
+        ("shop: client", "fault", "The environment variable A, named in the settings, is not set."),
+        ("shop: client", "fault", f"{tmp_path}/b, named in the settings, cannot be read (No such file or directory)."),
+        ("log-in", "fault", "The environment variable C, named in the settings, is not set."),
+        ("log-in", "fault", "The environment variable D, named in the settings, is not set."),
+    ]
 
 
 def test_little_space_is_shown_before_a_run_ends_in_the_middle(tmp_path: Path) -> None:
@@ -108,6 +146,7 @@ def test_a_host_that_does_not_answer_is_named() -> None:
 def test_a_warehouse_nobody_published_is_distinguished_from_none(tmp_path: Path) -> None:
     (none,) = doctor.warehouse(str(tmp_path / "w"))
     assert "There is no warehouse" in none.detail
+    assert none.state is Health.OPTIONAL
     Warehouse.open(tmp_path / "w", create=True)
     (empty,) = doctor.warehouse(str(tmp_path / "w"))
     assert "nothing published" in empty.detail

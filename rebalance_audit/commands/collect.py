@@ -113,7 +113,8 @@ def collect(
     config: options.Config = None,
     cluster: options.Cluster = None,
 ) -> None:
-    """Follow a cluster's topics, logs and metadata log into a warehouse. It only reads: no group is joined."""
+    """Follow a cluster's topics and logs into a warehouse. Its metadata log as well, where there is one. It only
+    reads: no group is joined."""
     import pyarrow as pa
 
     from ingest.collector import collect as collect_into

@@ -24,7 +24,9 @@ def erase(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Remove all that the warehouse holds about a group: evidence, rows of every table, older versions, landing files.
+    """Remove all that the warehouse holds about a group.
+
+    Evidence, rows of every table, older versions, landing files.
 
     gold.erasure notes that and when something was erased, not what. What is collected afterwards is kept again.
     """

@@ -35,8 +35,10 @@ def maintain(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Join the small files of every table, delete files that are no longer needed, and rows that are older than their
-    layer keeps. Ages count back from the end of each cluster's evidence; what is still needed stays, however old.
+    """Join small files, delete what is no longer kept.
+
+    Files that nobody needs go, and rows that are older than their layer keeps. Ages count back from the end of each
+    cluster's evidence; what is still needed stays, however old.
     """
     from rebalance_audit.domain import tables
     from rebalance_audit.warehouse.warehouse import Warehouse

@@ -29,7 +29,7 @@ def trace(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Send incidents that are over as OpenTelemetry traces; headers as in OTEL_EXPORTER_OTLP_HEADERS."""
+    """Send incidents that are over as OpenTelemetry traces. Headers stand in OTEL_EXPORTER_OTLP_HEADERS."""
     from rebalance_audit.alerts.traces import send_traces
     from rebalance_audit.settings.reading import revealed
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -54,7 +54,7 @@ def annotate(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Draw incidents and marks on Grafana's dashboards, as annotations with the tag rebalance-audit."""
+    """Draw incidents and marks on Grafana's dashboards. They are annotations with the tag rebalance-audit."""
     from rebalance_audit.alerts.annotations import annotate as send
     from rebalance_audit.settings.reading import revealed
     from rebalance_audit.warehouse.warehouse import Warehouse

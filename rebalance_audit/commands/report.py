@@ -48,7 +48,7 @@ def check(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """For CI: list grave findings, and exit 3 if there are any, or if evidence waits in the quarantine."""
+    """For CI: list grave findings, and exit 3 if there are any. So it does if evidence waits in the quarantine."""
     from rebalance_audit.domain.detect.finding import numbers_of
     from rebalance_audit.domain.tables import SEVERITIES
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -138,7 +138,7 @@ def alert(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Send incidents that are new, graver, wider or over, to each target once."""
+    """Send news of incidents to each target once. An incident is news when it is new, graver, wider or over."""
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened, by_team = published(Warehouse.open(warehouse)), routes_of_teams(config)

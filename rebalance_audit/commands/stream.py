@@ -45,7 +45,7 @@ def stream(
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Follow a cluster's topics with Spark's own Kafka source, for those who run nothing but Spark. It only reads."""
+    """Follow a cluster's topics with Spark's own Kafka source. For those who run nothing but Spark; it only reads."""
     from ingest.client_config import parse_properties
     from rebalance_audit.warehouse.storage import files_at
     from rebalance_audit.warehouse.warehouse import Warehouse

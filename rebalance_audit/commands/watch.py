@@ -75,7 +75,7 @@ def watch(
     config: options.Config = None,
     cluster: options.Cluster = None,
 ) -> None:
-    """Collect, alert and run the stages on arrival, until Ctrl-C; with --every in batches."""
+    """Collect, alert and run the stages on arrival. Until Ctrl-C; with --every in batches."""
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     every_s = None if every is None else options.duration_ms(every) / 1000

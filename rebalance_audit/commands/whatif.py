@@ -53,7 +53,9 @@ def whatif(
     engine: options.EngineChoice = options.EngineName.AUTO,
     quiet: options.Quiet = False,
 ) -> None:
-    """What other settings would have saved this group, and what they would have cost instead (docs/whatif.md).
+    """What other settings would have saved this group.
+
+    And what they would have cost instead (docs/whatif.md).
 
     Without --set it tries what could help, the best first. Without GROUP it weighs the groups of a warehouse that
     stood still the longest, keeps the answers in gold.whatif, and prints the ten changes worth most.

@@ -59,7 +59,9 @@ def explain(
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:
-    """Why one group rebalanced, or a partition was reassigned, or what became of a plan; for how long, how sure.
+    """Why a group rebalanced, or a partition was reassigned.
+
+    For how long, and how sure that is; and what became of a plan.
 
     Without a GROUP it lists those that are worth explaining.
 
