@@ -68,8 +68,10 @@ def settings_fault(config: Mapping[str, Any], said: str) -> str | None:
     for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"):
         path = str(config.get(name, ""))
         if path and not os.access(path, os.R_OK):
+            java = ", Java's ssl.truststore.location," if name == "ssl.ca.location" else ""
             return (
-                f"{name} is {path}, which is not there or may not be read by this user; check the path and its rights."
+                f"{name}{java} is {path}, which is not there or may not be read by this user; check the path and its "
+                f"rights."
             )
     if "mac verify" in said or "maybe wrong password" in said:
         return f"ssl.keystore.password does not open {config.get('ssl.keystore.location')}; check it."

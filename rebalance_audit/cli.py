@@ -199,6 +199,8 @@ def sentence_for(error: Exception) -> str | None:
         return str(sentence)
     if (sentence := _disk_sentence(error)) is not None:
         return sentence
+    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
+        return "There is no temporary folder that can be written; set TMPDIR to one."
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
         kind = type(error).__name__
         return f"A table of the warehouse cannot be read ({kind}); `rebalance-audit doctor -w W` says which."

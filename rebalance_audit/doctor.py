@@ -191,7 +191,10 @@ def memory(total_bytes: int | None) -> Diagnosis:
 
 
 def scratch() -> Diagnosis:
-    folder = Path(tempfile.gettempdir())
+    try:
+        folder = Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return fault("temporary folder", "none is there that can be written", "set TMPDIR to a writable folder")
     if os.access(folder, os.W_OK):
         return ok("temporary folder", str(folder))
     return fault("temporary folder", f"{folder} is not writable; Spark needs it", "set TMPDIR to a writable folder")

@@ -81,13 +81,14 @@ def hold(warehouse: Warehouse, table: str, files: Iterable[str]) -> dict[str, st
         for file, refusal in found.items()
     ]  # fmt: skip
     _replace(warehouse, rows)
-    return {file: sentence(batch_of(file), table, refusal.problem) for file, refusal in found.items()}
+    place = warehouse.location
+    return {file: _sentence(place, batch_of(file), table, refusal.problem) for file, refusal in found.items()}
 
 
-def sentence(batch: str, table: str, problem: str) -> str:
+def _sentence(location: str, batch: str, table: str, problem: str) -> str:
     return (
         f"{batch} was put aside: its file for {table} {problem}. Everything else goes on; when that is mended, "
-        f"`rebalance-audit check --release {batch}` brings it back."
+        f"`rebalance-audit check -w {location} --release {batch}` brings it back."
     )
 
 

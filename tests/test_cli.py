@@ -197,6 +197,7 @@ def test_what_programs_say_of_themselves_can_be_json(tmp_path: Path) -> None:
         # What deltalake 1.6 raised on a full tmpfs, on 2026-11-23.
         (OSError("Generic LocalFileSystem error\n ↳ No space left on device (os error 28)"), "The disk: No space left"),
         (OSError(30, "Read-only file system", "/w/lease.lock"), "/w/lease.lock: Read-only file system; mount it"),
+        (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "There is no temporary folder that"),
     ],
 )
 def test_a_disk_that_takes_nothing_more_is_one_sentence(error: OSError, sentence: str) -> None:

@@ -111,6 +111,15 @@ def test_little_space_is_shown_before_a_run_ends_in_the_middle(tmp_path: Path) -
     assert doctor.disk(tmp_path, 5 << 30).state is Health.OK
 
 
+def test_no_temporary_folder_at_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp', '/']")
+
+    monkeypatch.setattr(doctor.tempfile, "gettempdir", none)
+    check = doctor.scratch()
+    assert (check.state, check.remedy) == (Health.FAULT, "set TMPDIR to a writable folder")
+
+
 def test_a_missing_maven_is_only_missing_for_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     check = doctor.tool("mvn", "Maven", "real clusters", "maven")

@@ -118,7 +118,8 @@ class _Grafana:
                 f"{self.address}{path.partition('?')[0]} answered {error.code}; check the address."
             ) from None
         except (OSError, ValueError) as error:
-            why = getattr(error, "reason", None) or error
+            reason = getattr(error, "reason", None) or error
+            why = getattr(reason, "strerror", None) or reason
             raise AlertError(
                 f"{self.address} does not answer ({why}); what was not written is the next time."
             ) from None

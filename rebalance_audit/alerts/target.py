@@ -93,6 +93,7 @@ def post(target: str, data: bytes) -> None:
         raise NotDelivered(f"it answered HTTP {error.code}.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
+        reason = getattr(reason, "strerror", None) or reason
         raise NotDelivered(f"{_without_secrets(str(reason), target)}.") from None
 
 

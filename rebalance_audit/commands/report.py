@@ -98,7 +98,7 @@ def _state_of_tables(opened: Any, *, quiet: bool) -> int:
     for row in waiting:
         note(
             f"{row['batch']} is in quarantine: its file for {row['table_name']} {row['problem']}; when that is mended, "
-            f"`rebalance-audit check --release {row['batch']}`.",
+            f"`rebalance-audit check -w {opened.location} --release {row['batch']}`.",
             quiet=quiet,
         )
     return len(waiting)

@@ -192,7 +192,7 @@ REFUSED = {
     "MUTUAL: a stranger's certificate": r"does not accept our certificate CN=stranger, issued by CN=other-ca",
     "MUTUAL: a certificate that ended": r"Our own certificate CN=late expired on {late}",
     "MUTUAL: a wrong store password": r"ssl\.keystore\.password does not open .*auditor\.p12",
-    "TLS: no truststore file": r"ssl\.ca\.location is /nowhere/ca\.pem, which is not there",
+    "TLS: no truststore file": r"Java's ssl\.truststore\.location, is /nowhere/ca\.pem, which is not there",
     "SASL: PLAIN, wrong password": r"refused user 'auditor' or the password \(PLAIN\)",
     "SASL: SCRAM, wrong password": r"refused user 'auditor' or the password \(SCRAM-SHA-512\)",
     "SASL: SCRAM, nobody": r"refused user 'nobody' or the password \(SCRAM-SHA-256\)",

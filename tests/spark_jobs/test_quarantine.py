@@ -55,7 +55,7 @@ def test_a_batch_that_breaks_a_law_is_put_aside_and_the_others_come_in(warehouse
     (said,) = run(warehouse)
     assert said.startswith("bad was put aside: its file for bronze.record breaks ")
     assert "for 1 of 2 rows" in said
-    assert "check --release bad" in said
+    assert f"check -w {warehouse.location} --release bad`" in said
     assert offsets(warehouse) == [1, 3]
     assert len(warehouse.read("bronze.log_line")) == 1  # the landing's other file is good
     assert warehouse.read("bronze.source")["landing"].to_pylist() == ["good-2"]  # no ledger without the evidence
