@@ -76,7 +76,7 @@ def generate(location: str, groups: int, rebalances: int, days: int) -> Warehous
             FROM r ORDER BY at_ms;
             CREATE TABLE incident AS
             SELECT any_value(cluster_id) AS cluster_id, 'in:' || lpad(min(i)::VARCHAR, 16, '0') AS incident_id,
-                   'member_fault' AS kind,
+                   'member_fault' AS kind, 'partition' AS unit,
                    'member_session_expired' AS root_cause, 'logged' AS root_cause_tier,
                    ['consumer-' || (min(i) % 6)] AS culprits, [group_id] AS group_ids,
                    list(cluster_id || '/' || group_id || '/' || generation_id ORDER BY at_ms) AS rebalance_ids,

@@ -8,6 +8,7 @@ import importlib
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -611,7 +612,9 @@ def test_a_warehouse_of_a_newer_version_is_left_alone(call: Any, tmp_path: Path,
 
 
 def test_a_report_is_text_json_or_one_html_file(call: Any, filled: Path) -> None:
-    assert "resource-seconds lost" in " ".join(call("report", "-w", filled).out.split())
+    assert re.search(
+        r"partition-seconds.* and .* task-seconds.* lost", " ".join(call("report", "-w", filled).out.split())
+    )
     assert json.loads(call("report", "-w", filled, "-o", "json").out)["group_count"] > 1
     page = call("report", "-w", filled, "-o", "html").out
     assert page.startswith("<!doctype html>")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rebalance_audit.domain.causes import REASSIGNED
-from rebalance_audit.domain.kinds import Outcome, RebalanceKind
+from rebalance_audit.domain.kinds import GroupType, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.ranges import Range, of_groups, range_of
 
@@ -41,6 +41,9 @@ root cause of its incident, as of a worker's kill when the scheduled delay ends;
 HANDS_OUT_TASKS = "coalesce(protocol_type IN ('connect', 'streams'), FALSE)"
 """KIP-1071's groups hand out stream tasks."""
 
+UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
+"""What stands still in a rebalance: see `unit_of`."""
+
 
 class CostBounds(NamedTuple):
     """Resource-seconds; None where nothing is known, an upper one also where any is unbounded."""
@@ -61,6 +64,14 @@ def booked(of: str = "true", incidents: str = "gold.incident", also: str = "") -
         f"CASE WHEN i.kind = 'reassignment' THEN '{REASSIGNED}' ELSE i.root_cause END AS cause, i.culprits, "
         f"i.first_at_ms, i.last_at_ms{also} FROM {incidents} i WHERE {of})"
     )
+
+
+def unit_of(rebalances: Iterable[Rebalance]) -> str:
+    """What stood still in these: `task`, `partition`, or `resource` where some hand out the one and some the other."""
+    units = {
+        "task" if r.protocol_type == "connect" or r.group_type == GroupType.STREAMS else "partition" for r in rebalances
+    }
+    return units.pop() if len(units) == 1 else "resource"
 
 
 def is_counted(rebalance: Rebalance) -> bool:

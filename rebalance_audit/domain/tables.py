@@ -923,6 +923,7 @@ INCIDENT_KINDS = (
     "removal", "deploy", "configuration", "subscription", "protocol", "client", "scaling", "evidence", "unknown",
 )  # fmt: skip
 INCIDENT_STATES = ("open", "over")
+COST_UNITS = ("partition", "task", "resource")
 
 GOLD_INCIDENT = Table(
     "gold.incident",
@@ -945,6 +946,7 @@ GOLD_INCIDENT = Table(
         _c("status", "string", "Over: settled, and quiet for long enough.", required=True, values=INCIDENT_STATES),
         _c("expected", "boolean", "Normal work on purpose; it costs something all the same.", required=True),
         _c("severity", "string", "Of its gravest symptom.", required=True, values=SEVERITIES),
+        _c("unit", "string", "What its cost counts; `resource` if both. Null in older rows.", values=COST_UNITS),
         _c("cost_seconds", "double", "Resource-seconds of its rebalances; null: of none known."),
         _c("cost_lower_seconds", "double", ""),
         _c("cost_upper_seconds", "double", "Null if any is unbounded."),

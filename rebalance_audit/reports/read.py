@@ -55,6 +55,11 @@ class Cost:
         """With hard bounds where they are asked for."""
         return f"{self} {seconds_bounds(self.lower, self.upper)}" if bounds and self.estimate is not None else str(self)
 
+    def of(self, unit: str, *, bounds: bool) -> str:
+        """`91.6 task-seconds (likely 88.0 to 95.2)`."""
+        number, _, rest = self.text(bounds=bounds).partition(" ")
+        return self.text(bounds=bounds) if self.estimate is None else f"{number} {unit}-seconds {rest}".rstrip()
+
     @property
     def total(self) -> str:
         return likely_seconds(self.estimate, None, None)
@@ -88,6 +93,8 @@ class GroupRow:
     cost: Cost
     standstill_seconds_estimate: float | None
     """Without a rebalance, over all evidence; None: none is known."""
+    unit: str
+    """What stands still in it: see `numbers.UNIT`."""
     top_trigger: str | None
     """The costliest cause, as `CauseRow.trigger`; of equal ones the commonest."""
     open_finding_count: int
@@ -144,6 +151,8 @@ class Report:
     rebalance_count: int
     expected_count: int
     cost: Cost
+    costs: dict[str, Cost]
+    """The same by what stood still, `partition` before `task`; without those of which nothing is known."""
     incidents: tuple[dict[str, Any], ...]
     """Order: trouble before normal work, open before past, then the gravest and dearest. `answers`: who acknowledged it
     or silenced its alerts, in words."""
@@ -218,6 +227,7 @@ def read_report(
         rebalance_count=total["rebalance_count"],
         expected_count=total["expected_count"],
         cost=_with_likely(_cost(total), _by_group(asked)),
+        costs=_by_unit(asked),
         incidents=incidents,
         incident_count=incident_count,
         open_findings=open_findings,
@@ -292,7 +302,7 @@ class _Asked:
 def _incidents(asked: _Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
     rows = asked.rows(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
-        "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
+        "expected, severity, unit, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
         "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, "
         "len(rebalance_ids) AS rebalance_count FROM gold.incident WHERE {incidents} "
         "ORDER BY expected, status <> 'open', CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "
@@ -325,6 +335,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
         f"WITH r AS (SELECT r.*, {numbers.CAUSE} AS cause FROM gold.rebalance r LEFT JOIN {numbers.booked()} b "
         "USING (cluster_id, rebalance_id) WHERE {rebalances}), "
         "counted AS (SELECT cluster_id, group_id, max(group_type) AS group_type, max(protocol_type) AS protocol_type, "
+        f"max({numbers.UNIT}) AS unit, "
         f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
         "max(broker_window_ms) AS longest_window_ms, "
@@ -351,7 +362,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
             **{
                 name: row[name]
                 for name in (
-                    "cluster_id", "group_id", "group_type", "protocol_type", "assignor", "member_count",
+                    "cluster_id", "group_id", "group_type", "protocol_type", "assignor", "member_count", "unit",
                     "rebalance_count",
                     "expected_count", "static_return_count", "worst_pause_ms", "longest_window_ms", "top_trigger",
                     "open_finding_count", "standstill_seconds_estimate",
@@ -415,11 +426,20 @@ def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
     )
 
 
+def _by_unit(asked: _Asked) -> dict[str, Cost]:
+    by_group = _by_group(asked)
+    rows = asked.rows(
+        f"SELECT {numbers.UNIT} AS unit, {_COST} FROM gold.rebalance WHERE {{rebalances}} "
+        "AND resource_seconds_estimate IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    return {row["unit"]: _with_likely(_cost(row), [g for g in by_group if g["unit"] == row["unit"]]) for row in rows}
+
+
 def _by_group(asked: _Asked) -> list[dict[str, Any]]:
     """What each group lost to each cause."""
     return asked.rows(
-        f"SELECT cluster_id, group_id, {numbers.CAUSE} AS trigger, {_COST}, {_LIKELY} FROM gold.rebalance r "
-        f"LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) WHERE {{rebalances}} "
+        f"SELECT cluster_id, group_id, {numbers.UNIT} AS unit, {numbers.CAUSE} AS trigger, {_COST}, {_LIKELY} "
+        f"FROM gold.rebalance r LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) WHERE {{rebalances}} "
         "AND resource_seconds_estimate IS NOT NULL GROUP BY ALL ORDER BY ALL"
     )
 

@@ -54,7 +54,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
         lines += ["", "Worst groups"]
         is_one = len(report.cluster_ids) == 1
         names = [g.group_id if is_one else f"{g.group_id} @ {g.cluster_id}" for g in report.groups]
-        rows = [("group", "mode", "members", "rebalances", "worst pause", "seconds lost", "costliest cause")]
+        rows = [("group", "mode", "members", "rebalances", "longest downtime", "seconds lost", "costliest cause")]
         rows += [
             (
                 shown(name, 44), g.mode, _or_not_known(g.member_count),
@@ -104,7 +104,10 @@ def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
             likely_lower=i["cost_likely_lower_seconds"],
             likely_upper=i["cost_likely_upper_seconds"],
         )
-        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}; seconds lost: {cost.text(bounds=bounds)}"
+        lost = f"{cost.of(i['unit'] or 'resource', bounds=bounds)} lost"
+        if cost.estimate is None:
+            lost = "downtime not known" if i["rebalance_count"] else "no downtime seen"
+        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}; {lost}"
         lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}", width, len(head))
         lines += [line for said in i["answers"] for line in hanging(" " * len(head) + said, width, len(head))]
     rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)

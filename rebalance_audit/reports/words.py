@@ -19,9 +19,8 @@ def headline(report: Report, *, bounds: bool = False) -> str:
     """The period in a sentence or two."""
     if not report.rebalance_count:
         return f"No rebalance was seen in this period{_moved(report, '; ')}."
-    lost = "not known how much stood still"
-    if report.cost.estimate is not None:
-        lost = f"{report.cost.text(bounds=bounds)} resource-seconds lost"
+    costs = [cost.of(unit, bounds=bounds) for unit, cost in report.costs.items()]
+    lost = f"{' and '.join(costs)} lost" if costs else "what it cost is not known"
     return (
         f"{counted(report.rebalance_count, 'rebalance')} of {counted(report.group_count, 'group')}"
         f"{_expected(report.expected_count)}; {lost}{_moved(report, '. ')}."

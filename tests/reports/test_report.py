@@ -135,8 +135,8 @@ def test_the_numbers_are_those_of_the_tables(warehouse: Warehouse) -> None:
 def test_the_text_says_incidents_first_then_groups_causes_and_what_was_not_seen(warehouse: Warehouse) -> None:
     text = report_text(read_report(warehouse), width=170, bounds=True)
     assert text.splitlines()[:2] == [
-        "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 (likely 24.4 to 30.3) "
-        "[21.5 … no upper bound] resource-seconds lost.",
+        "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 partition-seconds "
+        "(likely 24.4 to 30.3) [21.5 … no upper bound] lost.",
         "2025-11-21 04:40:00 UTC to 2025-11-21 04:41:33 UTC (1 min 33 s).",
     ]
     places = [text.index(word) for word in ("Incidents", "Open findings", "Worst groups", "Causes", "Not seen")]
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said_before_normal_work_with_its_cost(warehouse: Wareh
     at = lines.index("Incidents")
     # its session of 10 s ended at 04:41:00: that long before it was last known to live
     assert lines[at + 1].startswith("  warning, open    2025-11-21 04:40:50 UTC  c3 of orders vanished without leaving")
-    assert lines[at + 1].endswith("seconds lost: 24.8 (likely 21.8 to 26.8) [20.0 … 27.5]")
+    assert lines[at + 1].endswith("; 24.8 partition-seconds (likely 21.8 to 26.8) [20.0 … 27.5] lost")
     assert lines[at + 2].startswith("  normal work      ")
 
 

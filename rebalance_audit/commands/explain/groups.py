@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN_GROUPS = 20
 _COLUMNS = (
-    "cluster_id", "group_id", "rebalance_count", "cost_seconds", "cost_lower_seconds", "cost_upper_seconds",
+    "cluster_id", "group_id", "rebalance_count", "unit", "cost_seconds", "cost_lower_seconds", "cost_upper_seconds",
     "standstill_count", "severity", "status", "incident",
 )  # fmt: skip
 
@@ -149,13 +149,14 @@ def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequ
 
 
 def _cost_row(cluster_id: str, group_id: str, rebalances: Sequence[Rebalance]) -> dict[str, Any]:
-    from rebalance_audit.domain.numbers import cost_of, is_counted
+    from rebalance_audit.domain.numbers import cost_of, is_counted, unit_of
 
     cost = cost_of(rebalances)
     return {
         "cluster_id": cluster_id,
         "group_id": group_id,
         "rebalance_count": sum(map(is_counted, rebalances)),
+        "unit": unit_of(rebalances),
         "cost_seconds": cost.estimate,
         "cost_lower_seconds": cost.lower,
         "cost_upper_seconds": cost.upper,
@@ -197,7 +198,7 @@ def _lines(row: dict[str, Any], width: int, with_cluster: bool) -> list[str]:
     from rebalance_audit.domain.explain.layout import hanging
 
     cost = row["cost_seconds"]
-    lost = "what they cost is not known" if cost is None else f"{cost:,.1f} resource-seconds lost"
+    lost = "downtime not known" if cost is None else f"{cost:,.1f} {row['unit']}-seconds lost"
     what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else _nothing(row)
     where = f" @ {shown(row['cluster_id'], 40)}" if with_cluster else ""
     head = f"{shown(row['group_id'], 60)}{where}   {counted(row['rebalance_count'], 'rebalance')}, {lost}"

@@ -66,7 +66,8 @@ def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -
     rows = _rows(
         opened,
         f"""
-        SELECT cluster_id, group_id, {numbers.COUNT} AS rebalance_count, {numbers.COST} AS cost_seconds,
+        SELECT cluster_id, group_id, {numbers.COUNT} AS rebalance_count, any_value({numbers.UNIT}) AS unit,
+               {numbers.COST} AS cost_seconds,
                {numbers.COST_LOWER} AS cost_lower_seconds, {numbers.COST_UPPER} AS cost_upper_seconds
         FROM gold.rebalance
         WHERE (?::VARCHAR IS NULL OR cluster_id = ?) AND (?::BIGINT IS NULL OR {numbers.HAPPENED_AT} >= ?) GROUP BY ALL

@@ -16,12 +16,12 @@ from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.incidents import answer, incident_lines
 from rebalance_audit.domain.explain.layout import aside, hanging
-from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, noun_of, story_of
+from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, story_of
 from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
-from rebalance_audit.domain.numbers import cost_of, standstill_seconds
+from rebalance_audit.domain.numbers import cost_of, standstill_seconds, unit_of
 
 _DETAIL_INDENT = 3
 
@@ -207,12 +207,12 @@ def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_unt
 
 
 def _lost(rebalances: Sequence[Rebalance]) -> str:
-    noun, cost = noun_of(rebalances[-1]), cost_of(rebalances)
+    unit, cost = unit_of(rebalances[-1:]), cost_of(rebalances)
     still = standstill_seconds(rebalances)
     also = "" if still is None else f", and {still:,.1f} more stood still without a rebalance"
     if cost.estimate is None:
-        return f"{noun}-seconds lost: not known{also}"
-    return f"{likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)} {noun}-seconds lost{also}"
+        return f"downtime not known{also}"
+    return f"{likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)} {unit}-seconds lost{also}"
 
 
 def _cost_bounds(rebalances: Sequence[Rebalance]) -> str:

@@ -10,7 +10,6 @@ from rebalance_audit.domain.client_families import INSTANCE
 from rebalance_audit.domain.detect.client_advice import families, setting, sticky
 from rebalance_audit.domain.detect.history import Identity, identity, label
 from rebalance_audit.domain.detect.wording import counted, duration, listed
-from rebalance_audit.domain.explain.rebalance import noun_of
 from rebalance_audit.domain.kinds import (
     STOOD_STILL,
     FindingStatus,
@@ -22,6 +21,7 @@ from rebalance_audit.domain.kinds import (
     RebalanceKind,
 )
 from rebalance_audit.domain.model import Finding, Rebalance
+from rebalance_audit.domain.numbers import unit_of
 
 _RETURN_WINDOW_MS = 600_000
 """A member back within 10 min was restarted, not replaced: a session timeout of that length is still usable."""
@@ -137,7 +137,7 @@ def _cooperative(rebalances: Sequence[Rebalance]) -> list[str]:
     remedy = "connect.protocol=sessioned" if last.protocol_type == "connect" else _cooperative_of(last)
     if remedy is None:
         return []
-    noun = noun_of(last)
+    noun = unit_of([last])
     return [
         f"{remedy} would have spared {seconds:,.1f} {noun}-seconds: {counted(len(returned), noun)} stopped only to go "
         f"back "

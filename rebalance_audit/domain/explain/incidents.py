@@ -22,11 +22,11 @@ def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory]
     if not wrong and standstills:
         who = listed(list(dict.fromkeys(s.who for s in standstills)))
         lost = sum(s.resource_seconds for s in standstills)
-        return f"No rebalance was wrong, but {who} stood still without one: {lost:,.1f} resource-seconds."
+        return f"No rebalance was wrong, but {who} stood still without one: {lost:,.1f} resource-seconds lost."
     if not wrong:
         if not normal:
             return "Nothing is wrong: no incident is in evidence."
-        return f"Nothing is wrong: {counted(len(normal), 'change')} on purpose cost {_sum(normal)} resource-seconds."
+        return f"Nothing is wrong: {counted(len(normal), 'change')} on purpose cost {_sum(normal)}."
     first, rest = wrong[0], len(wrong) - 1
     sentence = f"{shown(first.title, _TITLE_WIDTH)}; {_cost(first)}{_state(first)}"
     return sentence + (f" And {counted(rest, 'other incident')}." if rest else "")
@@ -59,11 +59,11 @@ def _urgency(i: Incident) -> tuple[bool, int, float, int, str]:
 
 def _cost(i: Incident, *, bounds: bool = False) -> str:
     if i.cost_seconds is None:
-        return "no rebalance's cost is booked on it"
+        return "downtime not known" if i.rebalance_ids else "no downtime seen"
     rounds = counted(len(i.rebalance_ids), "rebalance")
     lost = likely_seconds(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds)
     hard = f" {seconds_bounds(i.cost_lower_seconds, i.cost_upper_seconds)}" if bounds else ""
-    return f"{rounds}, {lost} resource-seconds lost{hard}"
+    return f"{rounds}, {lost} {i.unit}-seconds lost{hard}"
 
 
 def _state(i: Incident) -> str:
@@ -71,4 +71,6 @@ def _state(i: Incident) -> str:
 
 
 def _sum(incidents: Sequence[Incident]) -> str:
-    return f"{math.fsum(i.cost_seconds or 0.0 for i in incidents):,.1f}"
+    units = {i.unit for i in incidents if i.cost_seconds is not None}
+    unit = units.pop() if len(units) == 1 else "resource"
+    return f"{math.fsum(i.cost_seconds or 0.0 for i in incidents):,.1f} {unit}-seconds"

@@ -11,8 +11,9 @@ from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import label, worker_name
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed, shown
-from rebalance_audit.domain.kinds import GroupType, MovementKind, Outcome, RebalanceKind
+from rebalance_audit.domain.kinds import MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance, Trigger
+from rebalance_audit.domain.numbers import unit_of
 
 _HAND_OVERS_SHOWN = 12
 _REFS_SHOWN = 4
@@ -94,7 +95,7 @@ def story_of(
     """`before`: the rebalance the group came from. `skipped_until`: what follows a run of numbers nothing shows."""
     r = rebalance
     is_missing = r.outcome == Outcome.MISSING
-    noun = noun_of(r)
+    noun = unit_of([r])
     gone_ids = {m for t in r.triggers for m in t.members}
     who = listed([label(m) for m in r.members if m.member_id in gone_ids])
     at_ms = next((t for t in (r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, r.ended_at_ms) if t is not None), None)
@@ -120,10 +121,6 @@ def story_of(
         broker_window_ms=r.broker_window_ms,
         evidence=tuple(shown(ref, 160) for ref in r.evidence[:_REFS_SHOWN]),
     )
-
-
-def noun_of(rebalance: Rebalance) -> str:
-    return "task" if rebalance.protocol_type == "connect" or rebalance.group_type == GroupType.STREAMS else "partition"
 
 
 def exact(ms: float) -> str:

@@ -104,6 +104,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         status="over" if stands == "over" else "open",
         expected=expected,
         severity=findings[0].severity if findings else "info",
+        unit=words.unit_of_trouble(trouble),
         cost_seconds=cost.estimate,
         cost_lower_seconds=cost.lower,
         cost_upper_seconds=cost.upper,

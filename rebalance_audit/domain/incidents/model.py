@@ -68,6 +68,8 @@ class Incident:
     expected: bool
     """Normal work: deploys, scaling, changes on purpose. It has a cost all the same."""
     severity: str
+    unit: str = "resource"
+    """What its cost counts: see `numbers.unit_of`."""
     cost_seconds: float | None = None
     """Resource-seconds of its rebalances; None: of none of them known."""
     cost_lower_seconds: float | None = None
@@ -111,7 +113,8 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    values["connectors"] = values.get("connectors") or ()  # null in rows of before there was the column
+    values["connectors"] = values.get("connectors") or ()  # null in rows of before there was the column, as the next
+    values["unit"] = values.get("unit") or "resource"
     chain = (Link(at_ms=e["at_ms"], what=e["what"], evidence=tuple(e["evidence"] or ())) for e in row["chain"] or ())
     return Incident(**values | {"chain": tuple(chain)})
 

@@ -22,7 +22,7 @@ from rebalance_audit.domain.detect.wording import (
 from rebalance_audit.domain.incidents.episodes import Episode
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
-from rebalance_audit.domain.numbers import CostBounds, is_counted
+from rebalance_audit.domain.numbers import CostBounds, is_counted, unit_of
 from rebalance_audit.domain.reassign.advice import blocked
 from rebalance_audit.domain.reassign.model import Reassignment
 
@@ -53,9 +53,8 @@ def name_of(who: Identity) -> str:
     return f"worker {worker_name(who[1])}" if who[0] == "worker" else shown(who[1])
 
 
-def noun_of(trouble: Trouble) -> str:
-    kinds = {e.root.rebalance.protocol_type for e in trouble.episodes}
-    return "task" if kinds == {"connect"} else "resource" if "connect" in kinds else "partition"
+def unit_of_trouble(trouble: Trouble) -> str:
+    return unit_of(e.root.rebalance for e in trouble.episodes)
 
 
 def title(trouble: Trouble, people: Sequence[Identity]) -> str:
@@ -128,7 +127,7 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
         return f"It took {count}{where}; what it cost is not known."
     longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
     until = f", {duration(longest)} the longest" if longest is not None and longest > 0 else ""
-    noun = noun_of(trouble)
+    noun = unit_of_trouble(trouble)
     what = f"{counted(moved, noun)} moved or stopped{until}"
     lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
     return f"It took {count}{where} and cost {lost} {noun}-seconds: {what}."

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.explain.group import explain, explain_dict, explain_text
 from rebalance_audit.domain.explain.incidents import LINKS_SHOWN, answer, incident_lines
 from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
+from rebalance_audit.domain.numbers import unit_of
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 
 
@@ -28,6 +33,32 @@ def test_the_first_line_is_the_answer() -> None:
     text = explain_text(explain("orders", story.rebalances, incidents=told(story, 60)))
     assert text.splitlines()[0].startswith("c3 of orders vanished without leaving; 1 rebalance, ")
     assert "open since 2025-11-21" in " ".join(text.splitlines()[:3])
+
+
+@pytest.mark.parametrize(
+    ("group_types", "unit"),
+    [
+        ([("classic", "consumer")], "partition"),
+        ([("classic", "connect")], "task"),
+        ([("streams", "streams")], "task"),
+        ([("classic", "consumer"), ("classic", "connect")], "resource"),
+    ],
+)
+def test_a_cost_is_counted_in_what_the_groups_hand_out(group_types: list[tuple[str, str]], unit: str) -> None:
+    (one,) = a_group().vanishes("c3", at_s=0, pause_ms=10_000).rebalances[-1:]
+    of_all = [replace(one, group_type=group, protocol_type=protocol) for group, protocol in group_types]
+    assert unit_of(of_all) == unit
+
+
+def test_the_first_line_names_the_unit() -> None:
+    story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
+    (trouble,) = [i for i in told(story, 60) if not i.expected]
+    assert trouble.unit == "partition"
+    assert " partition-seconds lost" in answer([trouble])
+    assert " task-seconds lost" in answer([replace(trouble, unit="task")])
+    nothing = {"cost_seconds": None, "cost_likely_lower_seconds": None, "cost_likely_upper_seconds": None}
+    assert "; downtime not known" in answer([replace(trouble, **nothing)])
+    assert "; no downtime seen" in answer([replace(trouble, **nothing, rebalance_ids=())])
 
 
 def test_a_group_in_which_only_changes_on_purpose_happened_is_said_to_be_well() -> None:
