@@ -19,7 +19,7 @@ from app import access
 from app.answers import coincidence, compare, evidence  # noqa: F401
 from app.answers.rows import Span
 from app.charts import BUCKETS
-from app.queries import HOUR_MS, WarehouseError, opened
+from app.queries import HOME_OPEN, HOME_OVER, HOUR_MS, WarehouseError, opened
 from rebalance_audit.domain.kinds import FindingStatus
 
 LONGEST_WAIT_S = 20
@@ -40,7 +40,8 @@ def ask_homes_questions(location: str) -> None:
             reader.fleet(day)
             reader.fleet_over_time(day, BUCKETS)
             reader.incident_count(day)
-            reader.incidents(day, expected=False)
+            reader.incidents(day, expected=False, is_open=True, most=HOME_OPEN)
+            reader.incidents(day, expected=False, is_open=False, most=HOME_OVER)
             reader.groups(day)
 
 

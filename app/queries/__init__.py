@@ -21,9 +21,11 @@ from app.queries.whatif import WhatifQuestions
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
-__all__ = ["HOUR_MS", "Questions", "WarehouseError", "opened", "opened_for_visitor"]
+__all__ = ["HOME_OPEN", "HOME_OVER", "HOUR_MS", "Questions", "WarehouseError", "opened", "opened_for_visitor"]
 
 HOUR_MS = 3_600_000
+HOME_OPEN, HOME_OVER = 12, 6
+"""Incidents on the first screen; what more there is, is folded away."""
 
 
 class Questions(

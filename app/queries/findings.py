@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.answers.rows import FindingRow
 from app.queries.tables import Tables, finding_of
 
@@ -41,6 +43,12 @@ class FindingQuestions(Tables):
             (status, status, rule_id, rule_id, subject, subject, cluster_id, cluster_id, group_id, group_id),
         )
         return [finding_of(row) for row in rows]
+
+    def findings_by_id(self, cluster_id: str, finding_ids: Sequence[str]) -> list[FindingRow]:
+        """In this order, as far as they are there."""
+        asked = "SELECT * FROM gold.finding WHERE cluster_id = ? AND list_contains(?::VARCHAR[], finding_id)"
+        by_id = {row["finding_id"]: row for row in self.rows(asked, (cluster_id, list(finding_ids)))}
+        return [finding_of(by_id[f]) for f in finding_ids if f in by_id]
 
     def finding(self, cluster_id: str, finding_id: str) -> FindingRow | None:
         rows = self.rows("SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id))

@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentRow, MarkRow, Span
-from app.queries.tables import GROUP_UNIT, Tables, made
+from app.queries.tables import Tables, made
 from rebalance_audit.domain import numbers
+from rebalance_audit.warehouse.catalog import BOOKING_OF
 
-_OF_A_LIST = (
-    "cluster_id, incident_id, kind, root_cause, root_cause_tier, culprits, group_ids, first_at_ms, last_at_ms, status, "
-    "expected, severity, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
-    "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, finding_ids"
-)
 _TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
 """What is open goes on, however long ago its last rebalance was; so the page Groups counts it as well."""
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
-_UNITS = f"""
-    units AS (SELECT cluster_id, incident_id, CASE WHEN count(DISTINCT unit) > 1 THEN 'resource'
-                     ELSE coalesce(any_value(unit), 'partition') END AS unit
-              FROM (SELECT i.cluster_id, i.incident_id, unnest(i.group_ids) AS group_id FROM found i)
-              JOIN (SELECT cluster_id, group_id, {GROUP_UNIT} AS unit FROM gold.group) USING (cluster_id, group_id)
-              GROUP BY ALL)
-"""
+_ORDER = (
+    "ORDER BY i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, "
+    f"{_GRAVEST_FIRST}, i.last_at_ms DESC, i.cluster_id, i.incident_id"
+)
 
 
 class IncidentQuestions(Tables):
@@ -33,6 +26,7 @@ class IncidentQuestions(Tables):
         cluster_id: str | None = None,
         group_id: str | None = None,
         expected: bool | None = None,
+        is_open: bool | None = None,
         most: int = 200,
     ) -> list[IncidentRow]:
         """Those that touch the span, open before over, then by cost. Their number is `incident_count`'s."""
@@ -40,25 +34,23 @@ class IncidentQuestions(Tables):
         rows = self.rows(
             f"""
             WITH found AS (
-                SELECT {_OF_A_LIST}, rebalance_ids FROM gold.incident i WHERE {_TOUCHES}
+                SELECT * FROM flat.incident i WHERE {_TOUCHES}
                   AND (?::VARCHAR IS NULL OR i.cluster_id = ?)
                   AND (?::VARCHAR IS NULL OR list_contains(i.group_ids, ?))
                   AND (?::BOOLEAN IS NULL OR i.expected = ?)
-                ORDER BY i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, {_GRAVEST_FIRST},
-                         i.last_at_ms DESC, i.cluster_id, i.incident_id LIMIT {most:d}),
-            {_UNITS},
-            twice AS (SELECT cluster_id, rebalance_id, max(overlap_ms) AS overlap_ms FROM gold.movement
+                  AND (?::BOOLEAN IS NULL OR (i.status = 'open') = ?) {_ORDER} LIMIT {most:d}),
+            twice AS (SELECT {BOOKING_OF.format("m")} AS booking, max(overlap_ms) AS overlap_ms FROM gold.movement m
                       WHERE overlap_ms > 0 GROUP BY ALL),
             met_twice AS (SELECT cluster_id, incident_id, max(overlap_ms) AS overlap_ms
-                         FROM (SELECT cluster_id, incident_id, unnest(rebalance_ids) AS rebalance_id FROM found)
-                         JOIN twice USING (cluster_id, rebalance_id) GROUP BY ALL)
-            SELECT i.* EXCLUDE (rebalance_ids), coalesce(u.unit, 'partition') AS unit, o.overlap_ms
-            FROM found i LEFT JOIN units u USING (cluster_id, incident_id)
-              LEFT JOIN met_twice o USING (cluster_id, incident_id)
-            ORDER BY i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, {_GRAVEST_FIRST},
-                     i.last_at_ms DESC, i.cluster_id, i.incident_id
+                         FROM (SELECT cluster_id, incident_id, unnest(bookings) AS booking FROM found)
+                         JOIN twice USING (booking) GROUP BY ALL)
+            SELECT i.* EXCLUDE (bookings), o.overlap_ms
+            FROM found i LEFT JOIN met_twice o USING (cluster_id, incident_id) {_ORDER}
             """,
-            (span.to_ms, span.from_ms, cluster_id, cluster_id, group_id, group_id, expected, expected),
+            (
+                *(span.to_ms, span.from_ms, cluster_id, cluster_id, group_id, group_id),
+                *(expected, expected, is_open, is_open),
+            ),
         )
         return [incident_of(row) for row in rows]
 
@@ -66,17 +58,14 @@ class IncidentQuestions(Tables):
         """Of all that touch the span."""
         row = self.rows(
             f"""
-            WITH found AS (SELECT cluster_id, incident_id, group_ids, expected, status, severity, cost_seconds
-                           FROM gold.incident i WHERE {_TOUCHES}),
-            {_UNITS}
             SELECT count(*) FILTER (NOT expected AND status = 'open') AS open_count,
                    count(*) FILTER (NOT expected AND status = 'open' AND severity = 'critical') AS critical_count,
                    count(*) FILTER (NOT expected AND status <> 'open') AS over_count,
                    count(*) FILTER (expected) AS expected_count,
-                   sum(cost_seconds) FILTER (expected AND coalesce(unit, 'partition') <> 'task')
+                   sum(cost_seconds) FILTER (expected AND unit <> 'task')
                      AS expected_partition_seconds,
                    sum(cost_seconds) FILTER (expected AND unit = 'task') AS expected_task_seconds
-            FROM found LEFT JOIN units USING (cluster_id, incident_id)
+            FROM flat.incident i WHERE {_TOUCHES}
             """,
             (span.to_ms, span.from_ms),
         )[0]
@@ -84,12 +73,7 @@ class IncidentQuestions(Tables):
 
     def incident(self, cluster_id: str, incident_id: str) -> IncidentRow | None:
         rows = self.rows(
-            f"""
-            WITH found AS (SELECT * FROM gold.incident i WHERE i.cluster_id = ? AND i.incident_id = ?), {_UNITS}
-            SELECT i.*, coalesce(u.unit, 'partition') AS unit FROM found i LEFT JOIN units u
-              USING (cluster_id, incident_id)
-            """,
-            (cluster_id, incident_id),
+            "SELECT * FROM gold.incident i WHERE i.cluster_id = ? AND i.incident_id = ?", (cluster_id, incident_id)
         )
         return incident_of(rows[0]) if rows else None
 
@@ -103,7 +87,7 @@ class IncidentQuestions(Tables):
         rows = self.rows(
             f"""
             SELECT r.group_id, any_value(r.team) AS team, {numbers.COUNT} AS rebalance_count,
-                   any_value({GROUP_UNIT}) AS unit,
+                   any_value({numbers.UNIT}) AS unit,
                    {numbers.COST} AS estimate, {numbers.COST_LOWER} AS lower, {numbers.COST_UPPER} AS upper
             FROM near.rebalance r WHERE {its_own}
             GROUP BY 1 ORDER BY estimate DESC NULLS LAST, 1
@@ -116,8 +100,9 @@ class IncidentQuestions(Tables):
     def incident_of_rebalance(self, cluster_id: str, rebalance_id: str) -> IncidentRow | None:
         """The incident that a rebalance belongs to."""
         rows = self.rows(
-            f"SELECT {_OF_A_LIST} FROM gold.incident i WHERE i.cluster_id = ? AND list_contains(i.rebalance_ids, ?)",
-            (cluster_id, rebalance_id),
+            "SELECT i.* EXCLUDE (bookings) FROM flat.incident i "
+            "WHERE i.cluster_id = ? AND list_contains(i.bookings, hash(?::VARCHAR, ?::VARCHAR))",
+            (cluster_id, cluster_id, rebalance_id),
         )
         return incident_of(rows[0]) if rows else None
 
@@ -139,4 +124,4 @@ class IncidentQuestions(Tables):
 
 def incident_of(row: dict[str, Any]) -> IncidentRow:
     chain = tuple(made(ChainLink, link) for link in row.get("chain") or ())
-    return made(IncidentRow, {**row, "chain": chain})
+    return made(IncidentRow, {**row, "chain": chain, "unit": row.get("unit") or "resource"})

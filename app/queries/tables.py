@@ -30,7 +30,6 @@ _KEPT_BUILT = 16
 AT = numbers.HAPPENED_AT
 COUNTED = numbers.IS_COUNTED
 HANDS_OUT_TASKS = numbers.HANDS_OUT_TASKS
-GROUP_UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
 
 
 def booked_in(span: Span) -> str:

@@ -5,12 +5,11 @@ import streamlit as st
 from app import charts, clock, hands, page, sentences, words
 from app.answers.rows import ClusterRow, IncidentCount, IncidentRow, Span
 from app.charts import bars
+from app.queries import HOME_OPEN, HOME_OVER
 from app.words import fill
 from rebalance_audit.domain.incidents.responses import standing
 from rebalance_audit.domain.kinds import FindingStatus
 
-MOST_OPEN = 12
-MOST_OVER = 6
 MOST_EXPECTED = 40
 MOST_CLUSTERS = 8
 _SHOWN = ["rebalances", "cost"]
@@ -31,11 +30,11 @@ def strip(span: Span) -> None:
     page.open_target(clicked, "", marks)
 
 
-def worst(troubles: list[IncidentRow]) -> str | None:
+def worst(open_: list[IncidentRow]) -> str | None:
     """The first line of the list, with whose it is and what it cost; None where nothing is open."""
-    first = next((i for i in troubles if i.status == "open"), None)
-    if first is None:
+    if not open_:
         return None
+    first = open_[0]
     cost = f", {page.cost_words(first)} of downtime" if first.cost_seconds is not None else ""
     return f"{page.cause_of(first)}{cost}"
 
@@ -44,18 +43,17 @@ def badge(i: IncidentRow) -> str:
     return hands.badge(standing(i, answers, clock.now_ms()))
 
 
-def incidents(span: Span, counted: IncidentCount, troubles: list[IncidentRow]) -> None:
+def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> None:
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
-    open_ = [i for i in troubles if i.status == "open"]
-    over = [i for i in troubles if i.status != "open"]
     if counted.open_count:
-        page.incident_list(open_[:MOST_OPEN], "Open incidents, by cost", "open", with_cluster, badge)
-        rest(open_[MOST_OPEN:], counted.open_count - MOST_OPEN, "more open", "more-open", with_cluster)
+        page.incident_list(open_, "Open incidents, by cost", "open", with_cluster, badge)
+        rest(span, True, HOME_OPEN, counted.open_count, with_cluster)
     if counted.over_count:
         heads = not counted.open_count
-        page.incident_list(over[:MOST_OVER], "Incidents that are over, by cost", "over", with_cluster, with_heads=heads)
-        rest(over[MOST_OVER:], counted.over_count - MOST_OVER, "more over", "more-over", with_cluster)
+        over = reader.incidents(span, expected=False, is_open=False, most=HOME_OVER)
+        page.incident_list(over, "Incidents that are over, by cost", "over", with_cluster, with_heads=heads)
+        rest(span, False, HOME_OVER, counted.over_count, with_cluster)
     if counted.expected_count:
         costs = [
             words.seconds(cost, unit)
@@ -88,15 +86,17 @@ def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: boo
 
 
 @st.fragment
-def rest(found: list[IncidentRow], number: int, what: str, key: str, with_cluster: bool) -> None:
-    """What does not fit on the first screen; `number` counts all of it, `found` is what was read."""
-    if number <= 0:
+def rest(span: Span, is_open: bool, shown: int, number: int, with_cluster: bool) -> None:
+    """What does not fit on the first screen; `number` counts all, `shown` of which stand above."""
+    if number <= shown:
         return
-    place = st.expander(f"{number:,} {what}", key=f"fold-{key}", on_change="rerun")
+    what = "more open" if is_open else "more over"
+    place = st.expander(f"{number - shown:,} {what}", key=f"fold-{what}", on_change="rerun")
     if not place.open:
         return
     with place:
-        page.incident_list(found, what, key, with_cluster, badge)
+        found = reader.incidents(span, expected=False, is_open=is_open)
+        page.incident_list(found[shown:], what, what, with_cluster, badge)
         if number > len(found):
             page.note("{n} more: choose a shorter time to see them.", n=f"{number - len(found):,}")
 
@@ -140,9 +140,9 @@ place_of_title = st.container()
 span = page.span_of(whole, "24 h", marks)
 fleet = reader.fleet(span)
 counted = reader.incident_count(span)
-troubles = reader.incidents(span, expected=False)
+open_now = reader.incidents(span, expected=False, is_open=True, most=HOME_OPEN)
 with place_of_title:
-    page.title("Fleet", under=sentences.going_on(counted, worst(troubles), fleet, clock.now_ms() - whole.to_ms))
+    page.title("Fleet", under=sentences.going_on(counted, worst(open_now), fleet, clock.now_ms() - whole.to_ms))
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
@@ -151,7 +151,7 @@ if chosen is not None:
 page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
-incidents(span, counted, troubles)
+incidents(span, counted, open_now)
 with st.container(horizontal=True):
     page.link("All groups", "groups")
     page.link("All findings", "findings", status=FindingStatus.OPEN)

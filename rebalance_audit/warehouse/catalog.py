@@ -1,7 +1,7 @@
 """A reader that stays: each publication's tables are bound once rather than once a question, and the columns of
-`gold.rebalance` that questions of a fleet ask lie in memory as `flat.rebalance`. Whoever wants all columns of a few
-rebalances asks `near.rebalance`: the files that hold these few. What rebalances are booked on (`numbers.booked`) lies
-in memory as `flat.booking`.
+`gold.rebalance` that questions of a fleet ask lie in memory as `flat.rebalance`, those of `gold.incident` as
+`flat.incident`. Whoever wants all columns of a few rebalances asks `near.rebalance`: the files that hold these few.
+What rebalances are booked on (`numbers.booked`) lies in memory as `flat.booking`.
 
 Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads what it has new
 and no more.
@@ -42,6 +42,13 @@ FLAT_BOOKING = "flat.booking"
 BOOKING_OF = "hash({0}.cluster_id, {0}.rebalance_id)"
 """A rebalance's `booking` in `flat.booking`: to join by two texts takes twice as long. In one of 10^7 warehouses two
 of 10^6 rebalances have the same one."""
+FLAT_INCIDENT = "flat.incident"
+INCIDENT_COLUMNS = (
+    "cluster_id", "incident_id", "kind", "root_cause", "root_cause_tier", "culprits", "group_ids", "first_at_ms",
+    "last_at_ms", "status", "expected", "severity", "cost_seconds", "cost_lower_seconds", "cost_upper_seconds",
+    "cost_likely_lower_seconds", "cost_likely_upper_seconds", "title", "story", "advice", "finding_ids",
+)  # fmt: skip
+"""What a list of incidents shows, beside `unit` and the `bookings` of its rebalances."""
 NEAR = "near.rebalance"
 Near = tuple[str, tuple[Any, ...]]
 """A condition on `r`, a row of `flat.rebalance`, and its parameters."""
@@ -53,6 +60,8 @@ _OF = "gold.rebalance"
 _INCIDENTS = "gold.incident"
 MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
+MOST_FLAT_INCIDENTS = 500_000
+"""Chosen likewise: they have their words with them."""
 _THREADS = max(1, (os.cpu_count() or 1) // 2)
 _COMPRESSED_FROM = 100_000
 """Rows that arrive at once from which on it is worth compressing them."""
@@ -69,6 +78,14 @@ def _bookings(source: str, also: str) -> str:
     return f"SELECT {BOOKING_OF.format('b')} AS booking, cause, first_at_ms, last_at_ms{also} FROM {booked} b"
 
 
+def _incidents(source: str, also: str) -> str:
+    booking = BOOKING_OF.format("{'cluster_id': i.cluster_id, 'rebalance_id': r}")
+    return (
+        f"SELECT {', '.join(INCIDENT_COLUMNS)}, coalesce(unit, 'resource') AS unit, "
+        f"list_transform(rebalance_ids, r -> {booking}) AS bookings{also} FROM {source} i"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Flat:
     """A table of `flat`."""
@@ -83,6 +100,7 @@ class _Flat:
 _MADE = {
     FLAT: _Flat(_OF, _rebalances, "kept.rebalance"),
     FLAT_BOOKING: _Flat(_INCIDENTS, _bookings, "kept.booking"),
+    FLAT_INCIDENT: _Flat(_INCIDENTS, _incidents, "kept.incident"),
 }
 
 
@@ -129,7 +147,7 @@ class Catalog:
         without: Collection[str] = (),
         near: Near = EVERYWHERE,
     ) -> pa.Table:
-        """As `Warehouse.query`, and over `flat.rebalance`, `flat.booking` and `near.rebalance`.
+        """As `Warehouse.query`, and over `flat.rebalance`, `flat.booking`, `flat.incident` and `near.rebalance`.
 
         `near.rebalance` has every row of `gold.rebalance` that `near` holds of, and others of the same files.
         """
@@ -149,8 +167,9 @@ class Catalog:
                 self._bind(publication, name, tuple(its_files))
             if FLAT in sql or NEAR in sql:
                 self._bind_flat(publication, FLAT, tuple(files[_OF]))
-            if FLAT_BOOKING in sql:
-                self._bind_flat(publication, FLAT_BOOKING, tuple(files[_INCIDENTS]))
+            for flat in (FLAT_BOOKING, FLAT_INCIDENT):
+                if flat in sql:
+                    self._bind_flat(publication, flat, tuple(files[_INCIDENTS]))
             publication.readers += 1
         try:
             with closing(self._opened().cursor()) as db:
@@ -165,8 +184,8 @@ class Catalog:
 
     def mentioned(self, sql: str) -> set[str]:
         """The tables that the SQL asks."""
-        flat = {_OF} if FLAT in sql or NEAR in sql else set()
-        return self._warehouse.mentioned(sql) | flat | ({_INCIDENTS} if FLAT_BOOKING in sql else set())
+        asked = [made.of for flat, made in _MADE.items() if flat in sql]
+        return {*self._warehouse.mentioned(sql), *asked, *([_OF] if NEAR in sql else [])}
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._db is None:
@@ -260,7 +279,7 @@ class Catalog:
         """The rows of these files into memory, as far as they are not there; whether they all are."""
         db, made, known = self._opened(), _MADE[flat], self._numbers[flat]
         new = [file for file in files if file not in known]
-        if self._count(files) > MOST_FLAT_ROWS:
+        if self._count(files) > (MOST_FLAT_INCIDENTS if flat == FLAT_INCIDENT else MOST_FLAT_ROWS):
             return False
         if not known:
             empty = made.select(f"(SELECT *, 0::INTEGER AS file FROM {self._empty(made.of)})", ", file")

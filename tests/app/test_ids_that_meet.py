@@ -59,6 +59,7 @@ def asked(reader: Questions) -> list[tuple[str, dict[str, Any]]]:
         "span": [span],
         "group_id": sorted({r["group_id"] for r in rebalances})[:2],
         "rebalance_id": [r["rebalance_id"] for r in rebalances][:2],
+        "finding_ids": [[f["finding_id"] for f in found]],
         "finding_id": [f["finding_id"] for f in found][:2],
         "incident_id": [i["incident_id"] for i in troubles][:3],
         "ids": [[m["reassignment_id"] for m in moves]],

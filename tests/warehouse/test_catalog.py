@@ -160,6 +160,34 @@ def test_bookings_are_those_of_the_incidents_published_now(
     assert answer(catalog.query(by_hash, without={"gold.incident"})) == []
 
 
+@pytest.mark.parametrize("most", [0, 1_000_000])
+def test_flat_incidents_are_those_published_now_with_the_bookings_of_their_rebalances(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(catalogs, "MOST_FLAT_INCIDENTS", most)
+    catalog = Catalog(warehouse)
+    flat = "SELECT incident_id, title, unit, list_sort(bookings) AS bookings FROM flat.incident ORDER BY 1"
+    told = (
+        "SELECT i.incident_id, any_value(i.title) AS title, any_value(i.unit) AS unit, "
+        f"list_sort(list({catalogs.BOOKING_OF.format('r')})) AS bookings "
+        "FROM (SELECT *, unnest(rebalance_ids) AS id FROM gold.incident) i "
+        "JOIN gold.rebalance r ON r.cluster_id = i.cluster_id AND r.rebalance_id = i.id GROUP BY 1 ORDER BY 1"
+    )
+    before = answer(catalog.query(flat))
+    assert [row for row in before if row["bookings"]] == answer(warehouse.query(told))
+    warehouse.replace("gold.incident", warehouse.read("gold.incident").slice(0, 1), None)
+    gold_rows.publish(warehouse)
+    assert len(answer(catalog.query(flat))) == 1 < len(before)
+
+
+def test_incidents_of_before_there_was_a_unit_count_resources(warehouse: Warehouse) -> None:
+    rows = warehouse.read("gold.incident")
+    place = rows.column_names.index("unit")
+    warehouse.replace("gold.incident", rows.set_column(place, "unit", pa.nulls(rows.num_rows, pa.string())), None)
+    gold_rows.publish(warehouse)
+    assert {r["unit"] for r in answer(Catalog(warehouse).query("SELECT unit FROM flat.incident"))} == {"resource"}
+
+
 def test_a_table_left_out_is_empty_until_it_is_not(warehouse: Warehouse) -> None:
     catalog = Catalog(warehouse)
     count = "SELECT count(*) AS n FROM flat.rebalance"
