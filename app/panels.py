@@ -5,6 +5,7 @@ import streamlit as st
 from app import charts, clock, page, sentences, words
 from app.answers.coincidence import Coincidence
 from app.answers.rows import FindingRow, Headline, Reassignment, Span
+from app.answers.runbook import rule_title
 from app.charts import bars
 from app.queries import Questions
 from app.queries.whatif import Change
@@ -37,7 +38,7 @@ def findings(found: list[FindingRow]) -> None:
                 s=f.severity if f.status == FindingStatus.OPEN else "info",
                 level=words.SEVERITY_WORDS[f.severity],
                 title=words.utc_in(words.visible(f.title), tz),
-                rule=f.rule_id,
+                rule=rule_title(f.rule_id),
                 status=f.status,
                 since=words.when(f.first_seen_at_ms, now, tz),
                 advice=f". What to do: {words.visible(f.advice)}" if f.advice else "",

@@ -241,6 +241,7 @@ export default function (component) {
       context.fillText(FAMILY_SIGNS[marks.family[i]] || "\u25c6", x, lanesTop - SIGNS / 2);
       lastX = x;
     }
+    named(context, g, low, high, lanesTop - SIGNS / 2, c.quiet);
     if (drag && Math.abs(drag.to - drag.from) > 3) {
       context.fillStyle = c.waiting; context.globalAlpha = 0.18;
       context.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), height - AXIS);
@@ -254,6 +255,26 @@ export default function (component) {
     tip.style.background = c.tip; tip.style.color = c.tipText;
     root.dataset.drawn = String(bars.lane.length);
   }
+
+  // what a mark is, beside its sign; of marks too close for that, all names stand beside the first
+  const named = (context, g, low, high, y, colour) => {
+    const names = view.markNames || [], groups = [];
+    for (const i of names.map((_, i) => i).filter((i) => marks.at[i] >= low && marks.at[i] <= high).sort((a, b) => marks.at[a] - marks.at[b])) {
+      const x = g.gutter + (marks.at[i] - low) * g.scale, last = groups[groups.length - 1];
+      if (last && x - last.x < context.measureText(last.said).width + 22) { last.said += `, ${names[i]}`; last.end = x; }
+      else groups.push({ x, end: x, said: names[i] });
+    }
+    context.fillStyle = colour;
+    let taken = g.gutter;
+    for (const { x, end, said } of groups) {
+      const width = context.measureText(said).width, from = end + 7 + width < g.width ? end + 7 : x - 7 - width;
+      if (from < taken) continue;
+      context.textAlign = "left";
+      context.fillText(said, from, y);
+      taken = from + width + 8;
+    }
+    context.textAlign = "center";
+  };
 
   const nearestMark = (x, g) => {
     let best = -1, gap = 5;

@@ -25,6 +25,12 @@ def rule_name(rule_id: str) -> str:
     return found[1].strip() if found else rule_id
 
 
+def rule_title(rule_id: str) -> str:
+    """`RB001 Storm`."""
+    name = rule_name(rule_id)
+    return rule_id if name == rule_id else f"{rule_id} {name}"
+
+
 def runbook(rule_id: str) -> str | None:
     """Markdown without its heading; None where the app was installed without its documents."""
     return _sections().get(rule_id.upper())

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from app import words
+from app.charts.marks import ALERT_MARK, CHAIN_MARK, CHANGE_MARK
+from app.charts.time_line import Style, TimeLine
 from app.words import Html, fill
 
 
@@ -77,9 +79,7 @@ PAUSE_STEPS_MS = (10, 100, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 def pause_distribution_html(pauses_ms: Sequence[float], windows_ms: Sequence[float]) -> Html:
     """How long the longest pause was, in how many rebalances; beside it the broker's own window of the same ones."""
     left, right = (pauses_ms, np.ones(len(pauses_ms))), (windows_ms, np.ones(len(windows_ms)))
-    return pair_distribution_html(
-        left, right, "pause, longest resource", "broker's own window", tones=("bad", "window")
-    )
+    return pair_distribution_html(left, right, "longest downtime", "broker's own window", tones=("bad", "window"))
 
 
 def pair_distribution_html(
@@ -165,17 +165,46 @@ CONNECT_LEGEND = Html(
     '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> unassigned</span></div>'
 )
 
-INCIDENT_LEGEND = Html(
-    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> working, as high as '
-    "what is held</span> "
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood still</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> likely at most</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> two owners at once</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window</span> '
-    '<span class="ra-key"><span class="ra-sign">\u25cf</span> a link of the chain</span> '
-    '<span class="ra-key"><span class="ra-sign">\u2709\ufe0e</span> an alert</span></div>'
+_INCIDENT_KEYS = (
+    (Style.WORKING, "working", "working, as high as what is held"),
+    (Style.STANDING, "bad", "stood still"),
+    (Style.BOUND, "bound", "likely at most"),
+    (Style.WAITING, "waiting", "waiting by design"),
+    (Style.UNKNOWN, "unknown", "two owners at once"),
+    (Style.WINDOW, "window", "broker's own window"),
 )
+_INCIDENT_SIGNS = (
+    (CHAIN_MARK, Html("\u25cf"), "a link of the chain"),
+    (CHANGE_MARK, Html("\u2691"), "deploy or change"),
+    (ALERT_MARK, Html("\u2709\ufe0e"), "an alert"),
+)
+
+
+def incident_legend_html(drawn: TimeLine) -> Html:
+    """Of what is in the picture."""
+    styles, families = set(drawn.bars["style"]), set(drawn.marks["family"])
+    keys = [
+        fill('<span class="ra-key"><span class="ra-swatch ra-swatch-{c}"></span> {said}</span>', c=name, said=said)
+        for style, name, said in _INCIDENT_KEYS
+        if style in styles
+    ]
+    keys += [
+        fill(
+            '<span class="ra-key"><span class="ra-sign ra-family-{f}">{s}</span> {said}</span>', f=f, s=sign, said=said
+        )
+        for f, sign, said in (
+            (family, words.FAMILY_SIGN[family], words.FAMILY_WORDS[family])
+            for number, family in enumerate(words.FAMILIES)
+            if number in families
+        )
+    ]
+    keys += [
+        fill('<span class="ra-key"><span class="ra-sign">{s}</span> {said}</span>', s=sign, said=said)
+        for number, sign, said in _INCIDENT_SIGNS
+        if number in families
+    ]
+    return fill('<div class="ra-legend">{keys}</div>', keys=words.join(keys, " "))
+
 
 WAITING_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span>'
@@ -193,7 +222,7 @@ PHASES_LEGEND = Html(
     '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> likely at most, nine '
     "times of ten</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window, not the '
-    "pause</span></div>"
+    "downtime</span></div>"
 )
 
 REPLICAS_LEGEND = Html(

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from app import words
-from app.answers.rows import NOT_RUNNING, is_by_design
-from app.charts.marks import rebalance_marks, together
+from app.answers.rows import NOT_RUNNING, MarkRow, is_by_design
+from app.charts.marks import change_marks, rebalance_marks, together
 from app.charts.time_line import BARS, LONGEST_LANES, Style, TimeLine, empty, overlap_steps
 from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.kinds import TaskState
@@ -27,7 +27,12 @@ _CONNECT_STYLE = {
 
 
 def connect_time_line(
-    tasks: Sequence[Any], rebalances: pd.DataFrame, from_ms: int, to_ms: int, by_worker: bool = False
+    tasks: Sequence[Any],
+    rebalances: pd.DataFrame,
+    from_ms: int,
+    to_ms: int,
+    by_worker: bool = False,
+    marks: Sequence[MarkRow] = (),
 ) -> TimeLine:
     """Lanes = tasks (or workers and their tasks); waiting by design is not drawn as a fault.
 
@@ -59,7 +64,7 @@ def connect_time_line(
         tip = texts.setdefault(text, len(texts))
         bars.append((lane, max(t.from_ms, from_ms), min(end, to_ms), 1.0, int(style), tip))
     frame = pd.DataFrame(bars, columns=list(BARS)) if bars else empty(BARS)
-    marks = together(rebalance_marks(rebalances), first_text=len(texts))
+    shown = together(rebalance_marks(rebalances), change_marks(marks), first_text=len(texts))
     labels = [
         f"{words.name(worker_name(worker), 24)} {words.name(what, 30)}".strip() if worker else words.name(what, 40)
         for worker, what in place
@@ -69,9 +74,9 @@ def connect_time_line(
         to_ms=max(to_ms, from_ms + 1),
         lanes=tuple(labels),
         bars=frame,
-        marks=marks.frame,
-        texts=(*texts, *marks.texts),
-        targets=marks.targets,
+        marks=shown.frame,
+        texts=(*texts, *shown.texts),
+        targets=shown.targets,
         left_out=max(0, len(keys) - len(place)),
         above=_not_running_steps(tasks, from_ms, to_ms, by_design=True),
         above_name="down by design",

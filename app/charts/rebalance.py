@@ -81,11 +81,11 @@ def rebalance_time_line(
     low, high = min(known), max(known)
     room = max(20.0, (high - low) * 0.03)
     marks = [
-        (at, family, text)
-        for at, family, text in (
-            (started_ms, "arrival", "preparing: the broker began to rebalance"),
-            (joined_ms, "configuration", "joined: all members had come back"),
-            (assigned_ms, "departure", "delivered: the group record was written"),
+        (at, name, text)
+        for at, name, text in (
+            (started_ms, "began", "preparing: the broker began to rebalance"),
+            (joined_ms, "joined", "joined: all members had come back"),
+            (assigned_ms, "assigned", "delivered: the group record was written"),
         )
         if at is not None
     ]
@@ -105,6 +105,7 @@ def rebalance_time_line(
         bars=frame,
         marks=mark_frame,
         texts=(*texts, *(text for _, _, text in marks)),
+        mark_names=tuple(name for _, name, _ in marks),
         zero_ms=float(started_ms if started_ms is not None else low),
         left_out=max(0, len([m for m in movements if m.pause_estimate_ms is not None]) - len(paused)),
     )

@@ -70,6 +70,8 @@ class TimeLine:
     """Pixels; as their number allows where not given."""
     heads: tuple[int, ...] = ()
     """Lanes that head those below them."""
+    mark_names: tuple[str, ...] = ()
+    """A few words beside each mark's sign, where there are few marks."""
     scrub_ms: float | None = None
     """Where given, what every lane says at a moment is listed below, first of this moment."""
 
@@ -88,6 +90,7 @@ class TimeLine:
                 "laneHeight": self.lane_height,
                 "heads": list(self.heads),
                 "scrub": self.scrub_ms,
+                "markNames": list(self.mark_names),
             },
             "lanes": list(self.lanes),
             "texts": list(self.texts),

@@ -64,7 +64,7 @@ def cost_words(i: IncidentRow) -> str:
     """Without a rebalance there is no downtime to sum; of one whose pauses nobody knows that is said."""
     if i.cost_seconds is not None:
         return words.seconds(i.cost_seconds, i.unit)
-    return "cost not known" if i.group_ids else "no downtime seen"
+    return "downtime not known" if i.group_ids else "no downtime seen"
 
 
 def _link(label: str, view: str, is_main: bool = False, **params: str | int | None) -> dict[str, object]:

@@ -79,14 +79,7 @@ def _headline(found: Rebalance) -> Html:
     if window is not None:
         wrong = how_wrong(found.broker_window_ms or 0, found.pause_estimate_ms or 0)
         also = f"; the broker's own window was {window}, {wrong}"
-    comma = "," if "likely" in pause else ""
-    return fill(
-        "<b>{who} stood still for {pause}{comma} at the longest</b>{also}.",
-        who=who,
-        pause=pause,
-        comma=comma,
-        also=also,
-    )
+    return fill("<b>The longest downtime was {pause}</b>{also}.", pause=pause, also=also)
 
 
 def still_for(found: Rebalance | Movement) -> str:

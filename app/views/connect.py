@@ -178,17 +178,18 @@ def picture_of(tasks: list[ConnectTask]) -> None:
     room = max(50, span.length_ms // 200)
     rebalances = reader.group_rebalances(cluster_id, group_id, span)
     picture = charts.connect_time_line(
-        tasks, rebalances, span.from_ms - room, span.to_ms + room, by_worker=by == "workers"
+        tasks, rebalances, span.from_ms - room, span.to_ms + room, by_worker=by == "workers", marks=marks
     )
     clicked = page.time_line(
         picture, f"Tasks of {words.name(group_id)} over time; the table below has the same.", key=f"connect-{by}"
     )
     st.html(bars.CONNECT_LEGEND)
+    st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]}), bool(marks)))
     page.note(
         "{span}. Drag to look closer, double-click for all, click a mark to open its rebalance.",
         span=page.span_words(span, page.zone()),
     )
-    page.open_target(clicked, cluster_id)
+    page.open_target(clicked, cluster_id, marks)
 
 
 def history(tasks: list[ConnectTask]) -> None:
@@ -206,13 +207,15 @@ def history(tasks: list[ConnectTask]) -> None:
     frame = pd.DataFrame(
         {
             "what": [words.name(name_of(t), 50) + (" (connector)" if t.task is None else "") for t in shown],
-            "state": [words.STATE_WORDS.get(t.state, words.name(t.state, 30)) for t in shown],
+            "state": [
+                words.STATE_WORDS.get(t.state, words.name(t.state, 30)).partition(" by design")[0] for t in shown
+            ],
+            "by design": ["yes" if is_by_design(t) else "no" for t in shown],
             "from": [words.instant(t.from_ms, tz) for t in shown],
             "for": [
                 words.duration(t.to_ms - t.from_ms) if t.to_ms is not None else "still so when evidence ends"
                 for t in shown
             ],
-            "by design": ["yes" if is_by_design(t) else "no" for t in shown],
             "worker": [
                 words.name(worker_name(t.worker_url or t.worker_id), 40) if t.worker_url or t.worker_id else "none"
                 for t in shown
@@ -228,8 +231,9 @@ def history(tasks: list[ConnectTask]) -> None:
     row = page.clickable_table(
         frame,
         {
-            "what": st.column_config.TextColumn(width=150),
-            "state": st.column_config.TextColumn(width=265),
+            "what": st.column_config.TextColumn(width=130),
+            "state": st.column_config.TextColumn(width=140),
+            "by design": st.column_config.TextColumn(width=85),
             "from": st.column_config.TextColumn(width=235),
         },
         key="history",
@@ -257,7 +261,8 @@ whole = reader.connect_span(cluster_id, group_id)
 if whole is None:
     page.say("The workers' group {g} is known, but no task of it was seen.", g=words.code(group_id))
     st.stop()
-span = page.span_of(whole, page.default_span(whole, whole.to_ms))
+marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
+span = page.span_of(whole, page.default_span(whole, whole.to_ms), marks)
 with st.container(horizontal=True):
     page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
     page.outward(span, cluster=cluster_id, group=group_id)

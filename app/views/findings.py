@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import clock, page, panels, words
 from app.answers.rows import FindingRow, Span
-from app.answers.runbook import rule_name, runbook
+from app.answers.runbook import rule_title, runbook
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
@@ -45,12 +45,6 @@ def lines(text: str | None, most: int) -> Html:
     return words.join(shown)
 
 
-def said_rule(rule_id: str) -> str:
-    """`RB001 Storm`."""
-    name = rule_name(rule_id)
-    return rule_id if name == rule_id else f"{rule_id} {name}"
-
-
 def show(f: FindingRow, is_whole: bool) -> None:
     tz, now = page.zone(), clock.now_ms()
     ended = "last seen" if f.status == FindingStatus.OPEN else "resolved"
@@ -66,7 +60,7 @@ def show(f: FindingRow, is_whole: bool) -> None:
             subject="" if f.subject in f.title else fill("{s}: ", s=words.code(f.subject)),
             title=words.utc_in(words.visible(f.title), tz),
             detail=lines(f.detail, 40 if is_whole else 2),
-            rule=said_rule(f.rule_id),
+            rule=rule_title(f.rule_id),
             lasted=lasted,
             cluster=words.code(f.cluster_id, 40),
             advice=fill("<p>What to do: {a}</p>", a=words.visible(f.advice)) if f.advice else Html(""),
@@ -81,7 +75,7 @@ def show(f: FindingRow, is_whole: bool) -> None:
             page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)
     if is_whole:
         text = runbook(f.rule_id)
-        page.heading(f"The runbook: {said_rule(f.rule_id)}")
+        page.heading(f"The runbook: {rule_title(f.rule_id)}")
         if text is None:
             page.note("The app was installed without its documents; see docs/runbook.md, {rule}.", rule=f.rule_id)
         else:
@@ -98,7 +92,7 @@ def one(cluster: str, finding_id: str) -> None:
     f = reader.finding(cluster, finding_id)
     if f is None:
         page.not_known("finding", finding_id, cluster, "findings")
-    page.title(said_rule(f.rule_id), under="What was found?")
+    page.title(rule_title(f.rule_id), under="What was found?")
     show(f, is_whole=True)
     page.link("All findings", "findings")
 
@@ -132,7 +126,7 @@ def listing() -> None:
     with b:
         severity = page.choice_in_address("Severity", "severity", [severity.value for severity in reversed(Severity)])
     with c:
-        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}), say=said_rule)
+        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}), say=rule_title)
     with d:
         subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything})[:MOST_CHOICES])
     with e:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import charts, clock, hands, page, panels, sentences, words
 from app.answers.rows import GroupCost, IncidentRow, Rebalance, Span
-from app.answers.runbook import runbook
+from app.answers.runbook import rule_title, runbook
 from app.charts import bars
 from app.words import Html, fill
 
@@ -31,7 +31,7 @@ def state_line(i: IncidentRow) -> Html:
 
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
-        return Html("No rebalance of it has a known cost.")
+        return Html("Its downtime is not known." if i.group_ids else "No group rebalanced: no downtime seen.")
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
         '<details class="ra-cost"><summary><b>Downtime: {likely}</b>{groups}</summary>For certain: {bounds}.</details>',
@@ -80,7 +80,7 @@ def alerted() -> None:
 def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
     own = set(i.rebalance_ids)
     mine = [r for _, some in groups for r in some if r.rebalance_id in own]
-    scrub = charts.worst_moment(mine, i.first_at_ms)
+    scrub = charts.worst_moment(mine, (i.first_at_ms + i.last_at_ms) // 2)
     span = around(i)
     tasks = [t for g, _ in groups for t in reader.connect_tasks(i.cluster_id, g, span)]
     moves = reader.reassignments_with_steps(i.cluster_id, i.reassignment_ids) if i.reassignment_ids else []
@@ -96,7 +96,7 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
         f"Time line of the incident: {len(drawn.lanes)} lanes; its links are listed below.",
         key="incident-time-line",
     )
-    st.html(bars.INCIDENT_LEGEND)
+    st.html(bars.incident_legend_html(drawn))
     page.note(
         "Point at a moment, or press \u2190 and \u2192, to see who held what. Drag to look closer, double-click for "
         "all; a click on a rebalance's sign opens it."
@@ -128,7 +128,7 @@ def costs_by_group(costs: list[GroupCost]) -> None:
     page.heading("What it cost whom")
     has_team = any(c.team for c in costs)
     page.table(
-        ["group", *(["team"] if has_team else []), "rebalances", "cost"],
+        ["group", *(["team"] if has_team else []), "rebalances", "downtime, for certain between"],
         [
             [
                 words.code(c.group_id, 60),
@@ -148,14 +148,13 @@ def findings(i: IncidentRow) -> None:
     if not i.finding_ids:
         return
     page.heading("What the rules say, and the runbook")
-    by_id = {f.finding_id: f for f in reader.findings(cluster_id=i.cluster_id) if f.finding_id in set(i.finding_ids)}
-    found = [by_id[f] for f in i.finding_ids if f in by_id]
+    found = reader.findings_by_id(i.cluster_id, i.finding_ids)
     tz = page.zone()
     for f in found[:6]:
         st.html(
             fill(
                 '<p class="ra-note"><b>{rule}</b>, {status}: {title}</p>',
-                rule=f.rule_id,
+                rule=rule_title(f.rule_id),
                 status=f.status,
                 title=words.cut(words.utc_in(words.visible(f.title), tz), 300),
             )
@@ -163,7 +162,7 @@ def findings(i: IncidentRow) -> None:
     for rule in dict.fromkeys(f.rule_id for f in found):
         text = runbook(rule)
         if text is not None:
-            with st.expander(f"Runbook: {rule}"):
+            with st.expander(f"Runbook: {rule_title(rule)}"):
                 st.markdown(text)
 
 
@@ -189,13 +188,16 @@ picture(found, histories(found, costs))
 st.html(
     fill('<p class="ra-say">{story}</p>', story=words.cut(words.utc_in(words.visible(found.story), page.zone()), 1200))
 )
+first_moves = found.reassignment_ids[:3]
 with st.container(horizontal=True, vertical_alignment="center"):
     for group_id in found.group_ids[:4]:
         page.link(f"Group {words.name(group_id, 30)}", "group", cluster=found.cluster_id, group=group_id)
     if found.kind == "connect_worker" and found.group_ids:
         page.link("Workers and tasks", "connect", cluster=found.cluster_id, group=found.group_ids[0])
-    for reassignment_id in found.reassignment_ids[:3]:
-        page.link("The move", "reassignment", cluster=found.cluster_id, reassignment=reassignment_id)
+    moved = {r.reassignment_id: r.name for r in reader.reassignments_with_steps(found.cluster_id, first_moves)}
+    for reassignment_id in first_moves:
+        move = words.cut(words.visible(moved.get(reassignment_id, "replicas")), 40)
+        page.link(f"Move of {move}", "reassignment", cluster=found.cluster_id, reassignment=reassignment_id)
     only = found.group_ids[0] if len(found.group_ids) == 1 else None
     page.outward(around(found), cluster=found.cluster_id, incident=found.incident_id, group=only)
     url = str(st.context.url or "")

@@ -228,8 +228,8 @@ else:
     page.note("0 is {zero}, {at}.", zero=zero, at=words.instant(int(picture.zero_ms or 0), tz))
     phases = (
         ("began", r.started_at_ms),
-        ("all members back", r.joined_at_ms),
-        ("assignment written", r.assigned_at_ms),
+        ("joined", r.joined_at_ms),
+        ("assigned", r.assigned_at_ms),
     )
     said = [f"{what} at {words.duration(at - (picture.zero_ms or 0))}" for what, at in phases if at is not None]
     if said:

@@ -51,6 +51,8 @@ def typed_time(at_ms: int, tz: tzinfo) -> str:
 
 
 _BACK = re.compile(r"[-\u2212](\d{1,5})\s*(min|m|h|d)")
+_LONG_AGO_MS = 10 * 86_400_000
+"""From here on days are near enough."""
 _LENGTHS_MS = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -98,6 +100,8 @@ def ago(at_ms: int | None, now_ms: int) -> str:
     gap = now_ms - at_ms
     if abs(gap) < 1000:
         return "just now"
+    if gap >= _LONG_AGO_MS:
+        return f"{gap // _LENGTHS_MS['d']:,.0f} d ago"
     rough = duration(gap if abs(gap) < 60_000 else round(abs(gap) / 60_000) * 60_000)
     return f"{rough} ago" if gap > 0 else f"in {rough.lstrip(chr(0x2212))}"
 

@@ -408,7 +408,7 @@ def test_incidents(walk: Walk, gold: dict[str, list[Row]]) -> None:
             [] if i["cost_seconds"] is None else [True]
         )
         if len(i["group_ids"]) > 0 and own:
-            table = next(t for t in page.tables() if t and "cost" in t[0])
+            table = next(t for t in page.tables() if t and "downtime, for certain between" in t[0])
             said = [int(cells["rebalances"].replace(",", "")) for cells in table]
             assert sum(said) == sum(map(is_counted, own))
         # The story's own numbers, which the tables hold as text.
