@@ -91,7 +91,9 @@ class ClassicGroup(PlayedGroup):
             )
 
     def closes_without_leaving(self, process: PlayedProcess) -> None:
-        self.watch_session(process)
+        """Its last commit begins its session anew (GroupCoordinator.doCommitOffsets, and
+        OffsetMetadataManager.validateOffsetCommit from 4.0 on)."""
+        self.watch_session(process, heard_ms=self.loop.now_ms)
 
     def catches_up(self, process: PlayedProcess) -> None:
         if self.state is State.PREPARING:
@@ -296,7 +298,8 @@ class ClassicGroup(PlayedGroup):
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
-        topics = {t: n for t, n in self.topics.items() if any(t in c.topics for c in claims)}
+        wanted = set().union(*(claim.topics for claim in claims))
+        topics = {t: n for t, n in self.topics.items() if t in wanted}
         try:
             return ASSIGN[self.settings.assignor](topics, claims)
         except (KeyError, IndexError):
@@ -350,12 +353,13 @@ class ClassicGroup(PlayedGroup):
         self.leader = None
         self.ledger.has_no_owner()
 
-    def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
+    def watch_session(self, process: PlayedProcess, *, is_silent: bool = False, heard_ms: float | None = None) -> None:
         seat = self.seats.get(process.seat_key)
         if seat is None or seat.process is not process:
             return
-        waits_for_join = self.state is State.PREPARING and seat.has_joined
-        heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
+        if heard_ms is None:
+            waits_for_join = self.state is State.PREPARING and seat.has_joined
+            heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
         if is_silent and process.family is ClientFamily.JAVA:
             heard_ms += sum(self.rng.uniform(0, BEAT_CHECK_MS) for _ in range(process.late_beats(self.loop.now_ms)))
         self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))

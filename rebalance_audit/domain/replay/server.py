@@ -113,7 +113,10 @@ class ServerGroup(PlayedGroup):
         seat.to_revoke.clear()
 
     def closes_without_leaving(self, process: PlayedProcess) -> None:
-        """A static member says so (epoch -2), and its session begins once more."""
+        """A static member says so (epoch -2), and its session begins once more. Another one is silent (KIP-1092)."""
+        if process.instance_id is None:
+            self.watch_session(process)
+            return
         self.loop.after(self.settings.consumer_session_timeout_ms, lambda: self.expires(process))
 
     def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:

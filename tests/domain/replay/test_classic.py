@@ -116,11 +116,11 @@ def test_a_group_that_nobody_runs_costs_nothing() -> None:
 
 def test_a_member_that_does_not_leave_on_close_is_missed_for_its_session() -> None:
     run = replayed(RESTART, leaves_on_close=False)
-    # The old b holds two partitions from 20.5 s to 28 s, ten seconds after its last heartbeat. The new b has joined by
-    # then, and a has let go of its two at 27 s: all wait for the old one.
+    # The old b holds two partitions from 20.5 s to 30.5 s, ten seconds after its last commit, as it closed (measured on
+    # 3.9.1 and 4.3.0). The new b has joined by then, and a has let go of its two at 27 s: all wait for the old one.
     assert triggers(run) == ["member_joined", "member_joined", "member_joined"]
-    assert run.cost.owner_idle_seconds == pytest.approx(2 * 7.5)
-    assert run.cost.between_owners_seconds == pytest.approx(2 * 1.0)
+    assert run.cost.owner_idle_seconds == pytest.approx(2 * 10.0)
+    assert run.cost.between_owners_seconds == pytest.approx(2 * 3.5)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
