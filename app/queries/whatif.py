@@ -50,6 +50,10 @@ class WhatifQuestions(Tables):
         )
         return [made(Change, row) for row in rows]
 
+    def is_connect(self, cluster_id: str, group_id: str) -> bool:
+        sql = "SELECT protocol_type FROM gold.group WHERE cluster_id = ? AND group_id = ?"
+        return any(row["protocol_type"] == "connect" for row in self.rows(sql, (cluster_id, group_id)))
+
     def beside(self, change: Change) -> Beside | None:
         """The replay that the change's numbers come from, beside the history; None where that is no longer there."""
         return self.built(("beside", change), lambda: self._beside(change))

@@ -6,6 +6,8 @@ import streamlit as st
 from app import page, words
 from app.queries.whatif import Change
 from app.words import Html, fill
+from rebalance_audit.domain.replay.libraries import properties
+from rebalance_audit.domain.replay.meanings import meanings_of
 
 MOST = 1_000
 
@@ -63,17 +65,28 @@ def of_group(changes: list[Change]) -> None:
             b=words.instant(first.until_ms, tz),
             fit="none" if first.fit_causes is None else f"{first.fit_causes:.0%} of their causes",
         )
+    is_connect = page.reader().is_connect(first.cluster_id, first.group_id)
     for c in changes:
+        asked = dict(s.partition("=")[::2] for s in c.settings)
         settings = words.join([fill("{s}<br>", s=words.code(s, 120)) for s in c.settings])
         page.panel(
             fill(
-                '<p class="ra-first">{verdict}</p><p>{settings}</p><p class="ra-note">{why}</p>',
+                '<p class="ra-first">{verdict}</p><p>{settings}</p>{meanings}<p class="ra-note">{why}</p>',
                 verdict=verdict(c),
                 settings=settings,
+                meanings=words.join([fill("<p>{m}.</p>", m=m) for m in meanings_of(asked)]),
                 why=words.visible(c.why),
             )
         )
-    page.note("Other settings, and the lines to paste: rebalance-audit whatif GROUP -w WAREHOUSE --set NAME=VALUE.")
+        if saves(c):
+            to_paste(asked, is_connect)
+    page.note("Other settings: rebalance-audit whatif GROUP -w WAREHOUSE --set NAME=VALUE.")
+
+
+def to_paste(asked: dict[str, str], is_connect: bool) -> None:
+    page.note("To paste, client by client:")
+    for client, lines in properties(asked, (), is_connect=is_connect).items():
+        st.code("\n".join([f"# {client}", *lines]), language=None, wrap_lines=True)
 
 
 def fleet(changes: list[Change]) -> None:

@@ -96,6 +96,8 @@ def whatif(
         if (at_ms := happened_at_ms(r)) is None
         or ((from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms))
     ]
+    if not rows:
+        raise CommandError(f"Group {group!r} has no rebalance in that time; give a longer one.")
     until_ms = until_ms if to_ms is None else min(until_ms, to_ms)
     try:
         situation = situation_of(rows, until_ms, earlier[-1] if earlier else None, marks=marks)
@@ -114,7 +116,8 @@ def whatif(
         sys.stdout.write(json_text(_as_json(fit, found, settings)) + "\n")
     else:
         unit = "task" if situation.script.protocol_type == "connect" else "partition"
-        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(group, unit, situation.in_force, fit, found))
+        lines = _as_text(group, unit, situation.in_force, fit, found, bool(settings))
+        sys.stdout.writelines(visible(line) + "\n" for line in lines)
 
 
 def _from_evidence(
@@ -174,25 +177,41 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
     }
 
 
-def _first_line(group: str, unit: str, fit: Fit, found: Sequence[Option]) -> str:
+def _first_line(group: str, unit: str, fit: Fit, found: Sequence[Option], is_asked: bool) -> str:
     if fit.refused is not None:
         return f"Nothing is predicted for {group}: {fit.refused}."
+    if is_asked:
+        return _asked_line(group, unit, found[0])
     best = next((o for o in found if (o.saved_lower_seconds or 0.0) > 0), None)
     if best is None or best.saved_seconds is None:
         return f"No setting that was tried would have saved {group} more than the spread of its replays."
-    settings = " and ".join(f"{name}={value}" for name, value in best.settings.items())
+    return _asked_line(group, unit, best)
+
+
+def _asked_line(group: str, unit: str, option: Option) -> str:
+    settings = " and ".join(f"{name}={value}" for name, value in option.settings.items())
+    saved, lower, upper = option.saved_seconds, option.saved_lower_seconds, option.saved_upper_seconds
+    if saved is None or lower is None or upper is None:
+        return f"Nothing is predicted for {group} under {settings}: {option.refused}."
+    if lower > 0:
+        return f"{settings} would have saved {group} {saved:.1f} {unit}-seconds ({lower:.1f} \u2026 {upper:.1f})."
+    if upper < 0:
+        return (
+            f"{settings} would have cost {group} {-saved:.1f} {unit}-seconds more ({-upper:.1f} \u2026 {-lower:.1f})."
+        )
     return (
-        f"{settings} would have saved {group} {best.saved_seconds:.1f} {unit}-seconds ({best.saved_lower_seconds:.1f} "
-        f"\u2026 {best.saved_upper_seconds:.1f})."
+        f"{settings} would have made no difference to {group} that stands out of the spread of its replays "
+        f"({lower:.1f} \u2026 {upper:.1f} {unit}-seconds saved)."
     )
 
 
-def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option]) -> Iterator[str]:
+def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option], is_asked: bool) -> Iterator[str]:
     """The answer in the first line. `unit`: task or partition."""
     from rebalance_audit.domain.explain.layout import hanging
+    from rebalance_audit.domain.replay.meanings import meanings_of
 
     width = output_width()
-    yield from hanging(_first_line(group, unit, fit, found), width, 3)
+    yield from hanging(_first_line(group, unit, fit, found, is_asked), width, 3)
     yield ""
     yield from hanging(
         f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {in_force.heartbeat_interval_ms} ms; "
@@ -209,8 +228,8 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
     if fit.refused is not None:
         return
     yield from hanging(
-        "Ranges hold nine in ten replays. Two real runs of one script differ by up to 1.5 times: a saving below that "
-        "may not show in a single deploy.",
+        f"A {unit}-second is one {unit} that nobody works on for a second. Ranges hold nine in ten replays. "
+        "Two real runs of one script differ by up to 1.5 times: a saving below that may not show in a single deploy.",
         width,
         3,
     )
@@ -220,6 +239,8 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         if option.refused is not None:
             yield from hanging(f"    refused: {option.refused}", width, 6)
             continue
+        for meaning in meanings_of(option.settings):
+            yield from hanging(f"    {meaning}", width, 6)
         yield from hanging(f"    {option.why}", width, 6)
         if (option.saved_seconds or 0) > 0:
             for client, lines in option.properties.items():

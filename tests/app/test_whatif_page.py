@@ -63,7 +63,9 @@ def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, opened: str |
         at.session_state[opened] = True
     at.run()
     assert not at.exception
-    return "\n".join([*(h.value for h in at.html), *(str(d.value.to_string()) for d in at.dataframe)])
+    return "\n".join(
+        [*(h.value for h in at.html), *(c.value for c in at.code), *(str(d.value.to_string()) for d in at.dataframe)]
+    )
 
 
 def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +80,9 @@ def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monke
     said = page_of(tmp_path / "w", monkeypatch, SAVES, COSTS, NOTHING, cluster="c1", group="orders-app")
     assert said.index("saves 12.0 s") < said.index("costs 40.0 s more (35.0 … 45.0)")
     assert "100% of their causes" in said
+    assert "heartbeat.interval.ms: members ask so often" in said
+    assert "# librdkafka\nheartbeat.interval.ms=1000" in said
+    assert "# librdkafka\ngroup.instance.id" not in said
 
 
 def test_before_the_first_time_the_page_says_how_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

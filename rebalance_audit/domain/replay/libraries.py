@@ -29,6 +29,11 @@ BROKER_SETTINGS = frozenset(
         "group.consumer.heartbeat.interval.ms",
     }
 )
+STAYING_IN_CODE = (
+    "# clients from 4.1 on, and group.protocol=consumer: "
+    "consumer.close(CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP))"
+)
+"""KIP-1092. They do not read the property, and staying is an option of close() under either protocol."""
 _JAVA_CLASSES = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -51,14 +56,20 @@ def lacking(name: str, value: str) -> tuple[str, ...]:
 
 def refusing(lives: Iterable[Life], asked: Mapping[str, str]) -> str | None:
     """A sentence, where a member's library cannot have a setting."""
-    for life in lives:
+    without = {name: lacking(name, value) for name, value in asked.items()}
+    clients = {(life.client_id, life.libraries): life for life in lives} if any(without.values()) else {}
+    for life in clients.values():
         library = library_of(life)
         likely = life.libraries or () if library is None else (library,)
         for name, value in asked.items():
-            without = lacking(name, value)
-            if likely and all(each in without for each in likely):
-                return f"{life.client_id} runs {' or '.join(likely)}, which has no {name}={value}"
+            if likely and all(each in without[name] for each in likely):
+                return f"{life.client_id} runs {' or '.join(likely)}, which has no {_lacked(name, value)}"
     return None
+
+
+def _lacked(name: str, value: str) -> str:
+    """What such a library lacks: the setting, or just this value of it."""
+    return name if name in _HAS else f"{name}={value}"
 
 
 def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bool = False) -> dict[str, list[str]]:
@@ -77,9 +88,11 @@ def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bo
             continue
         for client in ("java", "librdkafka"):
             if client in lacking(name, value):
-                found.setdefault(client, []).append(f"# {client} has no {name}={value}")
+                found.setdefault(client, []).append(f"# {client} has no {_lacked(name, value)}")
             else:
                 found.setdefault(client, []).append(_line(client, name, value, slots))
+                if client == "java" and name == "internal.leave.group.on.close" and value == "false":
+                    found[client].append(STAYING_IN_CODE)
         others = [library for library in lacking(name, value) if library != "librdkafka"]
         if others:
             found.setdefault("not possible", []).append(f"{name}: {', '.join(others)}")

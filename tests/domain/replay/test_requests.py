@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rebalance_audit.domain.replay.libraries import library_of, properties, refusing
-from rebalance_audit.domain.replay.requests import RequestError, requested
+from rebalance_audit.domain.replay.meanings import meanings_of
+from rebalance_audit.domain.replay.requests import NAMES, RequestError, requested
 from rebalance_audit.domain.replay.settings import GroupSettings
 from tests.domain.replay.stories import a_life
 
@@ -66,3 +67,17 @@ def test_properties_are_for_pasting_and_name_who_lacks_them() -> None:
     assert properties({"group.initial.rebalance.delay.ms": "3s"}, [])["broker"] == [
         "group.initial.rebalance.delay.ms=3000"
     ]
+
+
+def test_every_setting_says_what_it_does_in_one_sentence() -> None:
+    for name in NAMES:
+        (said,) = meanings_of({name: "1"})
+        assert said.startswith(f"{name}: ")
+        assert not said.endswith(".")
+
+
+def test_staying_at_close_is_an_option_of_close_in_later_clients() -> None:
+    # KIP-1092: from 4.1 on, under either protocol.
+    line, in_code = properties({"internal.leave.group.on.close": "false"}, [])["java"]
+    assert line == "internal.leave.group.on.close=false"
+    assert "REMAIN_IN_GROUP" in in_code
