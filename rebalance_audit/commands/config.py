@@ -10,7 +10,6 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.output import note, visible
-from rebalance_audit.domain.detect.wording import counted
 
 Config = Annotated[
     str | None,
@@ -25,6 +24,8 @@ def check(file: Config = None, quiet: options.Quiet = False) -> None:
 
     Example: rebalance-audit config check --config rebalance-audit.yaml
     """
+    from rebalance_audit.domain.detect.wording import counted
+
     settings = options.settings(needed(file))
     note(
         f"{file} holds {counted(len(settings.clusters), 'cluster')}, {counted(len(settings.teams), 'team')}, "

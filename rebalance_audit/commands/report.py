@@ -50,6 +50,7 @@ def check(
 ) -> None:
     """For CI: list grave findings, and exit 3 if there are any. So it does if evidence waits in the quarantine."""
     from rebalance_audit.domain.detect.finding import numbers_of
+    from rebalance_audit.domain.detect.wording import counted
     from rebalance_audit.domain.tables import SEVERITIES
     from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -80,7 +81,7 @@ def check(
         write_rows(found, columns, output)
     waiting = _state_of_tables(opened, quiet=quiet)
     if found:
-        note(f"{len(found)} findings at or above {fail_on.value}.", quiet=quiet)
+        note(f"{counted(len(found), 'finding')} at or above {fail_on.value}.", quiet=quiet)
     if found or waiting:
         raise typer.Exit(EXIT_FINDINGS)
     note(f"No {'finding' if resolved else 'open finding'} at or above {fail_on.value}.", quiet=quiet)
@@ -160,6 +161,7 @@ def send(
     """False if a target could not be reached; the others have theirs. `except_ids`: incidents about which something
     newer than the tables was sent."""
     from rebalance_audit.alerts.sending import send_alerts
+    from rebalance_audit.domain.detect.wording import counted
     from rebalance_audit.domain.incidents import incident_of
     from rebalance_audit.warehouse.responses import responses
 
@@ -172,9 +174,9 @@ def send(
     for failure in sent.failures:
         note(failure)
     if dry_run:
-        note(f"{len(sent.printed)} messages would be sent.", quiet=quiet)
+        note(f"{counted(len(sent.printed), 'message')} would be sent.", quiet=quiet)
     else:
-        note(f"{sent.delivered_count} incidents sent.", quiet=quiet)
+        note(f"{counted(sent.delivered_count, 'incident')} sent.", quiet=quiet)
     return not sent.failures
 
 

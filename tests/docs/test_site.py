@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rebalance_audit.domain.detect.wording import counted
 from rebalance_audit.warehouse.upgrading import lacking
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
@@ -103,7 +104,7 @@ def test_alerts_go_out_once_as_the_page_says(kept: Path) -> None:
     incidents = [alert["labels"]["incident_id"] for alert in webhook.alerts]
     assert incidents
     assert len(incidents) == len(set(incidents))
-    assert f"{len(incidents)} messages would be sent." in said.stderr
+    assert f"{counted(len(incidents), 'message')} would be sent." in said.stderr
     assert "0 incidents sent." in said.stderr  # the second time
 
 
