@@ -78,8 +78,8 @@ def test_a_warehouse_gives_the_same_answer_as_the_evidence(filled: Path) -> None
 
 
 def test_a_group_that_is_not_in_the_warehouse_is_said(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["whatif", "nobody", "-w", str(filled), "-q"]) == 1
-    assert "no rebalance" in capsys.readouterr().err
+    assert cli.run(["whatif", "nobody", "-w", str(filled), "-q"]) == 2
+    assert "There is no group 'nobody'" in capsys.readouterr().err
 
 
 def test_only_the_asked_time_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:

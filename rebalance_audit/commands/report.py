@@ -15,6 +15,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
 from rebalance_audit.commands.rows import known_table, published, selection
+from rebalance_audit.commands.stored import refuse_unknown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 if TYPE_CHECKING:
@@ -225,7 +226,8 @@ def report(
     now_ms = time.time_ns() // 1_000_000
     from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
     to_ms = None if to is None else options.instant_ms(to, now_ms)
-    _known_group(opened, group)
+    if group is not None:
+        refuse_unknown(opened, group)
     if output is ReportFormat.TABLE:
         print_report(opened, group=group, from_ms=from_ms, to_ms=to_ms, bounds=bounds)
         return
@@ -236,18 +238,6 @@ def report(
         from rebalance_audit.reports.report import report_html
 
         sys.stdout.write(report_html(found))
-
-
-def _known_group(opened: Any, group: str | None) -> None:
-    """Raises UsageError with names that are near: an empty report about a misspelt group looks like good news."""
-    if group is None or opened.query("SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1", [group]).num_rows:
-        return
-    from difflib import get_close_matches
-
-    names = opened.query("SELECT DISTINCT group_id FROM gold.group ORDER BY 1").column(0).to_pylist()
-    near = get_close_matches(group, names, 3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`export group` lists them all."
-    raise options.UsageError(f"There is no group {group!r} at {opened.location}; {hint}")
 
 
 def print_report(

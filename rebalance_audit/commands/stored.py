@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
+from rebalance_audit.commands.output import visible
 from rebalance_audit.commands.rows import known_table, published, selection
 
 if TYPE_CHECKING:
@@ -20,10 +21,22 @@ def group_rows(opened: Any, name: str, group: str, cluster_id: str | None) -> li
     return found
 
 
+def refuse_unknown(opened: Any, group: str) -> None:
+    """Raises UsageError with names that are near: an empty answer about a misspelt group looks like good news."""
+    if opened.query("SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1", [group]).num_rows:
+        return
+    from difflib import get_close_matches
+
+    names = opened.query("SELECT DISTINCT group_id FROM gold.group ORDER BY 1").column(0).to_pylist()
+    near = [visible(name) for name in get_close_matches(group, names, 3)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "`export group` lists them all."
+    raise UsageError(f"There is no group {group!r} at {opened.location}; {hint}")
+
+
 def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[Rebalance]:
     """With their members, movements and standstills, in the order they happened.
 
-    CommandError where there is none, UsageError where several clusters have a group of this name.
+    CommandError where there is none, UsageError where no group or several have this name.
     """
     from rebalance_audit.domain.model import Member, MemberStandstill, Movement, from_row
 
@@ -31,6 +44,8 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
     stored = group_rows(opened, "gold.rebalance", group, cluster_id)
     clusters = sorted({row["cluster_id"] for row in stored})
     if not stored:
+        if cluster_id is None:
+            refuse_unknown(opened, group)
         where = opened.location if cluster_id is None else f"cluster {cluster_id} of {opened.location}"
         raise CommandError(f"Group {group!r} has no rebalance in {where}; check the name, or `run` it again.")
     if len(clusters) > 1:

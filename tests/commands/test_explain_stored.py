@@ -57,7 +57,7 @@ def test_without_a_group_both_list_the_same_ones(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nope"], "Group 'nope' has no rebalance in"),
+        (["nope"], "There is no group 'nope' at"),
         (["--reassignment", "orders-1"], "-w explains groups"),
         (["--cluster-id", "nowhere"], "has no rebalance of nowhere"),
         (["orders-app", "--evidence", "."], "in one way"),
@@ -69,6 +69,14 @@ def test_what_cannot_be_answered(
 ) -> None:
     assert cli.run(["explain", *arguments, "-w", both[2]]) != 0
     assert sentence in capfd.readouterr().err
+
+
+def test_a_misspelt_group_gets_the_name_that_is_near(
+    both: tuple[str, Path, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    group, _, warehouse = both
+    assert cli.run(["explain", group[:-1], "-w", warehouse]) == 2
+    assert f"did you mean {group}?" in capfd.readouterr().err
 
 
 def test_a_group_that_was_created_anew_stays_in_the_order_of_time() -> None:
