@@ -18,9 +18,10 @@ _LAYERS = (Style.RESTING_LOW, Style.WORKING, Style.FAILURE)
 """From the whole bar to its last part: the protocol's own work shows above the rest, failures at the bottom."""
 
 
-def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], show: str) -> TimeLine:
+def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], show: str, unit: str) -> TimeLine:
     """Lanes = clusters, as high as `show` (`rebalances` or `cost`) in each stretch of time; failures in the colour for
-    bad. Many clusters: those with the most, and the others together."""
+    bad. Many clusters: those with the most, and the others together.
+    `unit`: what stood still in them."""
     length = max(1.0, span.length_ms / BUCKETS)
     family = counted["trigger"].map(words.family)
     layer = np.select([family == "failure", family == "protocol"], [2, 0], default=1)
@@ -45,7 +46,7 @@ def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], sho
         below=pd.DataFrame({"at": span.from_ms + length * costs.index, "value": costs.to_numpy(dtype=float)})
         if costs.any()
         else empty(STEPS),
-        below_name="downtime, resource-seconds",
+        below_name=f"downtime, {unit}-seconds",
         lane_height=24,
     )
 

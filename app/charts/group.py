@@ -108,7 +108,7 @@ def group_time_line(
         above=_per_bucket(rebalances, from_ms, to_ms),
         above_name=f"rebalances per {_bucket_words(from_ms, to_ms)}",
         below=standing_steps(movements, from_ms, to_ms),
-        below_name=f"{unit}s standing still",
+        below_name=f"{unit}s down",
         left_out=left_out,
     )
 

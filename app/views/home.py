@@ -24,7 +24,9 @@ def strip(span: Span) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         show = page.switch_in_address("Height", "show", _SHOWN)
         st.html(bars.FLEET_LEGEND, width="content")
-    picture = charts.fleet_strip(counted, span, marks, show)
+    known = [unit for unit, cost in (("partition", fleet.partition_seconds), ("task", fleet.task_seconds)) if cost]
+    unit = known[0] if len(known) == 1 else "resource"
+    picture = charts.fleet_strip(counted, span, marks, show, unit)
     said = words.count(int(counted["rebalances"].sum()), "rebalance")
     clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
     page.open_target(clicked, "", marks)
