@@ -96,18 +96,20 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
     if not leaves and (state is None or not (key_file or second)):
         return
     key = private_key(key_file) if key_file else None
+    now_ms = time.time_ns() // 1_000_000
     if not leaves and state is not None:
         _sign_late(files, state, key, second)
         return
     if state is None:
         _refuse_to_begin_anew(files, second)
-        log = uuid.uuid4().hex
-        leaves.insert(0, {"what": "begin", "log": log, "schema_version": tables.SCHEMA_VERSION})
-        frontier = Frontier()
+        log, frontier = uuid.uuid4().hex, Frontier()
+        # A head of nothing first: leaves without one are those of a head that was lost.
+        _write_state(files, _LogState(Head(log=log, size=0, root=frontier.root.hex(), at_ms=now_ms), frontier))
     else:
         log, frontier = state.head.log, state.frontier
         _refuse_bent(files, state, second)
-    now_ms = time.time_ns() // 1_000_000
+    if not frontier.size:
+        leaves.insert(0, {"what": "begin", "log": log, "schema_version": tables.SCHEMA_VERSION})
     lines = [canonical({**leaf, "at_ms": now_ms}) for leaf in leaves]
     _write_leaves(files, frontier.size, lines)
     frontier = frontier.with_leaves(map(leaf_hash, lines))

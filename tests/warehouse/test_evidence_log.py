@@ -17,7 +17,7 @@ from ingest.landing import Landing
 from ingest.readings import LogText
 from rebalance_audit import cli
 from rebalance_audit.domain.merkle import EMPTY, Frontier, leaf_hash, roots
-from rebalance_audit.warehouse import signing
+from rebalance_audit.warehouse import evidence_log, signing
 from rebalance_audit.warehouse.evidence_log import CHUNK, HEAD, SecondPlace, add_news
 from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY, Head
 from rebalance_audit.warehouse.storage import files_at
@@ -284,6 +284,29 @@ def test_what_a_killed_writer_left_behind_the_head_is_written_over(site: Site) -
     assert cli.run(["import", "-q", "-w", str(site.warehouse), str(GOLDEN / "connect_worker_joins")]) == 0
     site.run()
     assert site.faults() == []
+
+
+def test_a_first_writer_that_is_killed_between_leaves_and_head_loses_no_log(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(site.warehouse / "audit")
+    shutil.rmtree(site.heads)
+    write = evidence_log._write_leaves
+
+    def killed(*arguments: Any) -> None:
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evidence_log, "_write_leaves", killed)
+    with pytest.raises(KeyboardInterrupt):
+        site.run()
+    monkeypatch.undo()
+    monkeypatch.setenv(ENVIRONMENT_KEY, str(site.key))
+    monkeypatch.setenv(ENVIRONMENT_HEADS, str(site.heads))
+    assert site.faults(heads=False)  # a publication that no leaf speaks of yet
+    site.run()
+    assert site.faults() == []
+    assert site.by_others() == []
 
 
 def test_more_leaves_than_one_file_holds(tmp_path: Path) -> None:
