@@ -39,6 +39,7 @@ def test_every_page_is_reached_and_no_link_is_dead(site: Path) -> None:
     pages = {page.stem for page in site.glob("*.html")} - {"404"}
     assert pages == {page.stem for page in DOCS.glob("*.md")}
     assert (site / "pictures" / "home.png").exists()
+    assert (site / "settings.schema.json").exists()  # what the page about settings leads to
 
 
 def test_the_search_finds_what_pages_are_about(site: Path) -> None:
