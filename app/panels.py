@@ -86,6 +86,11 @@ def typed(stalled: list[Reassignment]) -> None:
         never_run()
 
 
+def _by_its_log(ref: str) -> str:
+    """What a piece of evidence is, of which no event was made."""
+    return ", record of the metadata log" if ref.startswith("metadata:") else ""
+
+
 def evidence_links(refs: list[str], cluster_id: str, kinds: dict[str, str] | None = None, **back: str) -> None:
     """Each piece of evidence as a link, with what it is where `kinds` says; of many, the rest is folded away.
 
@@ -96,7 +101,7 @@ def evidence_links(refs: list[str], cluster_id: str, kinds: dict[str, str] | Non
         with st.container(gap="xsmall"):
             for ref in some:
                 kind = (kinds or {}).get(ref)
-                what = f", {words.name(kind, 40).replace('_', ' ')}" if kind is not None else ""
+                what = f", {words.name(kind, 40).replace('_', ' ')}" if kind is not None else _by_its_log(ref)
                 page.link(f"{words.name(ref, 100)}{what}", "evidence", cluster=cluster_id, ref=ref, **back)
 
     links(refs[:FIRST_EVIDENCE])

@@ -348,7 +348,10 @@ def test_one_reassignment_shows_its_ladder_and_the_groups_in_time_with_it(opened
     assert "It completed after 12.1 s: __consumer_offsets-7 went from [1, 2] to [3, 2]." in text
     assert "the leader moved" in text
     assert "It holds orders: the group's coordinator moved with it. 3.0 s later orders began to rebalance" in text
-    link = ("metadata:broker-1@731", "evidence?cluster=lab-cluster&ref=metadata%3Abroker-1%40731")
+    link = (
+        "metadata:broker-1@731, record of the metadata log",
+        "evidence?cluster=lab-cluster&ref=metadata%3Abroker-1%40731",
+    )
     assert any((label, address.split("&reassignment")[0]) == link for label, address in links(at))
 
 
