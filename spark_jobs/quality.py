@@ -11,8 +11,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"  # before the import: it is read there
@@ -22,7 +20,6 @@ with warnings.catch_warnings():
     import great_expectations as gx
     import great_expectations.expectations as gxe
 
-import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -31,10 +28,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from spark_jobs.alike import alike_rows
 from spark_jobs.checks import EXAMPLES, UNIQUE_COLUMN, Check, Verdict, checks_of, example, law_column
 from spark_jobs.compiled_checks import examples_of as compiled_examples
-from spark_jobs.compiled_checks import key_hashes, kinds_of_rows, projection
-from spark_jobs.engine import ArrowTask, Engine, parcel
+from spark_jobs.compiled_checks import projection
+from spark_jobs.engine import Engine
 from spark_jobs.spark_engine import SparkEngine, collected
 from spark_jobs.stages.stage import row_count
 from spark_jobs.task_files import batches_of, row_groups
@@ -45,12 +43,6 @@ if TYPE_CHECKING:
 ON_DRIVER_ROWS = 50_000
 """Up to so many rows are checked by the Pandas engine, in tenths of a second; Spark's needs seconds per suite."""
 _READ_ROWS = 1 << 16
-_PARTS_PER_TASK = 2
-_FILES_AT_ONCE = 500
-_HASHES_OF_A_PARCEL = 1 << 19
-_HASHES_OF_A_BUCKET = 8_000_000
-_KINDS, _HASHES = "kinds", "hashes"
-_FOUND = pa.schema([("kinds", pa.binary()), ("is_repeated", pa.bool_())])
 Examples: TypeAlias = Callable[[Check], list[str]]
 """The keys of the first rows that break a check."""
 
@@ -86,8 +78,9 @@ def suite_verdicts(engine: Engine, name: str, files: Sequence[str], batch_id: st
     count = row_count(files)
     if not count:
         return []
-    kinds, is_repeated = _kinds(engine, name, files)
+    alike, is_repeated = alike_rows(engine, name, files)
     if not is_repeated:
+        kinds = alike.to_pandas()
         kinds[UNIQUE_COLUMN] = True
         verdicts = _verdicts(table, _rows_on_driver(), kinds, lambda check: [], batch_id)
         if all(verdict["success"] for verdict in verdicts):
@@ -96,48 +89,6 @@ def suite_verdicts(engine: Engine, name: str, files: Sequence[str], batch_id: st
         rows = projection(name, files).to_pandas()
         return _verdicts(table, _rows_on_driver(), rows, lambda c: compiled_examples(name, c, files), batch_id)
     return frame_verdicts(table, _rows_of(engine.session, table, files), batch_id)
-
-
-def _kinds(engine: Engine, name: str, files: Sequence[str]) -> tuple[pd.DataFrame, bool]:
-    """Each kind of row once, and whether two rows may have the same key."""
-    buckets = max(1, row_count(files) // _HASHES_OF_A_BUCKET)
-    parts = engine.tasks_at_once * _PARTS_PER_TASK
-    chunks = [list(files[at::parts]) for at in range(min(parts, len(files)))]
-    work = pa.table({"files": pa.array(chunks, pa.list_(pa.string()))})
-    found = engine.gather(work, _looking(name, buckets), _repeated, _FOUND, buckets=buckets)
-    rows = [pa.ipc.open_stream(kinds).read_all() for kinds in found["kinds"].drop_null().to_pylist()]
-    whole = pa.concat_tables(rows).drop_columns(["n"])
-    return whole.group_by(whole.schema.names).aggregate([]).to_pandas(), any(found["is_repeated"].to_pylist())
-
-
-def _looking(name: str, buckets: int) -> ArrowTask:
-    def look(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for files in (row["files"] for some in work for row in some.to_pylist()):
-            for batch in kinds_of_rows(name, files).combine_chunks().to_batches():
-                yield parcel(0, 0, _KINDS, batch)
-            for start in range(0, len(files), _FILES_AT_ONCE):
-                for batch in key_hashes(name, files[start : start + _FILES_AT_ONCE]).to_batches(_HASHES_OF_A_PARCEL):
-                    of_rows = batch["h"].to_numpy() % buckets
-                    for bucket in range(buckets):
-                        yield parcel(bucket, 0, _HASHES, batch.filter(pa.array(of_rows == bucket)))
-
-    return look
-
-
-def _repeated(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = (row for some in parcels for row in some.to_pylist())
-    for _, of_bucket in groupby(rows, key=itemgetter("bucket")):
-        hashes: list[Any] = []
-        kinds: list[bytes] = []
-        for one in of_bucket:
-            if one["grain"] == _KINDS:
-                kinds.append(one["rows"])
-            else:
-                hashes.append(pa.ipc.open_stream(one["rows"]).read_all()["h"].to_numpy())
-        ordered = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
-        is_repeated = bool((ordered[1:] == ordered[:-1]).any())
-        found = {"kinds": [*kinds, None], "is_repeated": [is_repeated] * (len(kinds) + 1)}
-        yield pa.RecordBatch.from_pydict(found, _FOUND)
 
 
 def whole_table_verdicts(name: str, files: Sequence[str], batch_id: str) -> list[Verdict]:

@@ -5,6 +5,7 @@ import gc
 import pandas  # noqa: F401 - pyarrow imports it for its first array: a second per worker
 from pyspark.daemon import manager
 
+import spark_jobs.alike
 import spark_jobs.stages.decode
 import spark_jobs.stages.detect
 import spark_jobs.stages.measure

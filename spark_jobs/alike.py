@@ -1,0 +1,68 @@
+"""Rows that are alike in all that is checked, found by tasks on any engine.
+
+Apart from `quality`, since a worker that runs a task imports the module it is in: Great Expectations takes each of them
+seconds and a hundred megabytes, and only the driver asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.compiled_checks import key_hashes, kinds_of_rows
+from spark_jobs.engine import ArrowTask, Engine, parcel
+from spark_jobs.stages.stage import row_count
+
+_PARTS_PER_TASK = 2
+_FILES_AT_ONCE = 500
+_HASHES_OF_A_PARCEL = 1 << 19
+_HASHES_OF_A_BUCKET = 8_000_000
+_KINDS, _HASHES = "kinds", "hashes"
+_FOUND = pa.schema([("kinds", pa.binary()), ("is_repeated", pa.bool_())])
+
+
+def alike_rows(engine: Engine, name: str, files: Sequence[str]) -> tuple[pa.Table, bool]:
+    """Each kind of row of the table's files once, in no order, and whether two rows may have the same key."""
+    buckets = max(1, row_count(files) // _HASHES_OF_A_BUCKET)
+    parts = engine.tasks_at_once * _PARTS_PER_TASK
+    chunks = [list(files[at::parts]) for at in range(min(parts, len(files)))]
+    work = pa.table({"files": pa.array(chunks, pa.list_(pa.string()))})
+    found = engine.gather(work, _looking(name, buckets), _repeated, _FOUND, buckets=buckets)
+    rows = [pa.ipc.open_stream(kinds).read_all() for kinds in found["kinds"].drop_null().to_pylist()]
+    whole = pa.concat_tables(rows).drop_columns(["n"])
+    return whole.group_by(whole.schema.names).aggregate([]), any(found["is_repeated"].to_pylist())
+
+
+def _looking(name: str, buckets: int) -> ArrowTask:
+    def look(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for files in (row["files"] for some in work for row in some.to_pylist()):
+            for batch in kinds_of_rows(name, files).combine_chunks().to_batches():
+                yield parcel(0, 0, _KINDS, batch)
+            for start in range(0, len(files), _FILES_AT_ONCE):
+                for batch in key_hashes(name, files[start : start + _FILES_AT_ONCE]).to_batches(_HASHES_OF_A_PARCEL):
+                    of_rows = batch["h"].to_numpy() % buckets
+                    for bucket in range(buckets):
+                        yield parcel(bucket, 0, _HASHES, batch.filter(pa.array(of_rows == bucket)))
+
+    return look
+
+
+def _repeated(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = (row for some in parcels for row in some.to_pylist())
+    for _, of_bucket in groupby(rows, key=itemgetter("bucket")):
+        hashes: list[Any] = []
+        kinds: list[bytes] = []
+        for one in of_bucket:
+            if one["grain"] == _KINDS:
+                kinds.append(one["rows"])
+            else:
+                hashes.append(pa.ipc.open_stream(one["rows"]).read_all()["h"].to_numpy())
+        ordered = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
+        is_repeated = bool((ordered[1:] == ordered[:-1]).any())
+        found = {"kinds": [*kinds, None], "is_repeated": [is_repeated] * (len(kinds) + 1)}
+        yield pa.RecordBatch.from_pydict(found, _FOUND)
