@@ -35,10 +35,11 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
         else:
             source = relation(rows)
         checks = checks_of(table)
-        counts = _one(db, _counting(table).format(source=source))
-        row_count, failed = counts[0], counts[1:]
+        row_count, key_count, *failed = _one(db, _counting(table).format(source=source))
         if row_count == 0:
             return []
+        if key_count < row_count:
+            failed[_place_of_key(table)] = _one(db, _repeated_rows(table).format(source=source))[0]
         return [
             {
                 "batch_id": batch_id,
@@ -119,16 +120,22 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 @functools.cache
 def _counting(table: tables.Table) -> str:
+    """All rows, distinct keys, and the rows that fail each check, but for those that share their key: none as a rule,
+    and to count them is a second reading."""
     counts = [
-        _repeated_rows(table) if check.name == KEY_CHECK else f"count(*) FILTER ({_fails(table, check)})"
-        for check in checks_of(table)
+        "0" if check.name == KEY_CHECK else f"count(*) FILTER ({_fails(table, check)})" for check in checks_of(table)
     ]
-    return f"SELECT count(*), {', '.join(counts)} FROM {{source}}"
+    key = ", ".join(f'k{place} := "{column}"' for place, column in enumerate(table.key))
+    return f"SELECT count(*), count(DISTINCT struct_pack({key})), {', '.join(counts)} FROM {{source}}"
+
+
+def _place_of_key(table: tables.Table) -> int:
+    return next(at for at, check in enumerate(checks_of(table)) if check.name == KEY_CHECK)
 
 
 def _repeated_rows(table: tables.Table) -> str:
     key = ", ".join(f'"{column}"' for column in table.key)
-    return f"(SELECT coalesce(sum(n), 0)::BIGINT FROM (SELECT count(*) n FROM {{source}} GROUP BY {key}) WHERE n > 1)"
+    return f"SELECT coalesce(sum(n), 0)::BIGINT FROM (SELECT count(*) n FROM {{source}} GROUP BY {key}) WHERE n > 1"
 
 
 def _fails(table: tables.Table, check: Check) -> str:
