@@ -26,7 +26,10 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 DEFAULT_OFFSETS_PARTITIONS = 50
 """offsets.topic.num.partitions, where the metadata log does not show it."""
 _NEAR = f"""
-SELECT r.* FROM rebalance r ASOF JOIN (SELECT cluster_id, at_ms FROM election) e
+SELECT r.* FROM (
+    SELECT cluster_id, coalesce(started_at_ms, joined_at_ms, assigned_at_ms) at_ms, filename, file_row_number
+    FROM {{files}} WHERE kind = 'rebalance'
+) r ASOF JOIN (SELECT cluster_id, at_ms FROM election) e
 ON r.cluster_id = e.cluster_id AND r.at_ms + {EARLY_MS} >= e.at_ms
 WHERE r.at_ms - e.at_ms <= {FOLLOWS_WITHIN_MS}
 """
@@ -86,15 +89,23 @@ def _near(
     if not files:
         return {}
     with cursor() as db:
-        db.execute(
-            "CREATE TEMP VIEW rebalance AS SELECT cluster_id, group_id, rebalance_id, trigger, "
-            "coalesce(started_at_ms, joined_at_ms, assigned_at_ms) at_ms, "
-            "[{'topic': m.topic, 'partition': m.partition} FOR m IN movements IF m.topic IS NOT NULL] partitions "
-            f"FROM {relation(files)} WHERE kind = 'rebalance'"
-        )
         pairs = [(cluster_id, at_ms) for cluster_id, times in elections.items() for at_ms in times]
         db.register("election", pa.table({"cluster_id": [c for c, _ in pairs], "at_ms": [at for _, at in pairs]}))
-        rows = db.execute(_NEAR).to_arrow_table().to_pylist()
+        near = db.execute(_NEAR.format(files=relation(files, with_name=True, with_row=True))).to_arrow_table()
+        if near.num_rows == 0:
+            return {}
+        db.register("near", near)
+        # Movements are wide: they are read where there are such rebalances.
+        held = relation(sorted(set(near["filename"].to_pylist())), with_name=True, with_row=True)
+        rows = (
+            db.execute(
+                "SELECT r.cluster_id, group_id, rebalance_id, trigger, near.at_ms, "
+                "[{'topic': m.topic, 'partition': m.partition} FOR m IN movements IF m.topic IS NOT NULL] partitions "
+                f"FROM {held} r JOIN near USING (filename, file_row_number)"
+            )
+            .to_arrow_table()
+            .to_pylist()
+        )
     found: dict[str, list[Rebalanced]] = defaultdict(list)
     for row in rows:
         found[row.pop("cluster_id")].append(
