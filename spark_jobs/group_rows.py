@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +30,7 @@ from spark_jobs.task_files import (
     batches_of,
     files_by_table,
     numbers_of,
+    parted,
     row_groups,
 )
 
@@ -180,9 +180,9 @@ def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> Ar
         for named in (row for some in work for row in some.to_pylist()):
             for batch in reader.batches(named):
                 of_rows = numbers_of(batch["cluster_id"], batch["group_id"], buckets)
-                for bucket in np.unique(of_rows).tolist():
+                for bucket, rows in parted(batch, of_rows):
                     of_bucket = waiting[bucket, named["table"]]
-                    of_bucket.append(batch.filter(pa.array(of_rows == bucket)))
+                    of_bucket.append(rows)
                     if sum(map(len, of_bucket)) >= _ROWS_AT_ONCE:
                         yield parcel(bucket, 0, named["table"], pa.concat_batches(of_bucket))
                         of_bucket.clear()

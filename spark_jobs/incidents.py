@@ -43,6 +43,7 @@ from spark_jobs.task_files import (
     batches_of,
     files_by_table,
     numbers_of,
+    parted,
     row_groups,
 )
 
@@ -424,9 +425,9 @@ def _packing(shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]]) -> 
                 yield parcel(named["row_group"], 0, "", _NOTHING)
                 continue
             for rows, buckets in reader.rows(named):
-                for bucket in np.unique(buckets).tolist():
+                for bucket, part in parted(rows, buckets):
                     of_bucket = waiting[bucket, named["table"]]
-                    of_bucket.append(rows.filter(pa.array(buckets == bucket)))
+                    of_bucket.append(part)
                     if sum(map(len, of_bucket)) >= _ROWS_AT_ONCE:
                         yield from _packed(bucket, named["table"], of_bucket)
                         of_bucket.clear()

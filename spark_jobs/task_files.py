@@ -145,6 +145,13 @@ def numbers_of(clusters: pa.Array, groups: pa.Array, known: Groups) -> Numbers:
     return np.array(found, np.int64)[places]
 
 
+def parted(rows: pa.RecordBatch, numbers: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each number. Most batches hold neighbours, which have one, and nothing is copied then."""
+    distinct = np.unique(numbers).tolist()
+    for number in distinct:
+        yield number, rows if len(distinct) == 1 else rows.filter(pa.array(numbers == number))
+
+
 def _encoded(column: pa.Array) -> pa.DictionaryArray:
     return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
 
