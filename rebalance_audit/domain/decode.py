@@ -195,15 +195,21 @@ def _bytes_detail(
 
 
 def _plain_fields(thing: Any) -> dict[str, Any]:
-    plain = {name: _plain(getattr(thing, name)) for name in thing.__dataclass_fields__}
+    plain = {}
+    for name in thing.__dataclass_fields__:
+        value = getattr(thing, name)
+        plain[name] = value if type(value) in _AS_THEY_ARE else _plain(value)
     for usually_empty in ("unknown_tags", "rest"):
         if not plain.get(usually_empty, True):
             del plain[usually_empty]
     return plain
 
 
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]

@@ -152,11 +152,11 @@ def _or_none(values: Ints, is_there: npt.NDArray[np.bool_]) -> pa.Array:
 
 def _topic_ids(decoded: DecodedCommits, first: Ints, last: Ints) -> pa.Array:
     """Topic ids as Kafka prints them: the first commit's, else the last one's."""
-    distinct, code = np.unique(
-        np.concatenate([decoded.topic_id[first], decoded.topic_id[last]]), axis=0, return_inverse=True
-    )
-    texts = [urlsafe_b64encode(one.tobytes())[:22].decode("ascii") if one.any() else None for one in distinct]
-    by_row = pa.array(texts, pa.string()).take(code.reshape(-1))
+    ids = np.concatenate([decoded.topic_id[first], decoded.topic_id[last]])
+    coded = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(ids), [None, pa.py_buffer(ids.tobytes())])
+    coded = coded.dictionary_encode()
+    texts = [urlsafe_b64encode(one)[:22].decode("ascii") if any(one) else None for one in coded.dictionary.to_pylist()]
+    by_row = pa.array(texts, pa.string()).take(coded.indices)
     return pc.coalesce(by_row[: len(first)], by_row[len(first) :])
 
 

@@ -113,7 +113,7 @@ class _Written:
             self.files[name] += files
 
     def rows(self, name: str) -> pa.Table:
-        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, self.files[name])]
+        parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, self.files[name])]
         return pa.concat_tables([_OF_DRIVER[name].empty_table(), *parts])
 
 

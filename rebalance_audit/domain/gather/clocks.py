@@ -92,6 +92,9 @@ def to_utc_ms(local_at_ms: int, zone: str, *, not_before_ms: int | None = None) 
     Of the two instants in the hour that a change repeats, as in `NodeClock.to_utc_ms`; a time that a change left out
     is read with the offset before the change. Raises ValueError for a zone that is not known.
     """
+    fixed_ms = _fixed_offset_ms(zone)
+    if fixed_ms is not None:
+        return local_at_ms - fixed_ms
     zone_info = _zone(zone)
     naive = _EPOCH + timedelta(milliseconds=local_at_ms)
     first = _instant_ms(naive.replace(tzinfo=zone_info, fold=0))
@@ -104,6 +107,14 @@ def to_utc_ms(local_at_ms: int, zone: str, *, not_before_ms: int | None = None) 
 def _instant_ms(moment: datetime) -> int:
     offset = moment.utcoffset() or timedelta(0)
     return (moment.replace(tzinfo=None) - _EPOCH - offset) // timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=64)
+def _fixed_offset_ms(zone: str) -> int | None:
+    """Local time less UTC, where it is always the same."""
+    zone_info = _zone(zone)
+    offset = zone_info.utcoffset(None) if isinstance(zone_info, timezone) else None
+    return None if offset is None else offset // timedelta(milliseconds=1)
 
 
 @lru_cache(maxsize=64)

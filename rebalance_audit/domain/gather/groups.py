@@ -72,7 +72,7 @@ def line_row(source: SourceLine, event: LogEvent) -> dict[str, Any]:
 
 
 def _json(detail: Mapping[str, Any]) -> str:
-    return json.dumps(detail, ensure_ascii=False, default=list, sort_keys=True)
+    return _write_json(detail)
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
@@ -109,6 +109,7 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
 
 _KINDS = {kind.value: kind for kind in LogKind}
 _make_line, _make_record = maker(LogEvent), maker(GroupRecord)
+_write_json = json.JSONEncoder(ensure_ascii=False, default=list, sort_keys=True).encode
 _read_json = json.JSONDecoder().raw_decode
 
 
