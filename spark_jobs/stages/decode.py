@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.domain.decode import decode_source, source_kind
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.gather.groups import Undecoded, line_row, record_row, undecoded
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic
@@ -132,6 +133,15 @@ class _Out(TaskWriter):
             self.add(name, pa.RecordBatch.from_struct_array(pa.array(rows, type_)))
 
 
+_make_line, _make_record = maker(SourceLine), maker(SourceRecord)
+
+
+def _record_of(row: Mapping[str, Any]) -> SourceRecord:
+    """In a function of its own, by whose name a worker finds the maker: with a task's own code it would be sent a copy
+    of it, and with that another class."""
+    return _make_record(**row)
+
+
 class _Tally:
     """Rows in and rows out by cluster, source kind and kind."""
 
@@ -169,7 +179,7 @@ def _decoding(folder: str) -> ArrowTask:
                     books.note(row["cluster_id"], "metadata", "skipped_count")
                     continue
                 row["is_control"], row["is_transactional"] = bool(row["is_control"]), bool(row["is_transactional"])
-                source = SourceRecord(**row)
+                source = _record_of(row)
                 kind = source_kind(source)
                 books.note(source.cluster_id, kind, "in_count")
                 if copy:
@@ -245,23 +255,24 @@ def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[s
 
 def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
     books = _Tally("log")
-    new_lines: dict[str, SourceLine] = {}
+    new_line: SourceLine | None = None  # one is enough: the parser reports a line before it asks for the next
+    in_counts: Counter[tuple[str, str]] = Counter()
 
     def lines(rows: Iterator[dict[str, Any]]) -> Iterator[SourceLine]:
+        nonlocal new_line
         for row in rows:
             is_new = row.pop("is_new")
-            line = SourceLine(**row)
+            line = _make_line(**row)
             if is_new:
-                new_lines.clear()  # one line is enough: the parser reports a line before it asks for the next
-                new_lines[line.ref] = line
-                books.note(line.cluster_id, _file_kind(line.file_name), "in_count")
+                new_line = line
+                in_counts[line.cluster_id, line.file_name] += 1
             yield line
 
     events: list[dict[str, Any]] = []
     for _, file_rows in _grouped(rows, ("cluster_id", "node", "file_id")):
         for event in parse_lines(lines(file_rows)):
-            line = new_lines.get(event.ref)
-            if line is None:
+            line = new_line
+            if line is None or line.ref != event.ref:
                 continue
             events.append(line_row(line, event))
             books.note(line.cluster_id, _file_kind(line.file_name), "event_count")
@@ -269,6 +280,8 @@ def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
                 out.rows("silver.group_event", events)
                 events = []
     out.rows("silver.group_event", events)
+    for (cluster_id, file_name), count in in_counts.items():
+        books.note(cluster_id, _file_kind(file_name), "in_count", count)
     tallies = books.rows()
     for row in tallies:
         row["skipped_count"] = row["in_count"] - row["event_count"]  # known, and of no interest

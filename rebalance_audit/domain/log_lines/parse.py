@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.log_lines import clients, connect_worker, java_coordinator, scala_coordinator
 from rebalance_audit.domain.log_lines.heads import LogHead, inner_logger_starts, read_head
 from rebalance_audit.domain.log_lines.numbers import java_int
@@ -247,6 +248,9 @@ def _worker_values(reading: Reading) -> dict[str, Any]:
     return fields
 
 
+_make_event = maker(LogEvent)
+
+
 def _event(
     source: SourceLine,
     head: LogHead,
@@ -256,7 +260,7 @@ def _event(
     broker_id: int | None,
     forged: bool,
 ) -> LogEvent:
-    return LogEvent(
+    return _make_event(
         kind=reading.rule.kind,
         ref=source.ref,
         node=source.node,
