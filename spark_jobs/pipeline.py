@@ -147,13 +147,16 @@ def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:
 
 
 def _quality_gate(context: Run, books: Books) -> Gate:
-    """Laws as one query; the suites of Great Expectations on what is large."""
+    """Laws as one query; the suites of Great Expectations on what is large, whatever engine carries the tasks: of few
+    rows each commit would otherwise take a job of Spark and a suite."""
 
     def gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
         from spark_jobs.checks import refuse_broken
         from spark_jobs.compiled_checks import verdicts_of
+        from spark_jobs.stages.stage import size_of
 
-        if isinstance(rows, pa.Table) or isinstance(engine := context.engine_for(rows), LocalEngine):
+        is_small = isinstance(rows, pa.Table) or sum(map(size_of, rows)) < context.spark_from_bytes
+        if is_small or isinstance(engine := context.engine_for(rows), LocalEngine):
             verdicts = verdicts_of(table, rows, batch_id)
         else:
             from spark_jobs.quality import suite_verdicts  # Great Expectations takes seconds to import
