@@ -142,13 +142,14 @@ class Driver:
         write_event(self._truth / "driver.jsonl", name, "frozen", at_ms)
         self._note("freeze", name, at_ms=at_ms)
 
-    def freeze_briefly(self, name: str, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT before its session ends: the group does not learn of it. Its truth is a stall."""
-        for event, act in (("stall_start", self.clients[name].freeze), ("stall_end", self.clients[name].thaw)):
-            at_ms = now_ms()
-            act()
-            write_event(self._truth / "driver.jsonl", name, event, at_ms)
-            self._note("freeze" if event == "stall_start" else "thaw", name, at_ms=at_ms)
+    def freeze_briefly(self, *names: str, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT before the session ends: no group learns of it. Its truth is a stall."""
+        for event, act in (("stall_start", Client.freeze), ("stall_end", Client.thaw)):
+            for name in names:
+                at_ms = now_ms()
+                act(self.clients[name])
+                write_event(self._truth / "driver.jsonl", name, event, at_ms)
+                self._note("freeze" if event == "stall_start" else "thaw", name, at_ms=at_ms)
             if event == "stall_start":
                 self.rest(seconds)
 

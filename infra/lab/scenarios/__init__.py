@@ -13,6 +13,7 @@ from infra.lab.scenarios import (
     member,
     modern,
     reassignment,
+    side_by_side,
     standstill,
     wild,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "member",
     "modern",
     "reassignment",
+    "side_by_side",
     "standstill",
     "wild",
 ]

@@ -91,7 +91,7 @@ def streams_protocol(driver: Driver) -> None:
     members.leave("w1")
 
 
-@scenario()
+@scenario(since="2.3.1")
 def streams_scale_out(driver: Driver) -> None:
     """A stateless Streams application (classic protocol) grows to two instances: the second round follows at once.
     Its close() does not leave: the session ends after 10 s."""
@@ -118,7 +118,7 @@ def streams_probing(driver: Driver) -> None:
     members.settle()
 
 
-@scenario()
+@scenario(since="2.3.1")
 def streams_standby(driver: Driver) -> None:
     """A stateful Streams application of two instances with one standby copy of every task; the first is closed, which
     ends its session after 10 s, and the other goes on with the copies it has."""

@@ -20,7 +20,7 @@ def frozen_briefly(driver: Driver) -> None:
     members = Members(driver, "pausing-app", {"orders": 8}, quiet_s=QUIET_S)
     members.join("c1", "c2", session_timeout_ms=20_000)
     driver.rest(14)
-    driver.freeze_briefly("c2", 12)
+    driver.freeze_briefly("c2", seconds=12)
     driver.rest(14)
     members.leave("c2")
 
@@ -35,7 +35,7 @@ def frozen_in_turn(driver: Driver) -> None:
         members.join(name, library=library, session_timeout_ms=30_000)
     driver.rest(14)
     for name in libraries:
-        driver.freeze_briefly(name, 12)
+        driver.freeze_briefly(name, seconds=12)
         driver.rest(14)
 
 
