@@ -109,8 +109,9 @@ CASES: list[tuple[str, list[str]]] = [
         "s.yaml:2: limits[1]: storm_short_count must be a number, not 'many'."
     ]),
     ("limits:\n  - {connector: sink, quiet_ms: 3}\n", [
-        "s.yaml:2: limits[1]: quiet_ms is no limit of single connectors, only config_rewrite_window_ms, "
-        "config_rewrites, zombie_min_ms, zombie_overlap_ms, zombie_warning_ms are."
+        "s.yaml:2: limits[1]: quiet_ms is no limit of single connectors, only config_rewrite_beat_ms, "
+        "config_rewrite_off_beat, config_rewrite_window_ms, config_rewrites, zombie_min_ms, "
+        "zombie_overlap_ms, zombie_warning_ms are."
     ]),
     ("limits:\n  - {}\n  - strom_count: 3\n", ["s.yaml:3: limits[2]: there is no limit 'strom_count'."]),
     (

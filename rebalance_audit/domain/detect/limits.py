@@ -85,8 +85,13 @@ class Limits:
     config_rewrite_window_ms: int = 300_000
     """5 min: the loop of MirrorMaker 2 turns every 5 s; a deploy of one connector is over in seconds."""
     config_rewrites: int = 12
-    """Configurations of one connector in that window. A deploy makes two (its own, its tasks'); somebody who tries
-    settings by hand made six in a minute."""
+    """Configurations of one connector in that window, or in an even beat: a timer's, nobody's hand. A deploy makes two
+    (its own, its tasks'); somebody who tries settings by hand made six in a minute."""
+    config_rewrite_beat_ms: int = 900_000
+    """15 min between two of such a beat: MirrorMaker 2 looks for topics every 10 min by default
+    (refresh.topics.interval.seconds)."""
+    config_rewrite_off_beat: float = 0.25
+    """How far off that beat one may come: rounds take some seconds, and the fastest timers tick every half minute."""
     delay_slack_ms: int = 15_000
     """After Connect's announced delay: workers re-join at its end and the round takes its time (2 to 12 s seen)."""
     revoking_rounds: int = 3
@@ -113,7 +118,15 @@ class Limits:
 
 
 OF_CONNECTORS = frozenset(
-    {"config_rewrite_window_ms", "config_rewrites", "zombie_overlap_ms", "zombie_min_ms", "zombie_warning_ms"}
+    {
+        "config_rewrite_window_ms",
+        "config_rewrites",
+        "config_rewrite_beat_ms",
+        "config_rewrite_off_beat",
+        "zombie_overlap_ms",
+        "zombie_min_ms",
+        "zombie_warning_ms",
+    }
 )
 """Limits of what a rule says of a single connector or its tasks."""
 

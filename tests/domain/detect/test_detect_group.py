@@ -110,9 +110,12 @@ _KAFKA_GO = {
 
 
 def _rewrites(times: int, apart_s: int, connectors: tuple[str, ...] | None = ("MirrorSourceConnector",)) -> GroupStory:
+    return _rewrites_at(*(60 + apart_s * turn for turn in range(times)), connectors=connectors)
+
+
+def _rewrites_at(*times_s: int, connectors: tuple[str, ...] | None = ("MirrorSourceConnector",)) -> GroupStory:
     story = a_connect_cluster().joins("w1", "w2", at_s=0)
-    for turn in range(times):
-        at_s = 60 + apart_s * turn
+    for at_s in times_s:
         story.meets_again(at_s=at_s, because="connect_config_changed", changed_connectors=connectors)
     return story
 
@@ -543,26 +546,38 @@ CASES = [
          {"CN008": ["warning open"]}),
     Case(133, "it was mended", lambda: _rewrites(14, 20).seen_until(HOUR), {"CN008": ["warning resolved"]}),
     Case(134, "somebody tries settings by hand", lambda: _rewrites(8, 7), {}),
-    Case(135, "once in six minutes", lambda: _rewrites(14, 360), {}),
-    Case(136, "nobody knows whose configuration changed", lambda: _rewrites(16, 5, None), {}),
-    Case(137, "other connectors each time", lambda: _connectors_deployed(16), {}),
+    Case(135, "nobody knows whose configuration changed", lambda: _rewrites(16, 5, None), {}),
+    Case(136, "other connectors each time", lambda: _connectors_deployed(16), {}),
     # RB019
-    Case(138, "a handler that is stuck for two minutes, and keeps its partitions",
+    Case(137, "a handler that is stuck for two minutes, and keeps its partitions",
          lambda: a_group().joins("c1", "c2", at_s=0).stands_still("c2", from_s=60, until_s=180, comes_back=False),
          {"RB019": ["warning open"]}),
-    Case(139, "the same, of a library that has no max.poll.interval",
+    Case(138, "the same, of a library that has no max.poll.interval",
          lambda: a_group().member("c2", client_libraries=("sarama",)).joins("c1", "c2", at_s=0)
          .stands_still("c2", from_s=60, until_s=180, comes_back=False), {"RB019": ["warning open"]}),
-    Case(140, "it came back", lambda: a_group().joins("c1", "c2", at_s=0)
+    Case(139, "it came back", lambda: a_group().joins("c1", "c2", at_s=0)
          .stands_still("c2", from_s=60, until_s=180, comes_back=True), {}),
-    Case(141, "nobody stood still", lambda: a_group().joins("c1", "c2", at_s=0).seen_until(180), {}),
+    Case(140, "nobody stood still", lambda: a_group().joins("c1", "c2", at_s=0).seen_until(180), {}),
     # RB020: at once, and RB011 does not say it again
-    Case(142, "its coordinator failed as it ended the join phase, five seconds ago",
+    Case(141, "its coordinator failed as it ended the join phase, five seconds ago",
          lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60, because="join_phase_failed")
          .seen_until(65), {"RB020": ["critical open"]}),
-    Case(143, "the same, ten minutes ago",
+    Case(142, "the same, ten minutes ago",
          lambda: a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60, because="join_phase_failed")
          .seen_until(660), {"RB020": ["critical open"]}),
+    # CN008 in a beat
+    Case(143, "every half minute, more or less", lambda: _rewrites_at(*(60 + 30 * i + i % 3 for i in range(13))),
+         {"CN008": ["warning open"]}),
+    Case(144, "the same, and it was mended", lambda: _rewrites(13, 30).seen_until(HOUR),
+         {"CN008": ["warning resolved"]}),
+    Case(145, "every ten minutes, as MirrorMaker 2 looks for topics by default", lambda: _rewrites(13, 600),
+         {"CN008": ["warning open"]}),
+    Case(146, "by hand: 14 in an hour, two in a row and none for a while",
+         lambda: _rewrites_at(*(at for turn in range(7) for at in (60 + 500 * turn, 64 + 500 * turn))), {}),
+    Case(147, "every half minute, but eleven times alone", lambda: _rewrites(11, 30), {}),
+    Case(148, "sixteen in two minutes, in no beat",
+         lambda: _rewrites_at(*(60 + 8 * i + i % 2 * 7 for i in range(16))), {"CN008": ["warning open"]}),
+    Case(149, "every half hour, as a deploy may", lambda: _rewrites(14, 1800), {}),
 ]  # fmt: skip
 
 
