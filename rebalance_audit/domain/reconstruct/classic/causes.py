@@ -63,6 +63,8 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
             first = triggers[0]
             refs = tuple(dict.fromkeys((*first.evidence, *shown[0].evidence)))
             triggers[0] = changed(shown[0], members=first.members or shown[0].members, evidence=refs)
+        elif _is_leaders(before, triggers[0]):
+            triggers[0] = changed(triggers[0], trigger=Cause.LEADER_REJOINED)
     recorded = recorded_triggers(before.members, after, triggers, partial(silence.inferred, before))
     if before.index:
         triggers = taken_over(attempt, before.course.attempts[before.index - 1]) + triggers
@@ -75,6 +77,13 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
     return with_triggers(rebalance, triggers)
+
+
+def _is_leaders(before: Before, trigger: Trigger) -> bool:
+    """Up to 2.5 a leader that joins again is told in the words of a follower with another subscription: the topics that
+    it subscribes to are the same, or the records would have said so."""
+    led = before.delivered_value
+    return trigger.trigger == Cause.SUBSCRIPTION_CHANGED and led is not None and trigger.members == (led.leader,)
 
 
 def _interrupted(before: Before, trigger: Trigger) -> Trigger:

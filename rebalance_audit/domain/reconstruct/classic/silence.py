@@ -51,8 +51,11 @@ def inferred(before: Before, member_id: str) -> Cause:
         return Cause.UNKNOWN
     alive_at_ms = last[0] if last is not None else _given_at_ms(before)
     joined_at_ms = attempt.value.current_state_timestamp
-    departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, not attempt.value.members)
+    is_last, polls = not attempt.value.members, client_families.may_poll_out(before.families(member))
+    departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, is_last, polls)
     silence_ms = (joined_at_ms or 0) - (alive_at_ms or 0)
+    if not polls and silence_ms >= member.rebalance_timeout and may_be_dropped(before, member):
+        return Cause.UNKNOWN
     if departure == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
         # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
         return Cause.UNKNOWN if _is_there_again(before, member) else departure

@@ -90,8 +90,10 @@ def infer_departure(
     joined_at_ms: int | None,
     commits_often: bool,
     is_last: bool = False,
+    polls: bool = True,
 ) -> Cause:
     """How it went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
+    `polls`: its library may have a max.poll.interval.ms, which its rebalance timeout then is.
 
     A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one.
     A member that commits often and was silent for longer than its session cannot have left in good order:
@@ -102,6 +104,8 @@ def infer_departure(
         return Cause.UNKNOWN
     silence_ms = joined_at_ms - last_commit_at_ms
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout > 0 else member.session_timeout
+    if not polls:
+        rebalance_timeout_ms = max(silence_ms, member.session_timeout) + 1
     if silence_ms < min(member.session_timeout, rebalance_timeout_ms):
         may_be_removed = member.group_instance_id is not None or (is_last and silence_ms > AS_IT_LEFT_MS)
         return Cause.UNKNOWN if may_be_removed else Cause.MEMBER_LEFT
