@@ -42,6 +42,7 @@ half its standard error."""
 
 OF_SARAMA: Mapping[str, Callable[[TruePause], str]] = {
     Basis.COMMIT_AFTER_FETCHES: lambda pause: pause.from_client,
+    Basis.TAKEN_AWAY_AFTER_FETCHES: lambda pause: pause.from_client,
     Basis.DELIVERY_AFTER_FETCHES: lambda pause: pause.to_client,
 }
 """Kinds that are measured on sarama's members alone, and whose habit it is."""

@@ -130,8 +130,8 @@ class Basis(StrEnum):
     COMMIT_AFTER_FETCHES = "commit_after_fetches"
     """The same of a member that may be sarama's: it commits when the fetches on their way are back, up to half a second
     after its handlers ended."""
-    COMMIT_BEFORE_CLOSE = "commit_before_close"
-    """kafkajs's last commit as it is closed: it works on for a while."""
+    COMMIT_BEFORE_QUIET = "commit_before_quiet"
+    """kafkajs's last commit: it let go then, or when the fetch after it came back without a message."""
     COMMIT_OF_TASKS = "commit_of_tasks"
     """Kafka Streams' commit as it suspends its tasks: inside the callback, after their producers are flushed."""
     COMMIT_WHEN_ASKED = "commit_when_asked"
@@ -142,6 +142,8 @@ class Basis(StrEnum):
     """It died between its last sign of life and the next one, which did not come."""
     TAKEN_AWAY = "taken_away"
     """The record that takes a partition away in a cooperative group."""
+    TAKEN_AWAY_AFTER_FETCHES = "taken_away_after_fetches"
+    """The same of a member that may be sarama's: it lets go of each when the fetch on its way is back."""
     ASKED_TO_REVOKE = "asked_to_revoke"
     """The record by which a KIP-848 member was asked to revoke."""
     REJOIN = "rejoin"
@@ -157,8 +159,8 @@ class Basis(StrEnum):
     DELIVERY = "delivery"
     """The record that gives partitions to a classic member."""
     DELIVERY_AFTER_FETCHES = "delivery_after_fetches"
-    """The same where a cooperative member that may be sarama's goes on with others: it begins anew with all of them,
-    when the fetches on their way are back."""
+    """What a cooperative member that may be sarama's is given beside others: it begins when fetches of those are back,
+    and commits within an interval."""
     TASK_DELIVERY = "task_delivery"
     """The record that gives tasks to a Streams member of the classic protocol: it makes them before they run."""
     EPOCH_RECORD = "epoch_record"

@@ -25,6 +25,8 @@ class Between:
     """When members could first hear of the rebalance."""
     joined_at_ms: int | None
     """The end of the first join phase that is known."""
+    survivor_count: int
+    """How many members were there before and after, at least one."""
     given_mark: Mark | None
     """A stop is not before the owner was given the partition."""
     heard_mark: Mark | None
@@ -48,6 +50,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         heard_at_ms, detail = preparing.at_ms, "nobody knew before the rebalance began"
         heard_mark = logged(LOWER, heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
     given_mark = joined_mark = midway_mark = None
+    count = max(_survivor_count(given, attempts[-1]), 1)
     if given.known_at_ms is not None:
         ref = given.record.ref if given.record else None
         given_mark = recorded(LOWER, given.known_at_ms, "the owner was given it then", ref)
@@ -58,7 +61,6 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         if heard_at_ms is not None:
             # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
             # and the others, on average, in its middle.
-            count = max(_survivor_count(given, attempts[-1]), 1)
             at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
         detail = "between the rebalance's start and the end of the join phase"
         midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5, basis=Basis.JOIN_PHASE)
@@ -68,6 +70,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         first=first,
         heard_at_ms=heard_at_ms,
         joined_at_ms=joined_at_ms,
+        survivor_count=count,
         given_mark=given_mark,
         heard_mark=heard_mark,
         joined_mark=joined_mark,

@@ -31,11 +31,9 @@ Commit = tuple[int, str] | None
 """(at_ms, ref) of the owner's last commit."""
 
 
-def expired_marks(
-    stretch: Stretch, at_ms: int, ref: str | None, commit: Commit, interval_ms: float | None
-) -> list[Mark]:
-    """The line that its session expired shows its last sign of life to the millisecond. `interval_ms`: how far apart it
-    committed."""
+def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit, quiet_ms: int | None) -> list[Mark]:
+    """The line that its session expired shows its last sign of life to the millisecond. `quiet_ms`: the longest
+    time in which it committed nothing before."""
     session_ms = stretch.owner.session_timeout
     sign_ms = at_ms - session_ms
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
@@ -53,7 +51,7 @@ def expired_marks(
             # The heartbeat before it is not known: of all the beats there may be, a third of one on average.
             until_ms, share = since_ms + HEARTBEAT_MS, 3
             how = f"a third of a heartbeat ({HEARTBEAT_MS} ms, assumed): its last sign was a commit"
-    next_ms = _next_commit(commit, interval_ms)
+    next_ms = _next_commit(commit, quiet_ms)
     if next_ms is not None and since_ms < next_ms < until_ms:
         until_ms, share, how = next_ms, 2, "half way to the commit that did not come"
     if commit is not None and stretch.closes_silently and abs(sign_ms - commit[0]) < LAST_SIGN_MS:
@@ -65,12 +63,12 @@ def expired_marks(
     return [*marks, died_between(window, died_ms, detail, ref, rank=4, tier=EvidenceTier.LOGGED)]
 
 
-def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], interval_ms: float | None) -> Mark:
+def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], quiet_ms: int | None) -> Mark:
     """No line says when its session ran out: before the join phase ended, which takes those that stay up to a heartbeat
     to hear of."""
     expired_ms = joined_at_ms - stretch.owner.session_timeout
     since_ms, until_ms = max(commit[0], expired_ms - HEARTBEAT_MS), expired_ms + HEARTBEAT_MS
-    beat_ms, next_ms = _next_beat(stretch, expired_ms), _next_commit(commit, interval_ms)
+    beat_ms, next_ms = _next_beat(stretch, expired_ms), _next_commit(commit, quiet_ms)
     for end_ms in (beat_ms, next_ms):
         if end_ms is not None and since_ms < end_ms < until_ms:
             until_ms = end_ms
@@ -82,8 +80,9 @@ def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], i
     return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=tier)
 
 
-def _next_commit(commit: Commit, interval_ms: float | None) -> int | None:
-    return None if commit is None or interval_ms is None else commit[0] + round(interval_ms)
+def _next_commit(commit: Commit, quiet_ms: int | None) -> int | None:
+    """By when it would have committed again, had it worked on."""
+    return None if commit is None or quiet_ms is None else commit[0] + quiet_ms
 
 
 def _next_beat(stretch: Stretch, after_ms: int) -> int | None:

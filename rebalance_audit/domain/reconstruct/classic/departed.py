@@ -23,22 +23,26 @@ from .deaths import died_unheard, expired_marks
 from .stretch import Stretch
 
 
-def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms: float | None = None) -> list[Mark]:
-    """The owner went: in good order, put out while it worked on, or dead. `interval_ms`: how far apart it committed."""
+def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: int | None = None) -> list[Mark]:
+    """The owner went: in good order, put out while it worked on, or dead. `quiet_ms`: the
+    longest time in which it committed nothing before."""
     departure = stretch.departure
     if departure is None or departure.at_ms is None:
         trigger = departure.trigger if departure is not None else stretch.inferred
-        return _untold(stretch, commit, trigger, interval_ms)
+        return _untold(stretch, commit, trigger, quiet_ms)
     match departure.trigger:
         case Cause.MEMBER_SESSION_EXPIRED:
             if departure.rejoined_at_ms is not None and any(HABITS[f].lives_while_silent for f in stretch.families):
                 lower_ms = departure.at_ms - stretch.owner.session_timeout - EXPIRY_SLACK_MS
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged(LOWER, lower_ms, detail, departure.ref)
+                if stretch.is_alike:  # it may be dead, and another one of its name have come
+                    told = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
+                    return [lower, *(m for m in told if m.bound == ESTIMATE)]
                 return [lower, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
-            return expired_marks(stretch, departure.at_ms, departure.ref, commit, interval_ms)
+            return expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
         case Cause.MEMBER_POLL_TIMEOUT:
-            return _idle(departure, departure.at_ms)
+            return _idle(stretch, departure, departure.at_ms)
         case Cause.MEMBER_REMOVED_BY_ADMIN:
             return _removed(departure, departure.at_ms, commit)
         case Cause.MEMBER_SYNC_TIMEOUT if (joined_before := _joined_before(stretch)) is not None:
@@ -58,6 +62,8 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, interval_ms
                 # It may have been removed, and worked on until it heard of that.
                 until_ms, until_ref = departure.rejoined_at_ms, departure.rejoined_ref
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
+            if until_ms > departure.at_ms and stretch.is_alike:
+                marks = []  # another one of its name may have come
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
                 marks.append(stretch.let_go_at(commit, detail))
@@ -94,7 +100,7 @@ def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
 
 
 def _untold(
-    stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | None, interval_ms: float | None
+    stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | None, quiet_ms: int | None
 ) -> list[Mark]:
     """No line says when it went: it is missing in a record."""
     gone = stretch.gone or stretch.between.attempts[-1]
@@ -114,6 +120,16 @@ def _untold(
             return _may_live_on(stretch, commit, alive_at_ms or joined_at_ms, joined_at_ms, joined_ref)
     if trigger == Cause.MEMBER_POLL_TIMEOUT:
         return []
+    if (
+        trigger == Cause.MEMBER_SESSION_EXPIRED
+        and commit is None
+        and alive_at_ms is not None
+        and joined_ref is not None
+    ):
+        # It had not committed yet when it died.
+        detail = "it was not in the group any more"
+        upper = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
+        return [upper, died_unheard(stretch, joined_at_ms, (alive_at_ms, joined_ref), quiet_ms)]
     gave_up = commit is not None and joined_at_ms - commit[0] < RECENT_COMMIT_MS
     is_sure = trigger == Cause.MEMBER_SESSION_EXPIRED or (trigger == Cause.MEMBER_LEFT and gave_up)
     # One that an administrator put out works on until its next heartbeat.
@@ -123,7 +139,7 @@ def _untold(
     if commit is None or stretch.was_idle:
         return [*marks, inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5, basis=Basis.GONE)]
     if trigger == Cause.MEMBER_SESSION_EXPIRED:
-        return [*marks, died_unheard(stretch, joined_at_ms, commit, interval_ms)]
+        return [*marks, died_unheard(stretch, joined_at_ms, commit, quiet_ms)]
     detail, rank, basis = "its last commit", 4, Basis.MAY_LIVE_ON
     if trigger == Cause.MEMBER_LEFT and gave_up:
         return [*marks, stretch.let_go_at(commit, detail)]
@@ -149,10 +165,10 @@ def _may_live_on(
     return [*marks, inferred(ESTIMATE, alive_at_ms, detail, ref, rank=5, basis=Basis.MAY_LIVE_ON)]
 
 
-def _idle(departure: Departure, at_ms: int) -> list[Mark]:
+def _idle(stretch: Stretch, departure: Departure, at_ms: int) -> list[Mark]:
     """The heartbeat thread leaves; the worker notices at its next poll and goes on until then."""
     marks = [logged(LOWER, at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while it still worked", departure.ref)]
-    if departure.rejoined_at_ms is None:
+    if departure.rejoined_at_ms is None or stretch.is_alike:
         detail = "the lost callback comes 2 s after the LeaveGroup in the median"
         return [*marks, inferred(ESTIMATE, at_ms + 2_000, detail, departure.ref, rank=5, basis=Basis.MAY_LIVE_ON)]
     return [*marks, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]

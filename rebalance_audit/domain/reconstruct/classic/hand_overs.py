@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.kinds import Basis, MovementKind, ResourceType
+from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
@@ -15,9 +15,9 @@ from . import silence
 from .before import Before, Holding
 from .between import Between, between
 from .members import resource_name
-from .resumes import delivered_marks, resume_bound, resume_line
+from .resumes import begun_marks, delivered_marks, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
-from .stretch import Stretch, may_let_go_one_by_one
+from .stretch import KAFKAJS, Stretch, may_let_go_one_by_one
 
 _make_movement, _make_stretch = maker(Movement), maker(Stretch)
 
@@ -41,7 +41,9 @@ class HandOvers:
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
         """By holding as a whole, or by one partition of it."""
         self._one_by_one: dict[Holding, bool] = {}
-        self._resumes: dict[str, tuple[Mark, ...]] = {}
+        self._resumes: dict[tuple[str, Resource | None], tuple[Mark, ...]] = {}
+        """By new owner, or by one partition where it begins with each by itself."""
+        self._begins_one_by_one: dict[str, bool] = {}
         self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
         """By what was given up together and its new owner."""
 
@@ -65,13 +67,14 @@ class HandOvers:
             held is None or holding.given is not None or self._lets_go_one_by_one(holding, resource, held)
         ):
             alone = resource
-        pair = holding, alone, None if new is None else new.member_id
+        begun = resource if new is not None and self._starts_one_by_one(new, kept) else None
+        pair = holding, alone or begun, None if new is None else new.member_id
         shown = self._shown.get(pair)
         if shown is None:
             shown = (), (), (record.ref,)
             if holding is not None and new is not None:
                 stops = self._stops(holding, alone, resource, held, fenced)
-                shown = _shown(record, stops, self._resumed(new, assigned, kept))
+                shown = _shown(record, stops, self._resumed(new, assigned - kept, begun))
             self._shown[pair] = shown
         if holding is not None and new is not None and not course.clients.is_empty:
             shown = self._with_own_lines(shown, holding, alone, resource, new)
@@ -109,19 +112,33 @@ class HandOvers:
             known = self._stretches[holding, alone] = stretch, tuple(stop_bounds(stretch, self._before.course.commits))
         return known[1]
 
-    def _resumed(
-        self, new: MemberMetadata, assigned: frozenset[Resource], kept: frozenset[Resource]
-    ) -> tuple[Mark, ...]:
-        known = self._resumes.get(new.member_id)
+    def _starts_one_by_one(self, new: MemberMetadata, kept: frozenset[Resource]) -> bool:
+        """Whether it may be sarama's, and works on with what it keeps while it begins with the rest."""
+        if not kept:
+            return False
+        known = self._begins_one_by_one.get(new.member_id)
+        if known is None:
+            since = self._before.delivered_offset
+            interval_ms = self._before.course.commits.interval_between(
+                kept, -1 if since is None else since, self._record.offset
+            )
+            known = may_let_go_one_by_one(self._before.families(new), interval_ms)
+            self._begins_one_by_one[new.member_id] = known
+        return known
+
+    def _resumed(self, new: MemberMetadata, added: frozenset[Resource], begun: Resource | None) -> tuple[Mark, ...]:
+        """`added`: all it was given beside what it kept: commits of that go on meanwhile. `begun`: it begins with this
+        partition by itself."""
+        known = self._resumes.get((new.member_id, begun))
         if known is None:
             commits, delivered = self._before.course.commits, self._delivered
-            if kept:
-                since = self._before.delivered_offset
-                interval_ms = commits.interval_between(kept, -1 if since is None else since, self._record.offset)
-                if may_let_go_one_by_one(self._before.families(new), interval_ms):
-                    delivered = delivered_marks(self._record, Basis.DELIVERY_AFTER_FETCHES)
-            bound = resume_bound(new, assigned, self._before.attempt, self._following, commits)
-            known = self._resumes[new.member_id] = (*delivered, *bound)
+            bound = resume_bound(
+                new, added if begun is None else frozenset({begun}), self._before.attempt, self._following, commits
+            )
+            if begun is not None:
+                first_ms = commits.first_of(begun, self._record.offset, self._until)
+                delivered = begun_marks(self._record, first_ms)
+            known = self._resumes[new.member_id, begun] = (*delivered, *bound)
         return known
 
     def _with_own_lines(
@@ -162,8 +179,10 @@ class HandOvers:
             families=before.families(owner),
             lets_go_one_by_one=self._lets_go_one_by_one(holding, resource, held),
             message_gap_ms=self._message_gap_ms(holding, resource, held),
+            quiet_ms=self._quiet_ms(holding, held),
             was_idle=is_untold and silence.was_idle(before, owner.member_id),
             may_be_dropped=is_untold and silence.may_be_dropped(before, owner),
+            is_alike=_is_alike(before, owner),
             returned=None if gone is None else _returned(before, owner),
             revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
@@ -187,6 +206,13 @@ class HandOvers:
         given = course.attempts[holding.attempt_index].record
         return course.commits.message_gap_ms(held, -1 if given is None else given.offset, self._record.offset)
 
+    def _quiet_ms(self, holding: Holding, held: frozenset[Resource]) -> int | None:
+        if self._before.families(holding.member) != KAFKAJS:
+            return None
+        course = self._before.course
+        given = course.attempts[holding.attempt_index].record
+        return course.commits.quiet_ms(held, -1 if given is None else given.offset, self._record.offset)
+
     def _between(self, holding: Holding) -> Between:
         since, course = holding.attempt_index, self._before.course
         known = self._betweens.get(since)
@@ -198,10 +224,15 @@ class HandOvers:
         return known
 
 
+def _is_alike(before: Before, owner: MemberMetadata) -> bool:
+    members = (before.members or {}).values()
+    return any(m.client_id == owner.client_id and m.member_id != owner.member_id for m in members)
+
+
 def _returned(before: Before, owner: MemberMetadata) -> Attempt | None:
-    """None also where several members share a client id: a new one may be anybody."""
+    """None also where several members share a client id."""
     known = before.members or {}
-    if any(m.client_id == owner.client_id and m.member_id != owner.member_id for m in known.values()):
+    if _is_alike(before, owner):
         return None
     for attempt in before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]:
         for member in attempt.value.members if attempt.value is not None else ():

@@ -9,8 +9,11 @@ from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_MS,
+    FIRST_COMMIT_AFTER_FETCHES_MS,
+    LATE_BEGIN_MS,
     LINE_SLACK_MS,
     TASKS_CALLBACK_MS,
+    began_between,
     is_of_streams,
     joined,
     own_start_marks,
@@ -19,9 +22,10 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 from rebalance_audit.domain.records import MemberMetadata
 
 
-def delivered_marks(record: GroupRecord, basis: Basis = Basis.DELIVERY) -> tuple[Mark, ...]:
+def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
     """When the assigned callbacks of new owners returned, by the record that gives to them all."""
     detail, after_ms = "the assigned callback follows the group record by 7 ms in the median", ASSIGNED_CALLBACK_MS
+    basis = Basis.DELIVERY
     if is_of_streams(record.record.value):
         detail, after_ms = "Kafka Streams makes its tasks after the group record", TASKS_CALLBACK_MS
         basis = Basis.TASK_DELIVERY
@@ -31,10 +35,23 @@ def delivered_marks(record: GroupRecord, basis: Basis = Basis.DELIVERY) -> tuple
     )
 
 
+def begun_marks(record: GroupRecord, first_commit_at_ms: int | None) -> tuple[Mark, ...]:
+    """When a member that may be sarama's began with a partition beside those it kept: fetches of these come first, so
+    its first commit shows it, at most an interval before."""
+    detail = "sarama begins when fetches of what it keeps are back"
+    since_ms = record.at_ms + ASSIGNED_CALLBACK_MS
+    lower = recorded(LOWER, record.at_ms, "the assignment was delivered", record.ref)
+    if first_commit_at_ms is None:
+        return lower, began_between((since_ms, since_ms + LATE_BEGIN_MS), since_ms, detail, record.ref)
+    since_ms = max(since_ms, first_commit_at_ms - FIRST_COMMIT_AFTER_FETCHES_MS)
+    until_ms = max(since_ms, first_commit_at_ms)
+    return lower, began_between((since_ms, until_ms), (since_ms + until_ms) // 2, detail, record.ref)
+
+
 def resume_bound(
     owner: MemberMetadata, assigned: frozenset[Resource], attempt: Attempt, following: Attempt | None, commits: Commits
 ) -> list[Mark]:
-    """By when one new owner's assigned callback had returned."""
+    """By when one new owner's assigned callback had returned. `assigned`: what it did not hold before."""
     record = attempt.record
     if record is None:
         return []

@@ -17,6 +17,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     logged,
     own_stop_marks,
     recorded,
+    taken_after_fetches,
 )
 
 from .departed import departed_marks
@@ -45,8 +46,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
-        interval_ms = commits.interval_between(stretch.held, since, until)
-        return marks + departed_marks(stretch, commit, interval_ms)
+        return marks + departed_marks(stretch, commit, commits.quiet_ms(stretch.held, since, until))
     if stretch.revoked is not None:
         return marks + _taken_away(stretch, commits, until)
     return marks + _survived(stretch, commit)
@@ -117,9 +117,12 @@ def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:
     if revoked_at_ms is not None:
         marks.append(recorded(LOWER, revoked_at_ms - LINE_SLACK_MS, "the assignment that took it away", ref))
         detail, at_ms = "soon after the assignment that took it away", revoked_at_ms + REVOKED_CALLBACK_MS
-        marks.append(recorded(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.TAKEN_AWAY))
+        if stretch.lets_go_one_by_one:
+            marks.append(taken_after_fetches(revoked_at_ms, at_ms, detail, ref))
+        else:
+            marks.append(recorded(ESTIMATE, at_ms, detail, ref, rank=3, basis=Basis.TAKEN_AWAY))
     commit = commits.last_between([stretch.resource], since, until)
-    if commit is not None:
+    if commit is not None and not (stretch.lets_go_one_by_one and revoked_at_ms is not None):
         detail = "its last commit of the partition, made when it gave it up"
         marks.append(stretch.let_go_at(commit, detail))
     after = [a for a in stretch.between.attempts if a.number > stretch.revoked.number]

@@ -17,7 +17,10 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     COMMIT_SLACK_MS,
     COMMIT_SLACK_OF_TASKS_MS,
     COMMIT_SLACK_ONE_BY_ONE_MS,
+    MAX_WAIT_MS,
+    REJOIN_MS,
     after_fetches,
+    in_the_quiet,
     is_of_streams,
     recorded,
 )
@@ -28,7 +31,7 @@ from .between import Between
 _ONE_BY_ONE_INTERVAL_MS = 2_500
 """sarama commits every second where something moves, the others every five
 (docs/clients.md#letting-go-one-by-one)."""
-_KAFKAJS: Families = frozenset({ClientFamily.KAFKAJS})
+KAFKAJS: Families = frozenset({ClientFamily.KAFKAJS})
 
 
 def may_let_go_one_by_one(families: Families, interval_ms: float | None) -> bool:
@@ -64,10 +67,14 @@ class Stretch:
     """Each partition's handler may have ended by itself: only its own commits speak for it."""
     message_gap_ms: float | None
     """From one message to the next of all it held; None: not known, or of no matter."""
+    quiet_ms: int | None
+    """For so long at most nothing came, and it waited for a fetch; None: not known, or of no matter."""
     was_idle: bool
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
     """No line says how it went, and others may have waited for it in vain."""
+    is_alike: bool
+    """Another member has its client id: a new one of that name may be anybody."""
     returned: Attempt | None
     """The record in which the same client is there again under a new member id, if that came soon."""
     revoked: Attempt | None
@@ -89,15 +96,40 @@ class Stretch:
             return Basis.COMMIT_OF_TASKS
         if self.lets_go_one_by_one:
             return Basis.COMMIT_AFTER_FETCHES
-        is_closed = self.is_gone and self.families == _KAFKAJS
-        return Basis.COMMIT_BEFORE_CLOSE if is_closed else Basis.COMMIT_AS_IT_LET_GO
+        return Basis.COMMIT_BEFORE_QUIET if self.is_kafkajs else Basis.COMMIT_AS_IT_LET_GO
+
+    @property
+    def is_kafkajs(self) -> bool:
+        return self.families == KAFKAJS
 
     def let_go_at(self, commit: tuple[int, str], detail: str) -> Mark:
         """The estimate that it let go at this commit."""
         at_ms, ref = commit
+        if self.commit_basis is Basis.COMMIT_BEFORE_QUIET:
+            return self._let_go_in_the_quiet(at_ms, detail, ref)
         if self.commit_basis is Basis.COMMIT_AFTER_FETCHES:
             return after_fetches(at_ms, self.message_gap_ms, detail, ref)
         return recorded(ESTIMATE, at_ms, detail, ref, rank=2, basis=self.commit_basis)
+
+    def _let_go_in_the_quiet(self, commit_at_ms: int, detail: str, ref: str) -> Mark:
+        """kafkajs commits what it has read, and hears of anything else when its fetch is back: with a message, which it
+        commits, too, or empty. So from its last commit until it let go no message came."""
+        until_ms = commit_at_ms + (MAX_WAIT_MS if self.quiet_ms is None else self.quiet_ms)
+        if self.is_gone:
+            left_at_ms = None if self.departure is None else self.departure.at_ms
+            since_ms = commit_at_ms
+            if left_at_ms is not None:
+                since_ms, until_ms = max(since_ms, left_at_ms - (until_ms - commit_at_ms)), left_at_ms
+            return in_the_quiet((since_ms, until_ms), (since_ms + until_ms) // 2, detail, ref)
+        joined_at_ms = self.between.joined_at_ms
+        if joined_at_ms is None:
+            return in_the_quiet((commit_at_ms, until_ms), commit_at_ms, detail, ref)
+        if self.between.survivor_count == 1 and joined_at_ms - commit_at_ms > REJOIN_MS[0]:
+            window = joined_at_ms - REJOIN_MS[0], joined_at_ms - REJOIN_MS[1]
+            return in_the_quiet(
+                window, sum(window) // 2, "nobody else had to re-join: it did, and the join phase ended", ref
+            )
+        return in_the_quiet((commit_at_ms, min(until_ms, joined_at_ms)), commit_at_ms, detail, ref)
 
     @property
     def is_of_streams(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
+from itertools import pairwise
 
 from rebalance_audit.domain.model import CommitMark
 
@@ -105,6 +106,19 @@ class Commits:
             if first is not None and last is not None and last > first:
                 per_ms += (last - first) / max(marks[-1].last_at_ms - marks[0].first_at_ms, 1)
         return 1 / per_ms if per_ms else None
+
+    def quiet_ms(self, resources: Iterable[Resource], after: int, before: int) -> int | None:
+        """The longest time without a commit between these offsets, of the partition where that was shortest: for so
+        long at most none of them had a message, where each one read is committed. None: not known."""
+        longest: list[int] = []
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is not None:
+                marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+                gaps = [m.gap_ms for m in marks if m.gap_ms is not None]
+                gaps += [next_one.first_at_ms - one.last_at_ms for one, next_one in pairwise(marks)]
+                longest += [max(gaps)] if gaps else []
+        return min(longest, default=None)
 
     def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
         """Milliseconds from one commit to the next, on average, of the partition that was committed most between these

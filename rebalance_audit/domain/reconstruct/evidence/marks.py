@@ -29,6 +29,16 @@ COMMITTED_BEFORE_MS = 7
 COMMIT_SLACK_ONE_BY_ONE_MS = 1_050
 """sarama's handlers end one by one. Where another one works on, the last position of one that ended is committed at
 the next interval, of 1 s by default (docs/clients.md#letting-go-one-by-one)."""
+MAX_WAIT_MS = 5_000
+"""kafkajs's maxWaitTimeInMs by default: so long a fetch waits for a message."""
+REJOIN_MS = 20, 0
+"""kafkajs's only survivor let go so long before the end of the join phase, from and to
+(docs/measured.md#kafkajs)."""
+FIRST_COMMIT_AFTER_FETCHES_MS = 1_200
+"""sarama's first commit of a partition that it took beside others came 0.2 to 1.2 s after it had begun
+(docs/measured.md#sarama)."""
+LATE_BEGIN_MS = 5_000
+"""So late it began with one where messages were few (docs/measured.md#sarama)."""
 COMMIT_SLACK_OF_TASKS_MS = 500
 """Kafka Streams commits inside its revoked callback, when its tasks' producers are flushed: 65 ms after its begin were
 seen with nothing to flush (docs/measured.md#kafka-streams)."""
@@ -100,6 +110,32 @@ def after_fetches(at_ms: int, message_gap_ms: float | None, detail: str, ref: st
     return _make_mark(
         bound=ESTIMATE, at_ms=at_ms, tier=_RECORDED, rank=2, detail=detail, ref=ref, basis=Basis.COMMIT_AFTER_FETCHES,
         window_from_ms=at_ms - early_ms, window_to_ms=at_ms + COMMITTED_BEFORE_MS,
+    )  # fmt: skip
+
+
+def taken_after_fetches(since_ms: int, at_ms: int, detail: str, ref: str | None) -> Mark:
+    """The estimate of when a member that may be sarama's let go of a partition that was taken away: when its fetch was
+    back. The commit comes then, or an interval later."""
+    return _make_mark(
+        bound=ESTIMATE, at_ms=at_ms, tier=_RECORDED, rank=3, detail=detail, ref=ref,
+        basis=Basis.TAKEN_AWAY_AFTER_FETCHES,
+        window_from_ms=since_ms, window_to_ms=since_ms + COMMIT_SLACK_AFTER_FETCHES_MS,
+    )  # fmt: skip
+
+
+def in_the_quiet(window: tuple[int, int], at_ms: int, detail: str, ref: str | None) -> Mark:
+    """The estimate that a kafkajs member let go at or after its last commit, before its next fetch was back."""
+    return _make_mark(
+        bound=ESTIMATE, at_ms=at_ms, tier=_RECORDED, rank=2, detail=detail, ref=ref, basis=Basis.COMMIT_BEFORE_QUIET,
+        window_from_ms=window[0], window_to_ms=max(window),
+    )  # fmt: skip
+
+
+def began_between(window: tuple[int, int], at_ms: int, detail: str, ref: str | None) -> Mark:
+    """The estimate of when a member that may be sarama's began with one partition beside others."""
+    return _make_mark(
+        bound=ESTIMATE, at_ms=at_ms, tier=_RECORDED, rank=3, detail=detail, ref=ref,
+        basis=Basis.DELIVERY_AFTER_FETCHES, window_from_ms=window[0], window_to_ms=window[1],
     )  # fmt: skip
 
 

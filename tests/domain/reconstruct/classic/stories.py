@@ -55,6 +55,7 @@ class Story:
         owned: dict[str, str] | None = None,
         instances: dict[str, str] | None = None,
         member_ids: dict[str, str] | None = None,
+        client_ids: dict[str, str] | None = None,
         leader: str | None = None,
         topics: tuple[str, ...] = (TOPIC,),
         subscriptions: dict[str, bytes] | None = None,
@@ -64,7 +65,7 @@ class Story:
         members = [
             encoders.classic_member(
                 ids[client],
-                client_id=client,
+                client_id=(client_ids or {}).get(client, client),
                 group_instance_id=(instances or {}).get(client),
                 session_timeout_ms=self.session_timeout_ms,
                 rebalance_timeout_ms=self.rebalance_timeout_ms,

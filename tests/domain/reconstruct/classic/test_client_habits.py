@@ -130,6 +130,55 @@ def test_kafkajs_works_on_after_its_session_expired_until_it_is_back() -> None:
     assert pause.overlap_ms is not None
 
 
+def test_of_two_kafkajs_members_of_one_name_a_new_one_may_be_anybody() -> None:
+    """As seen on 4.4.0: one was killed, and another of its name came in its place. Nobody knows that it worked on."""
+    twin = "c2-00000000-0000-0000-0000-000000000009"
+    story, both = a_group(), {"c1": "0", "c2": "1"}
+    story.generation(
+        1, both, at_ms=1_000, assignor="RoundRobinAssigner", subscriptions=dict.fromkeys(both, KAFKAJS),
+        member_ids={"c1": member_id("c2"), "c2": twin}, client_ids={"c1": "c2"},
+    ).commit(1, at_ms=9_000)  # fmt: skip
+    story.says(LogKind.MEMBER_FAILED, at_ms=20_000, member_id=twin)
+    story.preparing(1, f"removing member {twin} on heartbeat expiration.", at_ms=20_001)
+    story.generation(
+        2, {"c1": "0 1"}, at_ms=21_000, assignor="RoundRobinAssigner", subscriptions={"c1": KAFKAJS},
+        member_ids={"c1": member_id("c2")}, client_ids={"c1": "c2"},
+    )  # fmt: skip
+    story.stabilized(2, at_ms=20_990).received(2, at_ms=20_999)
+    story.says(LogKind.MEMBER_JOINED, at_ms=26_000, member_id=AGAIN)
+    pause = given_on(second(story.preparing(2, f"Adding new member {AGAIN} with group instance id null", at_ms=26_001)))
+    assert pause.stopped_at_upper_ms is None
+    assert pause.pause_estimate_ms is not None
+    assert pause.pause_estimate_ms > 9_000
+
+
+def test_one_that_died_before_its_first_commit_stood_still_for_its_session() -> None:
+    story = two(a_group(rebalance_timeout_ms=60_000), 1, 1_000, KAFKA_GO)
+    for at_ms in range(2_000, 19_001, 1_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    story = two(story, 2, 20_000, KAFKA_GO)
+    for at_ms in range(21_000, 32_001, 1_000):
+        story.commit(0, at_ms=at_ms)
+    story.generation(3, {"c1": "0 1"}, at_ms=32_500, subscriptions={"c1": KAFKA_GO})
+    found = next(r for r in reconstruct(story.evidence()).rebalances if r.generation_id == 3)
+    assert found.trigger == "member_session_expired"
+    estimate_ms = given_on(found).pause_estimate_ms
+    assert estimate_ms is not None
+    assert 9_500 < estimate_ms <= 12_508
+
+
+def test_a_rebalance_timeout_shorter_than_the_session_puts_no_kafkajs_member_out() -> None:
+    settings = {"session_timeout_ms": 25_000, "rebalance_timeout_ms": 10_000}
+    story = two(a_group(**settings), 1, 1_000, KAFKAJS, assignor="RoundRobinAssigner")
+    for at_ms in range(2_000, 36_001, 1_000):
+        story.commit(0, at_ms=at_ms)
+        if at_ms <= 9_000:
+            story.commit(1, at_ms=at_ms)
+    alone = {"c1": KAFKAJS}
+    story.generation(2, {"c1": "0 1"}, at_ms=36_500, assignor="RoundRobinAssigner", subscriptions=alone)
+    assert second(story).trigger == "member_session_expired"
+
+
 def test_java_sends_heartbeats_while_it_works_so_an_expired_one_stood_still() -> None:
     assert given_on(second(expired(JAVA_3_7, "range"))).stopped_at_upper_ms == 20_010
 
@@ -157,7 +206,7 @@ def closed(subscription: bytes, interval_ms: int) -> Story:
         # As seldom as Java's: the last commit of all that it held, and a fetch of 500 ms.
         (JAVA_2_7, 5_000, 20_000 - 550, Basis.COMMIT_AS_IT_LET_GO),
         (JAVA_3_7, 1_000, 20_000 - 50, Basis.COMMIT_AS_IT_LET_GO),
-        (KAFKAJS, 5_000, 20_000 - 50, Basis.COMMIT_BEFORE_CLOSE),
+        (KAFKAJS, 5_000, 20_000 - 50, Basis.COMMIT_BEFORE_QUIET),
     ],
     ids=["may be sarama", "maybe not", "not sarama", "kafkajs"],
 )
@@ -185,6 +234,110 @@ def test_saramas_last_commit_waited_for_the_next_message_at_most(per_s: int | No
     pause = given_on(second(story))
     (estimate,) = (m for m in pause.stop_marks if m.basis == Basis.COMMIT_AFTER_FETCHES)
     assert (estimate.at_ms, estimate.window_from_ms) == (20_000, pytest.approx(20_000 - early_ms, abs=1))
+
+
+COOPERATIVE = {
+    number: encoders.consumer_subscription((TOPIC,), owned={TOPIC: tuple(numbers)}, version=2, user_data=None)
+    for number, numbers in (("0", (0,)), ("", ()))
+}
+"""Of members that may be sarama's, by what they hold."""
+
+
+def joined_by_more(own_commit_ms: int | None, interval_ms: int = 1_000) -> Movement:
+    """c1 holds partition 0 and is given partition 1 at 20 s beside it, which c2 gave up when it left."""
+    story = a_group().generation(
+        1, {"c1": "0", "c2": "1"}, at_ms=1_000, assignor="cooperative-sticky",
+        subscriptions=dict.fromkeys(("c1", "c2"), COOPERATIVE[""]),
+    )  # fmt: skip
+    for at_ms in range(2_000, 19_001, interval_ms):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    story.generation(
+        2, {"c1": "0 1"}, at_ms=20_000, assignor="cooperative-sticky", subscriptions={"c1": COOPERATIVE["0"]}
+    )
+    story.commit(0, at_ms=20_005)
+    if own_commit_ms is not None:
+        story.commit(1, at_ms=own_commit_ms)
+    return given_on(second(story))
+
+
+def test_what_it_keeps_says_nothing_of_when_a_cooperative_member_began_with_the_rest() -> None:
+    """Seen of sarama on three brokers: it commits what it kept 5 ms after the record, and begins 3.4 s after it."""
+    pause = joined_by_more(24_500)
+    assert (pause.resumed_at_lower_ms, pause.resumed_at_upper_ms) == (20_000, 24_510)
+    (estimate,) = (m for m in pause.resume_marks if m.bound == "estimate")
+    assert (estimate.basis, estimate.window_from_ms, estimate.window_to_ms) == (
+        Basis.DELIVERY_AFTER_FETCHES, 24_500 - 1_200, 24_500,
+    )  # fmt: skip
+    pause = joined_by_more(24_500, interval_ms=5_000)  # nobody that commits so seldom is taken for sarama's
+    assert pause.resumed_at_upper_ms == 24_510
+    assert {m.basis for m in pause.resume_marks if m.bound == "estimate"} == {Basis.DELIVERY}
+
+
+def test_one_that_never_commits_the_rest_may_begin_with_it_late() -> None:
+    pause = joined_by_more(None)
+    assert pause.resumed_at_upper_ms is None
+    (estimate,) = (m for m in pause.resume_marks if m.bound == "estimate")
+    assert (estimate.at_ms, estimate.window_from_ms, estimate.window_to_ms) == (20_008, 20_008, 25_008)
+
+
+def test_sarama_lets_go_of_what_was_taken_away_when_its_fetch_is_back() -> None:
+    """Its commit may come an interval later, or be of before."""
+    sub = {owned: encoders.consumer_subscription((TOPIC,), owned={TOPIC: owned}, version=2, user_data=None)
+           for owned in ((0, 1), (0,), ())}  # fmt: skip
+    story = a_group().generation(
+        1, {"c1": "0 1"}, at_ms=1_000, assignor="cooperative-sticky", subscriptions={"c1": sub[()]}
+    )
+    for at_ms in range(2_000, 19_001, 1_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    taken = {"c1": sub[0, 1], "c2": sub[()]}
+    story.generation(2, {"c1": "0", "c2": ""}, at_ms=20_000, assignor="cooperative-sticky", subscriptions=taken)
+    story.commit(1, at_ms=20_900)
+    given = {"c1": sub[(0,)], "c2": sub[()]}
+    story.generation(3, {"c1": "0", "c2": "1"}, at_ms=23_000, assignor="cooperative-sticky", subscriptions=given)
+    (pause,) = [m for r in reconstruct(story.evidence()).rebalances for m in measure(r).movements if m.kind == "moved"]
+    (estimate,) = [m for m in pause.stop_marks if m.bound == "estimate"]
+    assert (estimate.basis, estimate.at_ms) == (Basis.TAKEN_AWAY_AFTER_FETCHES, 20_010)
+    assert (estimate.window_from_ms, estimate.window_to_ms) == (20_000, 20_550)
+
+
+def kafkajs_rejoins(survivors: int, joined_at_ms: int, gap_ms: int) -> list[tuple[int | None, ...]]:
+    """Windows in which kafkajs members let go at c9's join, by partition: all committed last at 10 s, and nothing for
+    `gap_ms` once before."""
+    names = [f"c{number}" for number in range(survivors)]
+    story = a_group().generation(
+        1, {name: str(at) for at, name in enumerate(names)}, at_ms=1_000, assignor="RoundRobinAssigner",
+        subscriptions=dict.fromkeys(names, KAFKAJS),
+    )  # fmt: skip
+    for at in range(survivors):
+        story.commit(at, at_ms=10_000)
+        story.marks[at] = changed(
+            story.marks[at], first_at_ms=9_000, commit_count=3, gap_from_at_ms=9_000, gap_to_at_ms=9_000 + gap_ms
+        )
+    story.preparing(1, f"Adding new member {member_id('c9')} with group instance id null", at_ms=9_500)
+    everybody = {name: str(at) for at, name in enumerate([*names, "c9"])}
+    story.generation(
+        2, everybody, at_ms=joined_at_ms + 5, joined_at_ms=joined_at_ms, assignor="RoundRobinAssigner",
+        subscriptions=dict.fromkeys(everybody, KAFKAJS),
+    )  # fmt: skip
+    story.stabilized(2, at_ms=joined_at_ms)
+    found = measure(second(story)).movements
+    marks = [m for row in found for m in row.stop_marks if m.basis == Basis.COMMIT_BEFORE_QUIET]
+    return [(m.window_from_ms, m.window_to_ms) for m in marks]
+
+
+@pytest.mark.parametrize(
+    ("survivors", "joined_at_ms", "gap_ms", "expected"),
+    [
+        (1, 10_512, 600, (10_492, 10_512)),  # nobody else had to come: it let go when its fetch was back
+        (1, 10_015, 600, (10_000, 10_015)),
+        (2, 10_512, 600, (10_000, 10_512)),
+        (2, 12_000, 600, (10_000, 10_600)),  # no message came for so long: its fetch was back by then
+    ],
+)
+def test_kafkajs_let_go_at_its_last_commit_or_when_the_fetch_after_it_came_back_empty(
+    survivors: int, joined_at_ms: int, gap_ms: int, expected: tuple[int, int]
+) -> None:
+    assert kafkajs_rejoins(survivors, joined_at_ms, gap_ms) == [expected] * survivors
 
 
 def test_tasks_of_streams_run_later_than_their_record() -> None:
@@ -227,6 +380,15 @@ def test_an_eager_leader_that_had_no_metadata_yet_makes_no_follow_up(assignor: s
     story.generation(3, {"c1": "0", "c2": "1"}, at_ms=2_100, assignor=assignor)
     last = reconstruct(story.evidence()).rebalances[-1]
     assert (last.trigger, last.expected) == (expected, expected != "unknown")
+
+
+@pytest.mark.parametrize(("client", "expected"), [("c1", "leader_rejoined"), ("c2", "subscription_changed")])
+def test_up_to_2_5_a_leader_that_joins_again_updates_its_metadata_in_words_alone(client: str, expected: str) -> None:
+    """As seen on 2.3.1: kafka-python, which had no metadata in its first generation."""
+    story = two(a_group(), 1, 1_000, JAVA_2_7)
+    story.preparing(1, f"Updating metadata for member {member_id(client)}", at_ms=5_000)
+    story.stabilized(2, at_ms=5_990).received(2, at_ms=5_999)
+    assert second(two(story, 2, 6_000, JAVA_2_7)).trigger == expected
 
 
 def test_words_of_nobody_are_the_users_of_a_java_client_and_of_sarama_maybe_an_errors() -> None:
