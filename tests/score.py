@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ class Tally:
         return self
 
 
-def reconstructed(capture: Path, evidence: str) -> dict[str, Reconstruction]:
+@lru_cache(maxsize=4)
+def reconstructed(capture: Path, evidence: str) -> Mapping[str, Reconstruction]:
     """By group, its rebalances measured, from one kind of evidence."""
     source = read_evidence(capture)
     lines: Iterable[SourceLine] = () if evidence == "records" else source.lines()
@@ -105,21 +107,26 @@ def _client_lines(capture: Path, cluster_id: str) -> Iterator[SourceLine]:
             )  # fmt: skip
 
 
-def score(capture: Path, evidence: str) -> Tally:
-    told = reconstructed(capture, evidence)
+def score(capture: Path, evidence: str, only: Collection[str] | None = None) -> Tally:
+    """`only`: these groups of the scenario, and what is none of it; all without."""
+    every, groups = reconstructed(capture, evidence), scenario(capture)["groups"]
+    left_out = set() if only is None else groups.keys() - set(only)
+    told = {g: found for g, found in every.items() if g not in left_out}
+    groups = {g: story for g, story in groups.items() if g not in left_out}
     found = {group_id: list(group.rebalances) for group_id, group in told.items()}
     tally = Tally()
-    groups = scenario(capture)["groups"]
     for group_id, story in groups.items():
         rows = found.get(group_id, [])
         _score_rows(tally, group_id, story, rows, records_only=evidence == "records")
     for group_id in found.keys() - groups.keys():
         tally.invented += len(found[group_id])
         tally.remarks += [f"{group_id!r} is not a group of the scenario"] if found[group_id] else []
-    for group_id in connect_groups(capture):
+    for group_id in set(connect_groups(capture)) - left_out:
         tally.connect = connect_scores.score_connect(capture, told.get(group_id))
         tally.remarks += tally.connect.remarks
     watched, pauses, steps = watched_and_true(capture, told)
+    pauses = [p for p in pauses if p.group_id not in left_out]
+    steps = {place: chain for place, chain in steps.items() if place[0] not in left_out}
     _score_steps(tally, steps, steps_of(watched))
     tally.pauses = score_pauses(watched, pauses)
     tally.windows = windows(watched, pauses)

@@ -8,7 +8,7 @@ A cell sums up every capture with a client of that library on that version, gold
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,30 +77,34 @@ MEASURES = (
 )
 
 
-def libraries_of(capture: Path) -> set[str]:
+def groups_of(capture: Path) -> dict[str, set[str]]:
+    """By library, the groups in which it has a member."""
     told = scenario(capture)
-    found = {client["library"] for client in told["clients"]}
+    found: dict[str, set[str]] = {}
+    for client in told["clients"]:
+        found.setdefault(client["library"], set()).add(client["group"])
+    of_workers = {g for g, story in told["groups"].items() if story.get("protocol_type") == "connect"}
     if "mirror_maker" in capture.name:
-        found.add("mirror-maker")
+        found["mirror-maker"] = of_workers
     elif told.get("workers"):
-        found.add("connect")
+        found["connect"] = of_workers
     return found
 
 
-def counts_of(capture: Path) -> list[Count]:
+def counts_of(capture: Path, groups: Collection[str]) -> list[Count]:
     """One for each of MEASURES."""
-    with_logs, records = score(capture, "all"), score(capture, "records")
+    with_logs, records = score(capture, "all", groups), score(capture, "records", groups)
     return [
         Count(with_logs.found, with_logs.found + with_logs.missed + with_logs.invented),
         Count(with_logs.right, with_logs.right + with_logs.unknown + with_logs.wrong),
         Count(records.right, records.right + records.unknown + records.wrong),
         Count(with_logs.pauses.inside, with_logs.pauses.pauses),
-        advice_of(capture),
+        advice_of(capture, groups),
     ]
 
 
-def advice_of(capture: Path) -> Count:
-    expected = EXPECTED.get(capture.name, {})
+def advice_of(capture: Path, groups: Collection[str]) -> Count:
+    expected = {g: wanted for g, wanted in EXPECTED.get(capture.name, {}).items() if g in groups}
     told = reconstructed(capture, "all") if expected else {}
     right = 0
     for group_id, wanted in expected.items():
@@ -117,9 +121,9 @@ Cells = dict[tuple[str, str], list[Count]]
 def cells_of(captures: Iterable[Path]) -> Cells:
     cells: Cells = {}
     for capture in captures:
-        counts = counts_of(capture)
         version = scenario(capture)["kafka_version"]
-        for library in libraries_of(capture):
+        for library, groups in groups_of(capture).items():
+            counts = counts_of(capture, groups)
             kept = cells.setdefault((library, version), [Count() for _ in MEASURES])
             for mine, more in zip(kept, counts, strict=True):
                 mine += more
@@ -133,7 +137,7 @@ def page(cells: Cells, versions: Sequence[str], captures: int) -> str:
         "What was tried with which client library on which broker, and how much of it is found: counts against what",
         "the clients themselves saw in the lab ([lab.md](lab.md)), as `make support` printed it last from "
         f"{captures} captures, golden or not kept.",
-        "A capture with clients of two libraries counts for both. What the libraries do: [clients.md](clients.md);",
+        "A group with members of two libraries counts for both. What the libraries do: [clients.md](clients.md);",
         "what the versions write: [versions.md](versions.md).",
     ]
     for at, measure in enumerate(MEASURES):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from infra.lab import jars, programs
 from tests.captures import GOLDEN
-from tests.support import MEASURES, NAMES, NOT_TRIED, ORDER, Count, libraries_of, page
+from tests.support import MEASURES, NAMES, NOT_TRIED, ORDER, Count, groups_of, page
 
 PAGE = Path(__file__).parents[1] / "docs" / "support.md"
 
@@ -37,9 +37,9 @@ def test_the_columns_are_versions_that_the_lab_can_start() -> None:
             assert set(row[1:]) <= set(jars.versions())
 
 
-def test_a_capture_counts_for_every_library_that_took_part() -> None:
-    assert libraries_of(GOLDEN / "4.3.0/kafka_go_beside_java") == {"java", "kafka-go"}
-    assert libraries_of(GOLDEN / "4.3.0/connect_worker_lost") == {"connect"}
+def test_a_group_counts_for_every_library_that_took_part_in_it() -> None:
+    assert groups_of(GOLDEN / "4.3.0/kafka_go_beside_java") == {"java": {"torn-app"}, "kafka-go": {"torn-app"}}
+    assert groups_of(GOLDEN / "4.3.0/connect_worker_lost") == {"connect": {"connect-lab"}}
 
 
 def test_what_was_not_tried_is_not_nothing_of_nothing() -> None:
