@@ -62,6 +62,16 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "franz_go_join_leave_kill": {"franz-go-app": {"RB007": "warning"}},
     "sarama_join_leave_kill": {"sarama-app": {"RB007": "warning"}},
     "aiokafka_join_leave_kill": {"aiokafka-app": {"RB007": "warning", "RB004": "info"}},
+    # The same of four other libraries, each in a group of its own.
+    "alike_elsewhere": {
+        f"{library}-alike": {"RB007": "warning"} for library in ("sarama", "kafkajs", "kafka-go", "aiokafka")
+    },
+    # Members join and one leaves: range moves what stays, cooperative-sticky does not.
+    "sarama_on_three_brokers": {"calm-range": {"RB004": "info"}, "calm-sticky": {}},
+    # Two members replaced and one killed, under range.
+    "java_deploy_beside_librdkafka": {"till-app": {"RB004": "info", "RB007": "warning"}},
+    # Two members join and one leaves, whatever the group is called and however much is committed beside a position.
+    "odd_names": {"it's \"quoted\", group='x'": {}, "tab\there (reason: none)": {}, "🚚 lieferung ✓": {}},
     # The topic falls silent for longer than the rebalance timeout, then the members close: nobody was late.
     # Of two that call themselves alike one is killed.
     "one_client_id": {"alike-app": {"RB007": "warning"}},
