@@ -125,6 +125,8 @@ EXPECTED = {
     "frozen_briefly": {("c2", "stall")},
     "frozen_in_turn": {("r1", "stall"), ("s1", "stall"), ("f1", "stall")},
     "franz_go_stuck_alone": {("m2", "stall")},
+    # Six were frozen. Four libraries had committed nothing for longer before, on a topic that was silent.
+    "side_by_side_in_trouble": {("kafka-python-2", "stall"), ("aiokafka-2", "stall")},
 }
 """Who stood still for long enough, on all it has."""
 
