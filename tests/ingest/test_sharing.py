@@ -225,7 +225,7 @@ def test_two_clusters_in_one_warehouse_have_their_own_positions(tmp_path: Path) 
     assert positions(tmp_path) == {}
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 30) -> bool:
+def eventually(holds: Callable[[], bool], within_s: float = 120) -> bool:
     give_up_at = time.monotonic() + within_s
     while time.monotonic() < give_up_at:
         if holds():
