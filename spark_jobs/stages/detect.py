@@ -1,7 +1,7 @@
 """detect: silver.measured_rebalance, .connect_task, .contradiction, .group_event, .undecoded, .reassignment_finding,
 bronze -> silver.finding.
 
-Rows in:  the whole measured history of each group with anything new, or with something still open.
+Rows in:  the whole measured history of each group with anything new, or of which time alone may change what was found.
 Rows out: one per finding, in place of that group's findings before.
 Law:      a finding names evidence; the same input gives the same finding id; time is the evidence's end, not now.
 
@@ -13,7 +13,7 @@ Law:      a finding names evidence; the same input gives the same finding id; ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from rebalance_audit.domain.detect import (
     source_of,
     undecoded_findings,
 )
+from rebalance_audit.domain.detect.due import longest_hold_ms, may_begin, may_differ
 from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
@@ -48,7 +49,17 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
-from spark_jobs.group_rows import GroupFold, GroupReader, Place, ThingsByTable, histories
+from spark_jobs.group_rows import (
+    INSTANTS,
+    GroupFold,
+    GroupReader,
+    Place,
+    ThingsByTable,
+    files_since,
+    histories,
+    literal,
+    places_table,
+)
 from spark_jobs.kept_folds import folded
 from spark_jobs.plan import DETECT
 from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
@@ -71,7 +82,7 @@ def run(context: Run) -> bool:
     changed = context.warehouse.changed_keys(
         REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
     )
-    groups = _groups(context, batch)
+    groups = _groups(context, batch, seen)
     news = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
     clusters = pa.array(sorted({*seen, *news}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
@@ -82,28 +93,90 @@ def run(context: Run) -> bool:
             found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
             files += found.get(OUTPUT, [])
         context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
+    # After the commit: lost, more groups are looked at again.
+    context.warehouse.remember(NAME, {"seen_until_ms": seen, "limits": _named(context)})
     return True
 
 
-def _groups(context: Run, batch: Batch) -> pa.Table:
-    """Groups with new rows, and groups about which time alone may change the answer: something of theirs is open."""
+def _groups(context: Run, batch: Batch, seen: Mapping[str, int]) -> pa.Table:
+    """Groups with new rows, and groups about which time alone may change the answer."""
     warehouse = context.warehouse
     parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
-    opened = "status = 'open' AND group_id IS NOT NULL"
-    parts.append(_groups_where(warehouse, OUTPUT, opened, "status", ["open"]))
-    parts.append(_groups_where(warehouse, REBALANCES, "outcome = 'open'", "outcome", ["open"], batch))
-    parts.append(_groups_where(warehouse, TASKS, "to_ms IS NULL AND state <> 'RUNNING'", "to_ms", [], batch))
+    parts.append(_rows_where(warehouse, REBALANCES, GROUP, "outcome = 'open'", "outcome", ["open"], batch))
+    parts.append(places_table(_due(context, batch, seen)))
     return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
 
 
-def _groups_where(
-    warehouse: Warehouse, table: str, where: str, column: str, values: Sequence[str], batch: Batch | None = None
+def _rows_where(
+    warehouse: Warehouse,
+    table: str,
+    columns: Sequence[str],
+    where: str,
+    column: str,
+    values: Sequence[str],
+    batch: Batch | None = None,
 ) -> pa.Table:
-    """Of rows that are so, the groups. `column` is one of the values in each of them, or null if there are none: other
-    files are not opened."""
+    """Rows that are so. `column` is one of the values in each of them, or null if there are none: other files are not
+    opened."""
     files = warehouse.files(table, None if batch is None else batch.until[table])
     found = row_groups_of(files, column, values, with_null=not values)
-    return warehouse.read_files(table, list(dict.fromkeys(group.file for group in found)), GROUP, where)
+    return warehouse.read_files(table, list(dict.fromkeys(group.file for group in found)), columns, where)
+
+
+def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
+    """Groups whose findings may be otherwise now than at the last run, although nothing came of them."""
+    warehouse, limits = context.warehouse, _limits_of(context)
+    noted = warehouse.recall(NAME)
+    # With other limits any answer may be another one.
+    before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _named(context) else {}
+    tasks = _rows_where(warehouse, TASKS, [*GROUP, "state"], "to_ms IS NULL", "to_ms", [], batch).to_pylist()
+    connect = {(row["cluster_id"], row["group_id"]) for row in tasks}
+    found = {(row["cluster_id"], row["group_id"]) for row in tasks if row["state"] != "RUNNING"}
+    columns = [*GROUP, "rule_id", "first_seen_at_ms", "last_seen_at_ms"]
+    opened = _rows_where(warehouse, OUTPUT, columns, "status = 'open' AND group_id IS NOT NULL", "status", ["open"])
+    for cluster_id, group_id, rule_id, first_ms, last_ms in _tuples(opened):
+        place, before_ms, now_ms = (cluster_id, group_id), before.get(cluster_id), seen.get(cluster_id, 0)
+        if place in found:
+            continue
+        # Rules about Connect's tasks count from instants that are in no finding.
+        is_any = before_ms is None or (place in connect and now_ms != before_ms)
+        if is_any or may_differ(rule_id, first_ms, last_ms, before_ms or 0, now_ms, limits(*place)):
+            found.add(place)
+    return found | _begun(context, batch, before, seen)
+
+
+def _begun(context: Run, batch: Batch, before: Mapping[str, int], seen: Mapping[str, int]) -> set[Place]:
+    """Groups in which a state began that may be a finding by now."""
+    limits = _limits_of(context)
+    moved = {c: (before[c], now) for c, now in seen.items() if c in before and now != before[c]}
+    if not moved:
+        return set()
+    from_ms = min(before_ms for before_ms, _ in moved.values()) - longest_hold_ms(getattr(limits, "overrides", ()))
+    files = files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), from_ms)
+    listed = ", ".join(literal(cluster_id) for cluster_id in sorted(moved))
+    where = f"coalesce({', '.join(INSTANTS)}) >= {from_ms} AND cluster_id IN ({listed})"
+    rows = context.warehouse.read_files(REBALANCES, files, [*GROUP, *INSTANTS], where)
+    found: set[Place] = set()
+    for cluster_id, group_id, *instants in _tuples(rows):
+        place, at_ms = (cluster_id, group_id), next(at_ms for at_ms in instants if at_ms is not None)
+        started_ms = instants[INSTANTS.index("started_at_ms")]
+        first_ms = at_ms if started_ms is None else min(at_ms, started_ms)
+        if place not in found and may_begin(first_ms, at_ms, *moved[cluster_id], limits(*place)):
+            found.add(place)
+    return found
+
+
+def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(rows[name].to_pylist() for name in rows.schema.names), strict=True)
+
+
+def _limits_of(context: Run) -> Callable[[str, str], Limits]:
+    return context.settings.get("limits") or _default_limits
+
+
+def _named(context: Run) -> str:
+    """The limits as a note names them."""
+    return repr(context.settings.get("limits"))
 
 
 def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
@@ -122,7 +195,7 @@ def _default_limits(cluster_id: str, group_id: str) -> Limits:
 
 
 def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
-    limits: Callable[[str, str], Limits] = context.settings.get("limits") or _default_limits
+    limits = _limits_of(context)
 
     def detect(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         cluster_id, group_id = place

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from rebalance_audit.domain.causes import ARRIVALS, DEPARTURES, Cause
+from rebalance_audit.domain.detect.due import told_until
 from rebalance_audit.domain.detect.finding import Extent, capped, make_finding
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
@@ -50,6 +51,7 @@ class Spell:
 
     steps: tuple[HistoryStep, ...]
     to_ms: int
+    """Of one that lasts: see `due.told_until`."""
     is_open: bool
 
     @property
@@ -149,7 +151,8 @@ class History:
                 yield Spell(steps=tuple(run), to_ms=max(step.at_ms, run[-1].at_ms), is_open=False)
                 run = []
         if run:
-            yield Spell(steps=tuple(run), to_ms=max(self.now_ms, run[-1].at_ms), is_open=True)
+            told_ms = told_until(run[0].first_at_ms, self.now_ms)
+            yield Spell(steps=tuple(run), to_ms=max(told_ms, run[-1].at_ms), is_open=True)
 
     def finding(
         self,

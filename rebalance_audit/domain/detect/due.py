@@ -1,0 +1,68 @@
+"""When time alone changes what the rules say, so that a run looks again at groups of which that may be, and no others.
+
+A fault is open until nothing was seen of it for a while: from its last moment on one knows when it will be over. A
+state that lasts is told with its length; told to the millisecond it would change whenever evidence comes. So its length
+is told in steps that grow with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rebalance_audit.domain.detect.limits import DEFAULT, Limits
+
+FIRST_STEP_MS = 60_000
+"""1 min: who watches a state begin wants to see it grow; nothing that a rule says changes with the second."""
+_STEPS = 16
+_OF_STATES = frozenset({"RB002", "RB003", "RB010", "RB013", "RB015", "RB017", "CN004", "CN006"})
+"""Rules about `History.spells`; RB002 is about single pauses, too."""
+_OF_FAULTS = frozenset({
+    "RB001", "RB004", "RB005", "RB006", "RB007", "RB008", "RB009", "RB014", "RB016", "RB018", "CN002", "CN005",
+    "CN008",
+})  # fmt: skip
+"""Rules about `History.extent`."""
+_HOLDS = ("settled_ms", "quiet_ms")
+"""Limits that a state must last for."""
+
+
+def told_until(first_ms: int, now_ms: int) -> int:
+    """Until when a state that began at `first_ms` and lasts is told to have lasted: at most a minute less than it did,
+    or, of what lasts longer than 32 min, a sixteenth less."""
+    lasted_ms = max(now_ms - first_ms, 0)
+    step_ms = FIRST_STEP_MS
+    while lasted_ms >= 2 * _STEPS * step_ms:
+        step_ms *= 2
+    return first_ms + lasted_ms - lasted_ms % step_ms
+
+
+def may_differ(
+    rule_id: str, first_seen_at_ms: int, last_seen_at_ms: int, before_ms: int, now_ms: int, limits: Limits
+) -> bool:
+    """An open finding may be otherwise at `now_ms` than at `before_ms`, without any new evidence of its group."""
+    if rule_id not in _OF_STATES and rule_id not in _OF_FAULTS:
+        return before_ms != now_ms
+    if rule_id in _OF_STATES and told_until(first_seen_at_ms, before_ms) != told_until(first_seen_at_ms, now_ms):
+        return True
+    return any(before_ms - last_seen_at_ms <= gap_ms < now_ms - last_seen_at_ms for gap_ms in _quiet_times(limits))
+
+
+def may_begin(first_at_ms: int, at_ms: int, before_ms: int, now_ms: int, limits: Limits) -> bool:
+    """A state that began with this rebalance may be a finding at `now_ms` that it was not at `before_ms`: some must
+    last for a while. `first_at_ms` and `at_ms` as in HistoryStep."""
+    before, now = (told_until(first_at_ms, t) - at_ms for t in (before_ms, now_ms))
+    return any(before < getattr(limits, name) <= now for name in _HOLDS)
+
+
+def longest_hold_ms(overrides: Iterable[Mapping[str, Any]]) -> int:
+    """`may_begin` of nothing that began longer ago, whatever limits these make."""
+    longest_ms = max(of[name] for of in (asdict(DEFAULT), *overrides) for name in _HOLDS if name in of)
+    return 2 * int(longest_ms) + FIRST_STEP_MS  # what is told of a length lags behind it
+
+
+def _quiet_times(limits: Limits) -> Iterator[int]:
+    """After which a fault is over."""
+    yield from (limits.quiet_ms, limits.storm_quiet_ms, limits.flapping_window_ms, limits.config_rewrite_window_ms)
+    for _, of_connector in limits.of_connectors:
+        yield from (value for name, value in of_connector if name == "config_rewrite_window_ms")
