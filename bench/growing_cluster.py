@@ -1,7 +1,8 @@
 """A cluster whose groups go on rebalancing, as collectors would land it: records, commits, log lines and readings.
 
-Seeded, so that two runs land the same bytes. Rebalances are a minute apart; each is of a group drawn at random. What is
-new in a cycle differs from the history by its instants and offsets alone.
+Seeded, so that two runs land the same bytes. Rebalances are a minute apart, or as given; each is of a group drawn at
+random, whose members have a host of their own. What is new in a cycle differs from the history by its instants and
+offsets alone.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ class FlushedRun:
 class GrowingCluster:
     """Land rebalances with `land`; it goes on where it ended."""
 
-    def __init__(self, groups: int, seed: int = 1, share_of_one: float = 0.0) -> None:
-        """`share_of_one`: of all rebalances, those of one group; what is left is drawn evenly from all groups."""
+    def __init__(self, groups: int, seed: int = 1, share_of_one: float = 0.0, apart_ms: int = APART_MS) -> None:
+        """`share_of_one`: of all rebalances, those of one group; what is left is drawn evenly from all groups.
+        `apart_ms`: between two rebalances."""
         self._random = Random(seed)
-        self._groups, self._share_of_one = groups, share_of_one
+        self._groups, self._share_of_one, self._apart_ms = groups, share_of_one, apart_ms
         self._generations: Counter[int] = Counter()
         self._offsets: Counter[int] = Counter()
         self._at_ms = BASE_MS
@@ -103,7 +105,7 @@ class GrowingCluster:
     ) -> None:
         self._generations[model] += 1
         number, group_id, partition = self._generations[model], f"group-{model:06d}", model % OFFSETS_PARTITIONS
-        self._at_ms += APART_MS
+        self._at_ms += self._apart_ms
         at_ms, gone = self._at_ms, number // 2
         of_partition = records.setdefault(partition, [])
         left, leader = member_id(gone - 1, model), member_id(gone, model)
@@ -130,6 +132,7 @@ class GrowingCluster:
         members = [
             classic_member(
                 member_id(name, model), client_id=f"c{name}", subscription=consumer_subscription((topic,)),
+                client_host=f"/10.{model >> 16}.{model >> 8 & 255}.{model & 255}",
                 assignment=consumer_assignment({topic: tuple(range(place, PARTITIONS, MEMBERS))}),
             )
             for place, name in enumerate(range(gone, gone + MEMBERS))

@@ -1,7 +1,7 @@
 """The cost of five new rebalances beside a growing history: CPU seconds of a cycle, stage by stage.
 
     python -m bench.growth [--sizes 1000 10000 100000] [--new 5] [--cycles 3] [--engine auto|spark|local]
-        [--of-a-group 10]
+        [--of-a-group 10] [--apart-ms 60000]
 
 The warehouse grows to each size in turn (bench.growing_cluster), everything through all stages with every check on.
 Then come cycles of a few new rebalances; of these the median is printed, in CPU seconds of this process and all below.
@@ -19,7 +19,7 @@ import tempfile
 import time
 from statistics import median
 
-from bench.growing_cluster import GrowingCluster
+from bench.growing_cluster import APART_MS, GrowingCluster
 from bench.spark import cpu_seconds
 from ingest.landing import Landing
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -67,8 +67,9 @@ def main() -> None:
     arguments.add_argument("--cycles", type=int, default=3)
     arguments.add_argument("--engine", choices=("auto", "spark", "local"), default="auto")
     arguments.add_argument("--of-a-group", type=int, default=10, help="its rebalances on average, at the largest size")
+    arguments.add_argument("--apart-ms", type=int, default=APART_MS, help="between two rebalances of the cluster")
     given = arguments.parse_args()
-    cluster = GrowingCluster(groups=max(max(given.sizes) // given.of_a_group, 1))
+    cluster = GrowingCluster(groups=max(max(given.sizes) // given.of_a_group, 1), apart_ms=given.apart_ms)
     print(f"{'rebalances':>12}" + "".join(f"{name:>13}" for name in STAGES) + f"{'cycle':>9}{'against first':>15}")
     first: float | None = None
     with tempfile.TemporaryDirectory(prefix="bench-growth-") as folder:

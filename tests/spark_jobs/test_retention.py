@@ -27,10 +27,9 @@ def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Landed]:
+def flushes(tmp_path: Path) -> list[Landed]:
     """Four flushes, a rebalance of one of two groups every hour."""
-    monkeypatch.setattr("bench.growing_cluster.APART_MS", HOUR_MS)
-    cluster, found = GrowingCluster(groups=2, seed=3), []
+    cluster, found = GrowingCluster(groups=2, seed=3, apart_ms=HOUR_MS), []
     for at in range(4):
         scratch = tmp_path / f"flush-{at}"
         Warehouse.open(scratch, create=True)
