@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -22,18 +23,33 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.domain.detect import DEFAULT, Limits
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
+from rebalance_audit.domain.incidents.around import MARGIN_MS, NOTHING_NEW, Around, incidents_around, may_end
 from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
-from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
-from rebalance_audit.domain.tables import GOLD_REBALANCE, SILVER_FINDING
+from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import located, relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GroupReader, Place, files_since, of_keys, places_table
+from spark_jobs.group_rows import GROUP, GroupReader, Place, files_since, of_keys, places_table
+from spark_jobs.incident_rows import (
+    AT,
+    FINDING,
+    FINDINGS,
+    NARROWED,
+    READ,
+    REASSIGNMENTS,
+    REBALANCES,
+    TASKS,
+    clusters_of_wrong_clocks,
+    moves_of,
+    open_tasks,
+    reassignments_since,
+)
+from spark_jobs.incidents_around import StoredCluster
 from spark_jobs.structs import things_in
 from spark_jobs.task_files import (
     WRITTEN,
@@ -47,18 +63,13 @@ from spark_jobs.task_files import (
     row_groups,
 )
 
-REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
-REASSIGNMENTS = "silver.reassignment"
-MARGIN_MS = 3 * 3_600_000
-"""3 h: more than any window in which rebalances belong together; a flapping member's is the widest, 2 h."""
-_AT = "coalesce(assigned_at_ms, joined_at_ms, started_at_ms, ended_at_ms, started_lower_ms)"
 _CONTENT = (
     "rebalance_id, trigger, outcome, expected, started_at_ms, joined_at_ms, assigned_at_ms, ended_at_ms, "
     "connect_delay_ms, resource_seconds_lower, resource_seconds_estimate, resource_seconds_upper, "
     "resource_seconds_likely_lower, resource_seconds_likely_upper, hash(triggers)"
 )
 _SYMPTOM_AT = (
-    f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {1 << 60} END"
+    f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {NOTHING_NEW} END"
 )
 """The others are about no rebalance: they make nothing old new."""
 _TOLD = (
@@ -69,20 +80,10 @@ _STORED = [
     "cluster_id", "incident_id", "first_at_ms", "last_at_ms", "status", "rebalance_ids", "reassignment_ids",
     "finding_ids",
 ]  # fmt: skip
-_MEMBERS = "list_filter(members, lambda m: m.change <> 'stayed')"
-_GONE = "flatten([t.members FOR t IN triggers])"
-_MOVEMENTS = (
-    "[{'resource_type': m.resource_type, 'resource': m.resource, 'kind': m.kind, 'from_member_id': m.from_member_id, "
-    f"'stopped_at_lower_ms': m.stopped_at_lower_ms}} FOR m IN movements IF list_contains({_GONE}, m.from_member_id)]"
-)
-
-
-_OWN = [c.name for c in GOLD_REBALANCE.columns]
-_READ = tuple(dict.fromkeys((*_OWN, "place", "members", "movements", "triggers")))
-_NARROWED = ", ".join((*dict.fromkeys((*_OWN, "place")), f"{_MEMBERS} members", f"{_MOVEMENTS} movements"))
-_FINDING = tuple(c.name for c in SILVER_FINDING.columns)
 _NOTHING = pa.record_batch({"cluster_id": pa.array([], pa.string())})
 _NO_CLUSTER = -1 << 62
+FEW_GROUPS = 300
+"""Of more groups with news, all that happened meanwhile is read."""
 _ROWS_AT_ONCE = 2_000
 _BUCKET_ROWS = 20_000
 _BUCKETS_PER_TASK = 4
@@ -107,20 +108,49 @@ def incident_tables(
     engine: Engine,
     folder: str,
     since_versions: Mapping[str, int] | None = None,
+    seen_before_ms: Mapping[str, int] | None = None,
 ) -> Incidents:
     """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
-    keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are."""
+    keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
+    cluster the end of its evidence when incidents were told last, where that is known."""
+    now_ms = seen_until_ms(warehouse)
+    limits_of = limits or _default_limits
+    news = _news(warehouse, versions, since_versions or {}, changed, leader_moves)
+    for cluster_id, group_id, at_ms in _ending(warehouse, seen_before_ms or {}, now_ms, limits_of):
+        _note(news, cluster_id, group_id, at_ms)
+    is_first = warehouse.published().get("gold.incident") is None
+    wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
+    told = _told_around(
+        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits_of, folder
+    )
+    if wide:
+        earliest = {cluster_id: min(news[cluster_id].values()) for cluster_id in wide}
+        told = _together(told, _told_since(warehouse, versions, leader_moves, earliest, limits, engine, folder))
+    return told
+
+
+def _told_since(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    leader_moves: pa.Table,
+    news: Mapping[str, int],
+    limits: Callable[[str, str], Limits] | None,
+    engine: Engine,
+    folder: str,
+) -> Incidents:
+    """All that happened in clusters of which much is new, from a while before the news."""
     stored = _KnownIncidents(warehouse)
-    since = _since(warehouse, versions, since_versions or {}, changed, stored)
-    written: dict[str, list[str]] = {}
-    if since:
-        reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
-        beside = _beside(warehouse, versions, since, seen_until_ms(warehouse), leader_moves)
-        asked = engine.share((reader, beside))
-        found = engine.gather(
-            reader.work(), _packing(asked), _telling(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
-        )
-        written = files_by_table(found)
+    since = {
+        cluster_id: stored.reaching_back(cluster_id, min(at_ms - MARGIN_MS, stored.open_since(cluster_id, at_ms)))
+        for cluster_id, at_ms in news.items()
+    }
+    reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
+    beside = _beside(warehouse, versions, since, seen_until_ms(warehouse), leader_moves)
+    asked = engine.share((reader, beside))
+    found = engine.gather(
+        reader.work(), _packing(asked), _telling(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
+    )
+    written = files_by_table(found)
     gone = [row for cluster_id, from_ms in since.items() for row in stored.since(cluster_id, from_ms)]
     incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
     return Incidents(
@@ -128,6 +158,85 @@ def incident_tables(
         _scope("incident_id", gone, incidents),
         marks,
         _scope("mark_id", _marks_of_evidence(warehouse, since), marks),
+    )
+
+
+def _told_around(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    leader_moves: pa.Table,
+    news: Mapping[str, Mapping[str | None, int]],
+    now_ms: Mapping[str, int],
+    limits: Callable[[str, str], Limits],
+    folder: str,
+) -> Incidents:
+    """The incidents that news of few groups can change, cluster by cluster."""
+    rows: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
+    gone: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
+    tasks, moves = (open_tasks(warehouse, versions), moves_of(leader_moves)) if news else ({}, {})
+    wrong = clusters_of_wrong_clocks(warehouse, versions) if news else set()
+    for cluster_id, of_groups in sorted(news.items()):
+        found = incidents_around(
+            {group_id: at_ms for group_id, at_ms in of_groups.items() if group_id is not None},
+            min(of_groups.values()) - MARGIN_MS,
+            StoredCluster(
+                warehouse, versions, cluster_id, now_ms=now_ms.get(cluster_id, 0), limits=partial(limits, cluster_id),
+                tasks=tasks.get(cluster_id, ()), leader_moves=moves.get(cluster_id, ()),
+                reassignments=partial(_reassignments_of, warehouse, versions, cluster_id),
+                is_clock_right=cluster_id not in wrong,
+            ),
+            apart=None in of_groups,
+        )  # fmt: skip
+        rows["gold.incident"] += map(incident_row, found.incidents)
+        rows["gold.mark"] += map(mark_row, found.marks)
+        gone["gold.incident"] += ({"cluster_id": cluster_id, "incident_id": k.incident_id} for k in found.gone)
+        gone["gold.mark"] += _marks_around(warehouse, cluster_id, of_groups.keys(), found)
+    writer = TaskWriter(folder)
+    for table, of_table in rows.items():
+        for batch in rows_to_table(table, of_table).to_batches():
+            writer.add(table, batch)
+    written = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))
+    incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
+    return Incidents(
+        incidents,
+        _scope("incident_id", gone["gold.incident"], incidents),
+        marks,
+        _scope("mark_id", gone["gold.mark"], marks),
+    )
+
+
+def _reassignments_of(
+    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
+) -> list[Reassignment]:
+    return reassignments_since(warehouse, versions, {cluster_id: from_ms}).get(cluster_id, [])
+
+
+def _marks_around(
+    warehouse: Warehouse, cluster_id: str, news: Collection[str | None], found: Around
+) -> list[dict[str, Any]]:
+    """The marks that `found` takes the place of."""
+    own = [group_id for group_id in news if group_id is not None] + (["*"] if found.apart else [])
+    first_ms = min([found.from_ms, *(at_ms for _, at_ms in found.marked)])
+    of_others = {group_id for group_id, _ in found.marked}
+    rows = warehouse.read(
+        "gold.mark",
+        ["cluster_id", "mark_id", "scope", "at_ms"],
+        "source = 'evidence' AND cluster_id = ? AND at_ms >= ? AND list_contains(?, scope)",
+        [cluster_id, first_ms, sorted({*own, *of_others})],
+    )
+    return [
+        row
+        for row in rows.to_pylist()
+        if (row["scope"] in own and row["at_ms"] >= found.from_ms) or (row["scope"], row["at_ms"]) in found.marked
+    ]
+
+
+def _together(one: Incidents, other: Incidents) -> Incidents:
+    return Incidents(
+        [*one.incidents, *other.incidents],
+        pa.concat_tables([one.incident_scope, other.incident_scope]),
+        [*one.marks, *other.marks],
+        pa.concat_tables([one.mark_scope, other.mark_scope]),
     )
 
 
@@ -142,6 +251,15 @@ class _KnownIncidents:
         """The open ones of a cluster, and those that end at or after this moment."""
         later = self._read("cluster_id = ? AND last_at_ms >= ? AND status <> 'open'", cluster_id, from_ms)
         return [row for row in self.open if row["cluster_id"] == cluster_id] + later
+
+    def open_since(self, cluster_id: str, at_ms: int) -> int:
+        """The begin of the earliest that is open, less the margin; `at_ms` if none is."""
+        begins = [
+            row["first_at_ms"] - MARGIN_MS
+            for row in self.open
+            if row["cluster_id"] == cluster_id and (row["rebalance_ids"] or row["reassignment_ids"])
+        ]
+        return min([at_ms, *begins])
 
     def reaching_back(self, cluster_id: str, from_ms: int) -> int:
         """The begin of whatever reaches beyond `from_ms`, or of what reaches into that; else `from_ms`."""
@@ -189,33 +307,70 @@ def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
 
 
-def _since(
+News = dict[str, dict[str | None, int]]
+"""By cluster and group (None: what is of no group) the instant of the earliest news."""
+
+
+def _note(news: News, cluster_id: str, group_id: str | None, at_ms: int | None) -> None:
+    of_groups = news.setdefault(cluster_id, {})
+    of_groups[group_id] = min(of_groups.get(group_id, NOTHING_NEW), 0 if at_ms is None else at_ms)
+
+
+def _news(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     before: Mapping[str, int],
     changed: pa.Table,
-    stored: _KnownIncidents,
-) -> dict[str, int]:
-    """By cluster with news: from when on incidents are to be worked out again."""
-    news: dict[str, int] = {}
-
-    def note(rows: Iterable[tuple[str, int | None]]) -> None:
-        for cluster_id, at_ms in rows:
-            news[cluster_id] = min(news.get(cluster_id, 1 << 62), 0 if at_ms is None else at_ms)
-
-    note(_differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, _AT, changed))
+    leader_moves: pa.Table,
+) -> News:
+    """What readers do not see as it is now."""
+    news: News = {}
+    found = _differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, AT, changed)
     told = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
-    note(_differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, told))
+    found += _differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, told)
     if REASSIGNMENTS not in before or before[REASSIGNMENTS] != versions[REASSIGNMENTS]:
         at = "coalesce(started_at_ms, 0)"
-        note(_differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", at, None))
-    # Time alone may end those that are open.
-    note(
-        (row["cluster_id"], row["first_at_ms"])
-        for row in stored.open
-        if row["rebalance_ids"] or row["reassignment_ids"]
-    )
-    return {cluster_id: stored.reaching_back(cluster_id, at_ms - MARGIN_MS) for cluster_id, at_ms in news.items()}
+        found += _differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", at, None)
+    if TASKS in before and before[TASKS] != versions[TASKS]:  # else all of their rebalances are news
+        tasks = warehouse.changed_keys(TASKS, GROUP.names, before[TASKS], versions[TASKS])
+        found += ((row["cluster_id"], row["group_id"], NOTHING_NEW) for row in tasks.to_pylist())
+    found += _moved_otherwise(warehouse, leader_moves)
+    for cluster_id, group_id, at_ms in found:
+        _note(news, cluster_id, group_id, at_ms)
+    return news
+
+
+def _moved_otherwise(warehouse: Warehouse, leader_moves: pa.Table) -> list[tuple[str, str | None, int | None]]:
+    """Groups beside which leaders moved otherwise than readers see it."""
+    seen = warehouse.files("gold.leader_move", warehouse.published().get("gold.leader_move", -1))
+    if not leader_moves.num_rows and not seen:
+        return []
+    columns = ", ".join(leader_moves.schema.names)
+    with cursor() as db:
+        db.register("now", leader_moves)
+        before = f"SELECT {columns} FROM {relation(seen)}" if seen else "SELECT * FROM now WHERE false"
+        sql = f"((FROM now) EXCEPT ({before})) UNION ALL (({before}) EXCEPT (FROM now))"
+        return db.execute(f"SELECT cluster_id, group_id, min(at_ms) FROM ({sql}) GROUP BY ALL").fetchall()
+
+
+def _ending(
+    warehouse: Warehouse,
+    before_ms: Mapping[str, int],
+    now_ms: Mapping[str, int],
+    limits: Callable[[str, str], Limits],
+) -> Iterator[tuple[str, str | None, int]]:
+    """Groups of open incidents that time alone may change."""
+    columns = ["cluster_id", "group_ids", "rebalance_ids", "reassignment_ids", "first_at_ms", "last_at_ms"]
+    for row in warehouse.read("gold.incident", columns, "status = 'open'").to_pylist():
+        cluster_id, reassignments = row["cluster_id"], row["reassignment_ids"]
+        if not row["rebalance_ids"] and not reassignments:
+            continue
+        before, now = before_ms.get(cluster_id), now_ms.get(cluster_id, 0)
+        quiet_ms = {limits(cluster_id, group_id).quiet_ms for group_id in row["group_ids"]}
+        is_due = before is None or bool(reassignments)
+        if is_due or any(may_end(row["last_at_ms"], before or 0, now, quiet) for quiet in quiet_ms):
+            for group_id in (*row["group_ids"], *((None,) if reassignments else ())):
+                yield cluster_id, group_id, row["first_at_ms"]
 
 
 def _changed_keys(
@@ -236,8 +391,10 @@ def _differing(
     content: str,
     at_ms: str,
     among: pa.Table | None,
-) -> list[tuple[str, int | None]]:
-    """By cluster, the earliest row that readers do not see as it is now; `among`: only rows with one of these keys."""
+) -> list[tuple[str, str | None, int | None]]:
+    """By cluster and group, the earliest row that readers do not see as it is now; `among`: only rows with one of these
+    keys."""
+    group_id = "group_id" if "group_id" in warehouse.schema(silver).names else "NULL::VARCHAR"
     files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
     if among is not None and among.num_rows == 0:
         return []
@@ -249,14 +406,15 @@ def _differing(
             for n, (table, of_table) in enumerate(zip((silver, gold), files, strict=True))
             if of_table
         ]
-        each = [f"SELECT cluster_id, {at_ms} at_ms, {content} FROM {source}" for source in sources]
+        each = [f"SELECT cluster_id, {group_id} of_group, {at_ms} at_ms, {content} FROM {source}" for source in sources]
         if len(each) == 2:
             sql = f"(({each[0]}) EXCEPT ({each[1]})) UNION ALL (({each[1]}) EXCEPT ({each[0]}))"
         elif each:
             sql = each[0]
         else:
             return []
-        return db.execute(f"SELECT cluster_id, min(coalesce(at_ms, 0)) FROM ({sql}) GROUP BY ALL").fetchall()
+        earliest = "min(coalesce(at_ms, 0))"
+        return db.execute(f"SELECT cluster_id, of_group, {earliest} FROM ({sql}) GROUP BY ALL").fetchall()
 
 
 def _schema_of(warehouse: Warehouse, table: str, sql: str) -> pa.Schema:
@@ -297,7 +455,7 @@ class _ClusterReader:
     def rows(self, named: Mapping[str, Any]) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
         """The wanted rows in what one row of `work` names, with their buckets."""
         if named["table"] == FINDINGS:
-            for batch in batches_of(named, _FINDING, _ROWS_AT_ONCE):
+            for batch in batches_of(named, FINDING, _ROWS_AT_ONCE):
                 yield self._chosen(batch, self._are_wanted(batch))
         else:
             for batch in self.rebalances.batches(named):
@@ -343,7 +501,7 @@ def _reader(
     buckets_at_least: int,
 ) -> _ClusterReader:
     files = warehouse.files(REBALANCES, versions[REBALANCES])
-    if _clocks_differ(warehouse, versions).isdisjoint(since):
+    if clusters_of_wrong_clocks(warehouse, versions).isdisjoint(since):
         files = files_since(files, min(since.values()))
     first: dict[Place, int] = {}
     counts: Counter[str] = Counter()
@@ -352,14 +510,14 @@ def _reader(
             asked = {"cluster_id": list(since), "from_ms": pa.array(list(since.values()), pa.int64())}
             db.register("since", pa.table(asked))
             found = db.execute(
-                f"SELECT cluster_id, group_id, min(place) FILTER ({_AT} >= from_ms) since, count(*) "
+                f"SELECT cluster_id, group_id, min(place) FILTER ({AT} >= from_ms) since, count(*) "
                 f"FROM {relation(files)} JOIN since USING (cluster_id) GROUP BY ALL HAVING since IS NOT NULL"
             ).fetchall()
         for cluster_id, group_id, place, count in found:
             first[cluster_id, group_id] = place
             counts[cluster_id] += count
     return _ClusterReader(
-        rebalances=GroupReader(files={REBALANCES: files}, columns={REBALANCES: _READ}, groups=places_table(first)),
+        rebalances=GroupReader(files={REBALANCES: files}, columns={REBALANCES: READ}, groups=places_table(first)),
         first=first,
         findings=warehouse.files(FINDINGS, versions[FINDINGS]),
         since=since,
@@ -381,13 +539,6 @@ def _buckets(clusters: Iterable[str], counts: Mapping[str, int], at_least: int) 
     return found
 
 
-def _clocks_differ(warehouse: Warehouse, versions: Mapping[str, int]) -> set[str]:
-    """Clusters of which a clock ever jumped back or was wrong: what came later may be dated much earlier there."""
-    where = "group_id IS NULL AND rule_id = 'TR003'"
-    found = warehouse.read(FINDINGS, ["cluster_id"], where, version=versions[FINDINGS])
-    return set(found["cluster_id"].to_pylist())
-
-
 def _beside(
     warehouse: Warehouse,
     versions: Mapping[str, int],
@@ -395,24 +546,10 @@ def _beside(
     now_ms: Mapping[str, int],
     leader_moves: pa.Table,
 ) -> _LittleOfClusters:
-    tasks: dict[str, list[ConnectTask]] = defaultdict(list)
-    for row in warehouse.read(TASKS, None, "to_ms IS NULL", version=versions[TASKS]).to_pylist():
-        tasks[row["cluster_id"]].append(from_row(ConnectTask, row))
-    reassignments: dict[str, list[Reassignment]] = defaultdict(list)
-    where = "coalesce(ended_at_ms, started_at_ms, ?) >= ? OR outcome = 'open'"
-    asked = [min(since.values()), min(since.values())]
-    for row in warehouse.read(REASSIGNMENTS, None, where, asked, version=versions[REASSIGNMENTS]).to_pylist():
-        ended_ms = row["started_at_ms"] if row["ended_at_ms"] is None else row["ended_at_ms"]
-        from_ms = since.get(row["cluster_id"])
-        if from_ms is not None and (row["outcome"] == "open" or ended_ms is None or ended_ms >= from_ms):
-            reassignments[row["cluster_id"]].append(reassignment_of(row))
-    moves: dict[str, list[LeaderMove]] = defaultdict(list)
-    for row in leader_moves.to_pylist():
-        if row["cluster_id"] in since:
-            moves[row["cluster_id"]].append(from_row(LeaderMove, row))
     return _LittleOfClusters(
         now_ms={cluster_id: now_ms.get(cluster_id, 0) for cluster_id in since},
-        tasks=dict(tasks), reassignments=dict(reassignments), leader_moves=dict(moves),
+        tasks=open_tasks(warehouse, versions), reassignments=reassignments_since(warehouse, versions, since),
+        leader_moves=moves_of(leader_moves),
     )  # fmt: skip
 
 
@@ -443,7 +580,7 @@ def _packed(bucket: int, table: str, parts: Sequence[pa.RecordBatch]) -> Iterato
     if table == REBALANCES:
         with cursor() as db:
             db.register("rebalance", rows)
-            rows = db.execute(f"SELECT {_NARROWED} FROM rebalance").to_arrow_table()
+            rows = db.execute(f"SELECT {NARROWED} FROM rebalance").to_arrow_table()
     for batch in rows.combine_chunks().to_batches():
         yield parcel(bucket, 0, table, batch)
 
@@ -511,6 +648,10 @@ def _findings(parts: Sequence[pa.Table]) -> dict[str, list[tuple[str | None, Fin
     for row in rows:
         found[row["cluster_id"]].append((row["group_id"], from_row(Finding, row)))
     return found
+
+
+def _default_limits(cluster_id: str, group_id: str) -> Limits:
+    return DEFAULT
 
 
 def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) -> Callable[[str], Limits]:

@@ -9,11 +9,12 @@ from typing import Any
 from rebalance_audit.domain.detect import Limits
 from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.gather.groups import event_of_row
+from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.live.memory import MOST_EVENTS, ClusterPast, GroupPast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import belonging, node_clocks, node_pairs, seen_until_ms
-from spark_jobs.incidents import MARGIN_MS, cluster_rows, reaching_back
+from spark_jobs.incidents import cluster_rows, reaching_back
 
 _MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)
 _SILVER = (

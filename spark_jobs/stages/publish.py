@@ -120,6 +120,7 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     incidents = incident_tables(
         warehouse, consumed, leader_moves, reader.groups, context.settings.get("limits"),
         engine=engine, folder=folder, since_versions=before,
+        seen_before_ms=warehouse.recall(NAME).get("seen_until_ms", {}),
     )  # fmt: skip
     return {
         **{table: Wanted(flat.get(table, []), GROUP, reader.groups) for table in FLAT},

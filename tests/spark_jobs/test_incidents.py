@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -11,16 +13,18 @@ import pytest
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
 from rebalance_audit.domain.model import to_row
+from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import incidents
 from spark_jobs.engine import LocalEngine
 from spark_jobs.incidents import incident_tables
+from spark_jobs.incidents_around import StoredCluster
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
+from tests.domain.incidents.fleet_story import a_fleet
 
 HOUR_S = 3_600
 SILVER = ("silver.measured_rebalance", "silver.connect_task", "silver.finding", "silver.reassignment")
-NOTHING = pa.table({"cluster_id": pa.array([], pa.string())})
 
 
 class Told:
@@ -29,31 +33,43 @@ class Told:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.warehouse = Warehouse.open(folder, create=True)
         self.now_ms = 0
+        self._before_ms: dict[str, int] = {}
+        self._rows: dict[str, list[dict[str, Any]]] = {}
         monkeypatch.setattr(incidents, "seen_until_ms", lambda warehouse: {CLUSTER: self.now_ms})
 
-    def publish(self, stories: list[GroupStory], until_s: float) -> None:
+    def publish(self, stories: list[GroupStory], until_s: float, moves: Sequence[LeaderMove] = ()) -> None:
         self.now_ms = T0_MS + round(until_s * 1000)
-        rebalances = [
-            to_row(r) | {"place": place} for s in stories for place, r in enumerate(s.rebalances) if self._is_past(r)
-        ]
+        rebalances = {
+            s.group_id: [to_row(r) | {"place": at} for at, r in enumerate(s.rebalances) if self._is_past(r)]
+            for s in stories
+        }
         findings = [
             to_row(f) | {"group_id": s.group_id}
             for s in stories
             for f in detect_group([r for r in s.rebalances if self._is_past(r)], (), seen_until_ms=self.now_ms)
         ]
-        self._write("silver.measured_rebalance", rebalances)
+        before, now = self.versions(), [row for rows in rebalances.values() for row in rows]
+        self._write("silver.measured_rebalance", now)
         self._write("silver.finding", findings)
-        versions = {name: self.warehouse.version(name) for name in SILVER}
-        groups = pa.table({"cluster_id": [CLUSTER] * len(stories), "group_id": [s.group_id for s in stories]})
-        known = {n: -1 if v is None else v for n, v in versions.items()}
+        changed = [group_id for group_id, rows in rebalances.items() if rows != self._rows.get(group_id)]
+        groups = pa.table({"cluster_id": [CLUSTER] * len(changed), "group_id": pa.array(changed, pa.string())})
+        moved = rows_to_table("gold.leader_move", [leader_move_row(m) for m in moves if m.at_ms <= self.now_ms])
         with self.warehouse.staging_folder() as folder:
-            told = incident_tables(self.warehouse, known, NOTHING, groups, engine=LocalEngine(), folder=folder)
+            told = incident_tables(
+                self.warehouse, self.versions(), moved, groups, engine=LocalEngine(), folder=folder,
+                since_versions=before, seen_before_ms=self._before_ms,
+            )  # fmt: skip
             self.warehouse.replace("gold.incident", told.incidents, told.incident_scope)
             self.warehouse.replace("gold.mark", told.marks, told.mark_scope)
-        self._write("gold.rebalance", rebalances)
+        self._write("gold.rebalance", now)
         self._write("gold.finding", findings)
-        gold = ("gold.rebalance", "gold.finding", "gold.incident", "gold.mark")
+        self.warehouse.replace("gold.leader_move", moved, None)
+        gold = ("gold.rebalance", "gold.finding", "gold.incident", "gold.mark", "gold.leader_move")
         self.warehouse.publish({name: v for name in gold if (v := self.warehouse.version(name)) is not None})
+        self._rows, self._before_ms = rebalances, {CLUSTER: self.now_ms}
+
+    def versions(self) -> dict[str, int]:
+        return {name: -1 if (v := self.warehouse.version(name)) is None else v for name in SILVER}
 
     def _is_past(self, r: Any) -> bool:
         return (r.assigned_at_ms or r.ended_at_ms or r.started_at_ms or 0) <= self.now_ms
@@ -79,23 +95,34 @@ def a_life(group_id: str) -> GroupStory:
     return story.deploys("c3", "c1", from_s=40 * HOUR_S, each_s=90)
 
 
-def whole(stories: list[GroupStory], now_ms: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def whole(
+    stories: list[GroupStory], now_ms: int, moves: Sequence[LeaderMove] = ()
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Everything at once."""
+    past = {s.group_id: [r for r in s.rebalances if (r.assigned_at_ms or 0) <= now_ms] for s in stories}
     found, marks = incidents_of(
         ClusterRows(
             cluster_id=CLUSTER,
             now_ms=now_ms,
-            groups={s.group_id: s.rebalances for s in stories},
-            findings=[(s.group_id, f) for s in stories for f in detect_group(s.rebalances, (), seen_until_ms=now_ms)],
+            groups=past,
+            leader_moves=[m for m in moves if m.at_ms <= now_ms],
+            findings=[(g, f) for g, of_group in past.items() for f in detect_group(of_group, (), seen_until_ms=now_ms)],
         )
     )
     as_stored = rows_to_table("gold.incident", [incident_row(i) for i in found]).sort_by("incident_id").to_pylist()
     return as_stored, rows_to_table("gold.mark", [mark_row(m) for m in marks]).sort_by("mark_id").to_pylist()
 
 
+few_or_many = pytest.mark.parametrize(
+    "few_groups", [incidents.FEW_GROUPS, 0], ids=["around the news", "since the news"]
+)
+
+
+@few_or_many
 def test_hour_by_hour_the_tables_come_to_what_everything_at_once_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int
 ) -> None:
+    monkeypatch.setattr(incidents, "FEW_GROUPS", few_groups)
     stories = [a_life("orders"), a_life("refunds")]
     told = Told(tmp_path, monkeypatch)
     for hour in (1, 9.02, 9.05, 10, 18.01, 18.05, 27.05, 27.1, 27.3, 30, 40.01, 41, 48):
@@ -106,20 +133,44 @@ def test_hour_by_hour_the_tables_come_to_what_everything_at_once_gives(
     assert {row["kind"] for row in expected} >= {"deploy", "member_fault", "storm"}
 
 
-def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stories = [a_life("orders")]
+@pytest.mark.parametrize("seed", range(2))
+def test_news_bit_by_bit_come_to_what_everything_at_once_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random = Random(seed)
+    stories, moves = a_fleet(random)
     told = Told(tmp_path, monkeypatch)
-    told.publish(stories, until_s=39 * HOUR_S)
-    asked: list[int] = []
-    read = incidents._reader
-    monkeypatch.setattr(
-        incidents, "_reader", lambda w, v, since, *more: (asked.extend(since.values()), read(w, v, since, *more))[1]
-    )
+    at_s = 0.0
+    while at_s < 7.5 * HOUR_S:
+        at_s += random.choice((15, 300, 1_500, 2_500)) * random.uniform(0.5, 1.5)
+        monkeypatch.setattr(incidents, "FEW_GROUPS", random.choice((300, 300, 300, 0)))
+        told.publish(stories, at_s, moves)
+        expected, marks = whole(stories, told.now_ms, moves)
+        assert told.rows("gold.incident", "incident_id") == expected, at_s
+        assert told.rows("gold.mark", "mark_id") == marks, at_s
+    assert any(len(row["group_ids"]) > 1 for row in expected)
+
+
+def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = [a_life("orders"), GroupStory("refunds").joins("c7", "c8", at_s=39.9 * HOUR_S)]
+    told = Told(tmp_path, monkeypatch)
+    told.publish(stories, until_s=39.95 * HOUR_S)
+    told.publish(stories, until_s=39.99 * HOUR_S)
+    asked: list[tuple[set[str], int]] = []
+    rows = StoredCluster.rows
+
+    def noted(self: StoredCluster, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+        asked.append((set(groups), from_ms))
+        return rows(self, groups, from_ms, apart=apart)
+
+    monkeypatch.setattr(StoredCluster, "rows", noted)
     told.publish(stories, until_s=48 * HOUR_S)
-    assert asked
-    assert min(asked) >= T0_MS + 36 * HOUR_S * 1000  # the margin before the deploy at 40 h; the storm was long over
+    # The margin before the deploy at 40 h; the storm was long over, and nothing links the other group to it.
+    assert {frozenset(groups) for groups, _ in asked} == {frozenset({"orders"})}
+    assert min(from_ms for _, from_ms in asked) >= T0_MS + 36 * HOUR_S * 1000
+    asked.clear()
     told.publish(stories, until_s=48 * HOUR_S)
-    assert len(asked) == 1  # no news, nothing open
+    assert not asked  # no news, nothing open
 
 
 def test_an_open_incident_is_over_when_time_alone_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

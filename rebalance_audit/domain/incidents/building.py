@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect import client_advice
@@ -40,13 +40,29 @@ def incidents_of(rows: ClusterRows) -> tuple[list[Incident], list[ChangeMark]]:
     `rows` may be a range of time that begins where nothing was going on: with a range that begins later, what began
     before it would get another id.
     """
+    return told(rows, *troubles_in(rows))
+
+
+Alone = tuple[str | None, Finding]
+"""A finding that no trouble explains, with its group."""
+
+
+def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
+    """All of them, with their findings, and the findings that are left."""
     found: list[Episode] = []
     for group_id, rebalances in sorted(rows.groups.items()):
         if rebalances:
             history = History(rebalances, (), rows.limits(group_id), rows.now_ms)
             found += [e for e in episodes(history) if e.steps]
     together = troubles(rows, found)
-    alone = attach(rows, together)
+    return together, attach(rows, together)
+
+
+def told(
+    rows: ClusterRows, together: Iterable[Trouble], alone: Iterable[Alone]
+) -> tuple[list[Incident], list[ChangeMark]]:
+    """Some of the troubles and findings that `troubles_in` found in these rows, as incidents and marks."""
+    together = list(together)
     incidents = [_incident(rows, trouble) for trouble in together if _is_worth_telling(trouble)]
     incidents += [_of_finding(finding, group_id) for group_id, finding in alone]
     marks = [mark for trouble in together for mark in _marks(rows, trouble)]

@@ -21,6 +21,9 @@ SAME_MOMENT_MS = 60_000
 ONE_PLAN_MS = 60_000
 """Reassignments closer than this are one piece of work: tools send a plan in batches, people move on at once."""
 
+DEPARTING = frozenset({"deploy", "scaling", "connect_worker", "member_fault"})
+"""Kinds of episodes in which members go, by which groups belong together."""
+
 PRECEDENCE = (
     "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "removal", "deploy", "configuration",
     "subscription", "protocol", "client", "scaling", "unknown",
@@ -125,7 +128,7 @@ def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode
     that runs several consumers."""
     seen: dict[tuple[str, str], list[tuple[int, Episode]]] = defaultdict(list)
     for episode in episodes:
-        if episode.kind in ("deploy", "scaling", "connect_worker", "member_fault"):
+        if episode.kind in DEPARTING:
             for place, at_ms in departures(episode):
                 purpose = "fault" if episode.is_fault else "on purpose"
                 seen[place, purpose].append((at_ms, episode))

@@ -1,0 +1,199 @@
+"""The incidents that news of some groups can change, and no others: what they cost follows the news, not the fleet.
+
+An incident is made of all its groups, and groups come together through what happened to them at one moment. So from the
+groups with news one goes on to those of their incidents as they stand, and to those that lost a member from the same
+place, or their coordinator with the same broker, as they did; until nothing more is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rebalance_audit.domain.incidents.building import Alone, told, troubles_in
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode
+from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
+from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, Trouble, departures
+from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+
+MARGIN_MS = 3 * 3_600_000
+"""3 h: more than any window in which rebalances belong together; a flapping member's is the widest, 2 h."""
+NOTHING_NEW = 1 << 60
+"""The instant of news that makes nothing old new, as of a finding about no rebalance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownIncident:
+    """An incident as it stands: columns of gold.incident."""
+
+    incident_id: str
+    group_ids: frozenset[str]
+    rebalance_ids: frozenset[str]
+    reassignment_ids: frozenset[str]
+    finding_ids: frozenset[str]
+    first_at_ms: int
+    last_at_ms: int
+    is_open: bool
+
+    @property
+    def things(self) -> frozenset[str]:
+        return self.rebalance_ids | self.reassignment_ids | self.finding_ids
+
+    @classmethod
+    def of(cls, incident: Incident) -> KnownIncident:
+        return cls(
+            incident_id=incident.incident_id,
+            group_ids=frozenset(incident.group_ids),
+            rebalance_ids=frozenset(incident.rebalance_ids),
+            reassignment_ids=frozenset(incident.reassignment_ids),
+            finding_ids=frozenset(incident.finding_ids),
+            first_at_ms=incident.first_at_ms,
+            last_at_ms=incident.last_at_ms,
+            is_open=incident.status == "open",
+        )
+
+
+class WholeCluster(Protocol):
+    """How to ask for what is not at hand, of one cluster. `apart`: also what is of no group, which are reassignments
+    and findings about partitions, brokers and the evidence."""
+
+    def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+        """Of these groups, since this moment."""
+
+    def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
+        """Incidents of any of these groups that are open or end at this moment or later."""
+
+    def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
+        """Likewise, that have any of these rebalances, reassignments or findings."""
+
+    def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
+        """Groups of which a member may have gone from one of these places between its two instants; more do no harm."""
+
+    def moved(self, moves: Collection[LeaderMove], from_ms: int, *, apart: bool) -> set[str]:
+        """Groups whose coordinators went with the same brokers at the same moments as these; with `apart` also those
+        that reassignments since this moment moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What takes the place of what."""
+
+    incidents: list[Incident]
+    marks: list[ChangeMark]
+    gone: list[KnownIncident]
+    marked: frozenset[tuple[str, int]]
+    """(group, instant) of marks that those which go had made; of groups with news there may be more."""
+    from_ms: int
+    """Since when groups with news were worked out."""
+    apart: bool
+    """So was what is of no group."""
+
+
+def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluster, *, apart: bool) -> Around:
+    """The incidents of groups with news. `news`: of each the instant of its earliest news; `since_ms`: from when on
+    incidents are worked out, unless one begins before it; `apart`: there is news of no group."""
+    groups, from_ms = set(news), since_ms
+    gone: dict[str, KnownIncident] = {}
+
+    def note(found: Iterable[KnownIncident]) -> None:
+        gone.update((known.incident_id, known) for known in found)
+
+    while True:
+        note(around.of_groups(news, from_ms, apart=apart))
+        asked = _with_theirs(groups, gone.values())
+        rows = around.rows(asked, from_ms, apart=apart)
+        together, alone = troubles_in(rows)
+        things = frozenset().union(*(known.things for known in gone.values()))
+        chosen = [t for t in together if _is_of(t, news, apart=apart) or not things.isdisjoint(_things([t], []))]
+        left = [
+            (group_id, finding)
+            for group_id, finding in alone
+            if (apart if group_id is None else group_id in news) or finding.finding_id in things
+        ]
+        note(around.of_things(set(_things(chosen, left)), from_ms))
+        fresh = [e for t in chosen for e in t.episodes if e.last_at_ms >= news.get(e.group_id, e.last_at_ms + 1)]
+        moves = _moves(chosen, fresh)
+        met = groups | around.departed(_places(fresh)) | around.moved(moves, from_ms, apart=apart)
+        reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms))])
+        has_moved = any(k.reassignment_ids for k in gone.values()) or any(m.reassignment_id for m in moves)
+        if (_with_theirs(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
+            incidents, marks = told(rows, chosen, left)
+            return Around(
+                incidents=incidents, marks=marks, gone=list(gone.values()), from_ms=from_ms, apart=apart,
+                marked=frozenset(_marked(together, gone.values())),
+            )  # fmt: skip
+        groups, from_ms, apart = met, reached_ms, apart or has_moved
+
+
+def moved_together(
+    moves: Collection[LeaderMove], among: Iterable[LeaderMove], reassignment_ids: Collection[str]
+) -> set[str]:
+    """`WholeCluster.moved`, of all leader moves beside the cluster's groups and of these reassignments."""
+    return {
+        move.group_id
+        for move in among
+        if move.is_cause
+        and (
+            move.reassignment_id in reassignment_ids
+            or any(
+                move.previous_leader == own.previous_leader and abs(move.at_ms - own.at_ms) <= SAME_MOMENT_MS
+                for own in moves
+            )
+        )
+    }
+
+
+def is_recent(finding: Finding, from_ms: int, shown: Collection[str]) -> bool:
+    """It may be told of since this moment. `shown`: those of open incidents, of which what is over by now may have a
+    last moment long ago."""
+    return finding.status == "open" or finding.last_seen_at_ms >= from_ms or finding.finding_id in shown
+
+
+def may_end(last_at_ms: int, before_ms: int, now_ms: int, quiet_ms: int) -> bool:
+    """An incident that was open at `before_ms` may be over at `now_ms`, without any news."""
+    return any(before_ms - last_at_ms <= gap_ms < now_ms - last_at_ms for gap_ms in (CHANGE_GAP_MS, quiet_ms))
+
+
+def _with_theirs(groups: Collection[str], incidents: Iterable[KnownIncident]) -> set[str]:
+    return {*groups, *(group_id for known in incidents for group_id in known.group_ids)}
+
+
+def _is_of(trouble: Trouble, news: Collection[str], *, apart: bool) -> bool:
+    return any(e.group_id in news for e in trouble.episodes) or (apart and bool(trouble.reassignments))
+
+
+def _reaches(known: KnownIncident, from_ms: int) -> bool:
+    """It is made of what happened since it began; one of a finding alone is not."""
+    is_made_of_moves = bool(known.rebalance_ids or known.reassignment_ids)
+    return is_made_of_moves and (known.is_open or known.last_at_ms >= from_ms)
+
+
+def _things(together: Iterable[Trouble], alone: Iterable[Alone]) -> Iterator[str]:
+    for trouble in together:
+        yield from (step.rebalance.rebalance_id for _, step in trouble.steps)
+        yield from (r.reassignment_id for r in trouble.reassignments)
+        yield from (finding.finding_id for finding in trouble.findings)
+    yield from (finding.finding_id for _, finding in alone)
+
+
+def _places(fresh: Iterable[Episode]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for episode in fresh:
+        for place, at_ms in departures(episode) if episode.kind in DEPARTING else ():
+            first_ms, last_ms = found.get(place, (at_ms, at_ms))
+            found[place] = min(first_ms, at_ms), max(last_ms, at_ms)
+    return found
+
+
+def _moves(chosen: Iterable[Trouble], fresh: Iterable[Episode]) -> list[LeaderMove]:
+    ids = {step.rebalance.rebalance_id for episode in fresh for step in episode.steps}
+    return [move for trouble in chosen for move in trouble.leader_moves if move.rebalance_id in ids]
+
+
+def _marked(together: Iterable[Trouble], gone: Iterable[KnownIncident]) -> Iterator[tuple[str, int]]:
+    steps = {s.rebalance.rebalance_id: (e.group_id, s.first_at_ms) for t in together for e, s in t.steps}
+    for known in gone:
+        for rebalance_id in known.rebalance_ids & steps.keys():
+            yield steps[rebalance_id]

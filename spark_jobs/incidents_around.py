@@ -1,0 +1,164 @@
+"""What `domain.incidents.around` asks of one cluster, out of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rebalance_audit.domain.causes import MEMBER_FAILED
+from rebalance_audit.domain.detect import Limits
+from rebalance_audit.domain.incidents import ClusterRows
+from rebalance_audit.domain.incidents.around import KnownIncident, is_recent, moved_together
+from rebalance_audit.domain.incidents.troubles import SAME_MOMENT_MS
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign.model import Reassignment
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.group_rows import files_since, of_keys, places_table, rows_of_groups
+from spark_jobs.incident_rows import AT, FINDING, FINDINGS, NARROWED, READ, REBALANCES
+from spark_jobs.structs import things_in
+
+LONGEST_SESSION_MS = 1_800_000
+"""group.max.session.timeout.ms by default: so long after a member went its rebalance may begin."""
+_WENT = "list_filter(members, lambda m: m.change IN ('left', 'replaced'))"
+_FAILED = ", ".join(f"'{cause}'" for cause in sorted(MEMBER_FAILED))
+_BLAMED = f"flatten([t.members FOR t IN triggers IF t.trigger IN ({_FAILED})])"
+_NAMES = (
+    "flatten([[m.client_host, m.worker_url, m.group_instance_id, m.client_id, m.member_id] "
+    f"FOR m IN {_WENT}]) || {_BLAMED}"
+)
+_WITHOUT_PLACE = (
+    f"len(list_filter({_WENT}, lambda m: m.client_host IS NULL)) > 0 "
+    f"OR NOT list_has_all([m.member_id FOR m IN {_WENT}], {_BLAMED})"
+)
+"""The row does not say from where somebody went; the group's history may."""
+_KNOWN = [
+    "incident_id", "status", "first_at_ms", "last_at_ms", "group_ids", "rebalance_ids", "reassignment_ids",
+    "finding_ids",
+]  # fmt: skip
+
+
+class StoredCluster:
+    """One cluster for `incidents_around`: silver as it stands, and the incidents that readers see."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        versions: Mapping[str, int],
+        cluster_id: str,
+        *,
+        now_ms: int,
+        limits: Callable[[str], Limits],
+        tasks: Sequence[ConnectTask],
+        leader_moves: Sequence[LeaderMove],
+        reassignments: Callable[[int], Sequence[Reassignment]],
+        is_clock_right: bool,
+    ) -> None:
+        self._warehouse, self._versions, self._cluster_id = warehouse, versions, cluster_id
+        self._now_ms, self._limits, self._is_clock_right = now_ms, limits, is_clock_right
+        self._tasks, self._leader_moves, self._reassignments = tasks, leader_moves, reassignments
+        self._shown: set[str] = set()
+        """Findings of open incidents: what is over by now has a last moment long ago."""
+
+    def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+        return ClusterRows(
+            cluster_id=self._cluster_id,
+            now_ms=self._now_ms,
+            groups=self._rebalances(groups, from_ms),
+            tasks=[task for task in self._tasks if task.group_id in groups],
+            reassignments=self._reassignments(from_ms) if apart else (),
+            leader_moves=[move for move in self._leader_moves if move.group_id in groups],
+            findings=self._findings(groups, from_ms, apart=apart),
+            limits=self._limits,
+        )
+
+    def _rebalances(self, groups: Collection[str], from_ms: int) -> dict[str, list[Rebalance]]:
+        files = self._files_since(from_ms)
+        found: dict[str, list[Rebalance]] = {}
+        if not files or not groups:
+            return found
+        schema = self._warehouse.schema(REBALANCES)
+        with cursor() as db:
+            source = of_keys(db, files, self._keys(groups), pa.schema([schema.field(name) for name in READ]))
+            # From a group's first one in the range on, whatever the dates of those that follow.
+            rows = db.execute(
+                f"SELECT {NARROWED} FROM (SELECT *, min(CASE WHEN {AT} >= {from_ms} THEN place END) "
+                f"OVER (PARTITION BY group_id) AS first_place FROM {source}) WHERE place >= first_place ORDER BY place"
+            ).to_arrow_table()
+        for rebalance in things_in(Rebalance, rows):
+            found.setdefault(rebalance.group_id, []).append(rebalance)
+        return found
+
+    def _findings(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[tuple[str | None, Finding]]:
+        version = self._versions[FINDINGS]
+        of_groups = rows_of_groups(self._warehouse, FINDINGS, FINDING, self._keys(groups), version=version)
+        rows = of_groups.to_pylist()
+        if apart:
+            where = "cluster_id = ? AND group_id IS NULL"
+            rows += self._warehouse.read(FINDINGS, FINDING, where, [self._cluster_id], version).to_pylist()
+        rows.sort(key=lambda row: (row["first_seen_at_ms"], row["finding_id"]))
+        found = ((row["group_id"], from_row(Finding, row)) for row in rows)
+        return [one for one in found if is_recent(one[1], from_ms, self._shown)]
+
+    def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
+        of_none = " OR len(group_ids) = 0 OR len(reassignment_ids) > 0" if apart else ""
+        return self._known(f"list_has_any(group_ids, ?){of_none}", [sorted(groups)], from_ms)
+
+    def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
+        if not things:
+            return []
+        listed = ("rebalance_ids", "finding_ids", "reassignment_ids")
+        where = " OR ".join(f"list_has_any({column}, ?)" for column in listed)
+        return self._known(where, [sorted(things)] * len(listed), from_ms)
+
+    def _known(self, where: str, asked: Sequence[Any], from_ms: int) -> list[KnownIncident]:
+        later = f"cluster_id = ? AND (status = 'open' OR last_at_ms >= ?) AND ({where})"
+        found = [
+            KnownIncident(
+                incident_id=row["incident_id"],
+                group_ids=frozenset(row["group_ids"]),
+                rebalance_ids=frozenset(row["rebalance_ids"]),
+                reassignment_ids=frozenset(row["reassignment_ids"]),
+                finding_ids=frozenset(row["finding_ids"]),
+                first_at_ms=row["first_at_ms"],
+                last_at_ms=row["last_at_ms"],
+                is_open=row["status"] == "open",
+            )
+            for row in self._warehouse.read(
+                "gold.incident", _KNOWN, later, [self._cluster_id, from_ms, *asked]
+            ).to_pylist()
+        ]
+        self._shown.update(*(known.finding_ids for known in found if known.is_open))
+        return found
+
+    def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
+        if not places:
+            return set()
+        from_ms = min(first_ms for first_ms, _ in places.values()) - SAME_MOMENT_MS
+        until_ms = max(last_ms for _, last_ms in places.values()) + SAME_MOMENT_MS + LONGEST_SESSION_MS
+        files = self._files_since(from_ms)
+        if not files:
+            return set()
+        with cursor() as db:
+            found = db.execute(
+                f"SELECT DISTINCT group_id FROM {relation(files)} WHERE cluster_id = ? AND {AT} >= ? "
+                f"AND coalesce(started_at_ms, started_lower_ms, {AT}) <= ? "
+                f"AND (list_has_any({_NAMES}, ?) OR {_WITHOUT_PLACE})",
+                [self._cluster_id, from_ms, until_ms, sorted(places)],
+            ).fetchall()
+        return {group_id for (group_id,) in found}
+
+    def moved(self, moves: Collection[LeaderMove], from_ms: int, *, apart: bool) -> set[str]:
+        plans = {r.reassignment_id for r in self._reassignments(from_ms)} if apart else set()
+        return moved_together(moves, self._leader_moves, plans)
+
+    def _files_since(self, from_ms: int) -> list[str]:
+        files = self._warehouse.files(REBALANCES, self._versions[REBALANCES])
+        return files_since(files, from_ms) if self._is_clock_right else files
+
+    def _keys(self, groups: Collection[str]) -> pa.Table:
+        return places_table((self._cluster_id, group_id) for group_id in groups)

@@ -1,0 +1,61 @@
+"""Groups whose members share hosts, and what happens to them by chance."""
+
+from __future__ import annotations
+
+from random import Random
+
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
+
+HOUR_S = 3_600
+CLIENTS = ("c1", "c2", "c3")
+
+
+def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
+    """Seven hours of groups whose members share hosts: single changes, hosts that die, brokers that restart."""
+    groups = [f"g{n}" for n in range(6)]
+    hosts = {(g, c): random.choice(("/10.0.0.1", "/10.0.0.2", "/10.0.0.3")) for g in groups for c in CLIENTS}
+    events: dict[str, list[tuple[float, str, str]]] = {g: [] for g in groups}
+    moves: list[tuple[str, float, int]] = []
+    at_s = 100.0
+    while at_s < 7 * HOUR_S:
+        kind, host, broker = random.random(), random.choice(sorted(set(hosts.values()))), random.randrange(3)
+        for group in groups:
+            if kind < 0.2 and random.random() < 0.7:  # its host dies
+                there = [c for c in CLIENTS if hosts[group, c] == host]
+                events[group] += [(at_s + random.uniform(0, 50), "vanishes", c) for c in there]
+            elif kind > 0.9 and random.random() < 0.7:
+                moves.append((group, at_s + random.uniform(0, 80), broker))
+        if 0.2 <= kind <= 0.9:
+            what = random.choice(("leaves", "vanishes", "exceeds_poll_interval"))
+            events[random.choice(groups)].append((at_s, what, random.choice(CLIENTS)))
+        at_s += random.choice((20, 90, 400, 2_500)) * random.uniform(0.5, 1.5)
+    for group, at_s, _ in moves:
+        events[group].append((at_s, "fails over", ""))
+    stories, found = [], []
+    for group in groups:
+        story = GroupStory(group)
+        for client in CLIENTS:
+            story.member(client, client_host=hosts[group, client], session_timeout_ms=random.choice((10_000, 45_000)))
+        stories.append(story.joins(*CLIENTS, at_s=0))
+        here = set(CLIENTS)
+        for at_s, what, client in sorted(events[group]):
+            if what == "fails over":
+                story.meets_again(at_s=at_s, because="coordinator_failover")
+                broker = next(b for g, t, b in moves if (g, t) == (group, at_s))
+                found.append(_coordinator_moved(story, at_s, broker))
+            elif client in here and len(here) > 1:
+                getattr(story, what)(client, at_s=at_s, **({"comes_back": False} if "poll" in what else {}))
+                here.discard(client)
+            elif client not in here:
+                story.joins(client, at_s=at_s)
+                here.add(client)
+    return stories, found
+
+
+def _coordinator_moved(story: GroupStory, at_s: float, broker: int) -> LeaderMove:
+    return LeaderMove(
+        cluster_id=CLUSTER, group_id=story.group_id, relation="coordinator_moved", topic="__consumer_offsets",
+        partition=7, at_ms=T0_MS + round(at_s * 1000), previous_leader=broker, elected=9, cause="broker_down",
+        rebalance_id=story.rebalances[-1].rebalance_id, after_ms=0, is_cause=True,
+    )  # fmt: skip
