@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Protocol
@@ -23,7 +24,7 @@ from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
 from rebalance_audit.domain.gather.commit_marks import joined, mark_of
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
-from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
+from rebalance_audit.domain.incidents import ClusterRows, Incident
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.metadata import is_metadata_topic
@@ -39,9 +40,9 @@ from rebalance_audit.domain.model import (
     SourceRecord,
     changed,
 )
-from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
 from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.live.remembered import RememberedCluster
 
 MOST_EVENTS = 20_000
 """Of one group, as many as one window of the stages: some 2,500 generations."""
@@ -234,8 +235,9 @@ class ClusterMemory:
         self._keys.clear()
         known = self._past.of_cluster()
         self.seen_until_ms = known.seen_until_ms
-        self._rows = known.rows or ClusterRows(cluster_id=self.cluster_id, now_ms=known.seen_until_ms)
-        self._since_ms = known.since_ms
+        rows = known.rows or ClusterRows(cluster_id=self.cluster_id, now_ms=known.seen_until_ms)
+        limits = partial(self._limits, self.cluster_id)
+        self._around = RememberedCluster(replace(rows, limits=limits), known.since_ms)
         self._routes: dict[Route, set[str]] = {route: set(groups) for route, groups in known.routes.items()}
         self._facts = ClusterFacts()
         self._has_new_facts = False
@@ -245,15 +247,8 @@ class ClusterMemory:
     def drop(self, group_id: str) -> None:
         """The group was quiet for long, and the tables hold all of it: what it went through stays, its evidence goes
         and comes again with the group."""
-        group = self.groups.pop(group_id)
+        del self.groups[group_id]
         self._keys.discard(group_id.encode("utf-8", "surrogatepass"))
-        rows = self._rows
-        self._rows = replace(
-            rows,
-            groups={**rows.groups, group_id: _since(group.rebalances, self._since_ms)},
-            tasks=[t for t in rows.tasks if t.group_id != group_id] + [t for t in group.tasks if t.to_ms is None],
-            findings=[f for f in rows.findings if f[0] != group_id] + [(group_id, f) for f in group.findings],
-        )
 
     def is_wanted_commit(self, key: bytes) -> bool:
         """Whether this commit is of a group in memory."""
@@ -373,6 +368,7 @@ class ClusterMemory:
             group.rebalances, group.tasks, self._limits(self.cluster_id, group_id),
             seen_until_ms=self.seen_until_ms or None,
         )  # fmt: skip
+        self._around.put(group_id, group.rebalances, group.tasks, group.findings)
 
     def going_on(self) -> list[Running]:
         """Of the groups in memory, those that wait for something, by name; as they were folded last."""
@@ -386,32 +382,7 @@ class ClusterMemory:
 
     def incidents(self) -> list[Incident]:
         """Of the whole cluster: groups in memory as they were folded last, others as the tables have them."""
-        rows = self._rows
-        mine = self.groups.keys()
-        groups = {g: r for g, r in rows.groups.items() if g not in mine}
-        for group_id, group in self.groups.items():
-            groups[group_id] = _since(group.rebalances, self._since_ms)
-        found, _ = incidents_of(
-            replace(
-                rows,
-                now_ms=self.seen_until_ms,
-                groups=groups,
-                tasks=[t for t in rows.tasks if t.group_id not in mine]
-                + [t for group in self.groups.values() for t in group.tasks],
-                findings=[f for f in rows.findings if f[0] not in mine]
-                + [(group_id, f) for group_id, group in self.groups.items() for f in group.findings],
-                limits=lambda group_id: self._limits(self.cluster_id, group_id),
-            )
-        )
-        return found
-
-
-def _since(rebalances: Sequence[Rebalance], since_ms: int | None) -> Sequence[Rebalance]:
-    """From the first one then or later: a range begins where the stages' range does."""
-    if since_ms is None:
-        return rebalances
-    first = next((n for n, r in enumerate(rebalances) if (happened_at_ms(r) or 0) >= since_ms), len(rebalances))
-    return rebalances[first:]
+        return self._around.incidents(self.seen_until_ms)
 
 
 def _byte_of(ref: str) -> int:

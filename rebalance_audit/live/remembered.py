@@ -1,0 +1,180 @@
+"""The incidents of a cluster in memory, worked out again around the groups that were folded: at each piece of news a
+fleet's others cost nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rebalance_audit.domain.causes import MEMBER_FAILED
+from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
+from rebalance_audit.domain.incidents.around import (
+    MARGIN_MS,
+    NOTHING_NEW,
+    KnownIncident,
+    incidents_around,
+    is_recent,
+    may_end,
+    moved_together,
+)
+from rebalance_audit.domain.kinds import MemberChange
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.numbers import happened_at_ms
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+
+
+class RememberedCluster:
+    """A cluster's groups for `incidents_around`, and its incidents as they were worked out last."""
+
+    def __init__(self, rows: ClusterRows, since_ms: int | None) -> None:
+        """`rows`: what happened from `since_ms` on (None: from the beginning)."""
+        self._rows, self.since_ms = rows, since_ms
+        self._groups: dict[str, Sequence[Rebalance]] = dict(rows.groups)
+        self._tasks: dict[str, list[ConnectTask]] = defaultdict(list)
+        self._findings: dict[str | None, list[Finding]] = defaultdict(list)
+        self._told: dict[str, Incident] | None = None
+        self._of_group: dict[str, set[str]] = defaultdict(set)
+        self._of_thing: dict[str, set[str]] = defaultdict(set)
+        self._names: dict[str, set[str]] = {}
+        """By group, whatever may be the place from which one of its members went."""
+        self._named: dict[str, set[str]] = defaultdict(set)
+        """The groups by those."""
+        self._changed: dict[str, int] = {}
+        for task in rows.tasks:
+            self._tasks[task.group_id].append(task)
+        for group_id, finding in rows.findings:
+            self._findings[group_id].append(finding)
+        for group_id, rebalances in rows.groups.items():
+            self._name(group_id, rebalances)
+
+    def put(
+        self,
+        group_id: str,
+        rebalances: Sequence[Rebalance],
+        tasks: Sequence[ConnectTask],
+        findings: Sequence[Finding],
+    ) -> None:
+        """What one group went through, as it was folded now."""
+        now = _since(rebalances, self.since_ms)
+        before = self._groups.get(group_id, ())
+        same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
+        same = min(len(now), len(before)) if same is None else same
+        at_ms = min((happened_at_ms(r) or 0 for r in (*now[same:], *before[same:])), default=NOTHING_NEW)
+        self._changed[group_id] = min(self._changed.get(group_id, NOTHING_NEW), at_ms)
+        self._groups[group_id] = now
+        self._tasks[group_id] = list(tasks)
+        self._findings[group_id] = list(findings)
+        self._name(group_id, now)
+
+    def incidents(self, now_ms: int) -> list[Incident]:
+        """Of the whole cluster, as `incidents_of` would say."""
+        before_ms, self._rows = self._rows.now_ms, replace(self._rows, now_ms=now_ms)
+        if self._told is None:
+            self._told = {}
+            groups = self._groups.keys()
+            found, _ = incidents_of(self.rows(groups, self.since_ms or 0, apart=True))
+            self._take((), found)
+        elif self._changed or now_ms != before_ms:
+            news, apart = dict(self._changed), False
+            for incident in self._told.values():
+                if incident.status == "open" and (incident.rebalance_ids or incident.reassignment_ids):
+                    apart = apart or bool(incident.reassignment_ids)
+                    if self._may_end(incident, before_ms):
+                        news |= {g: min(news.get(g, NOTHING_NEW), incident.first_at_ms) for g in incident.group_ids}
+            if news or apart:
+                since_ms = max(min(news.values(), default=NOTHING_NEW) - MARGIN_MS, self.since_ms or 0)
+                around = incidents_around(news, since_ms, self, apart=apart)
+                self._take([known.incident_id for known in around.gone], around.incidents)
+        self._changed.clear()
+        return sorted(self._told.values(), key=lambda i: (i.first_at_ms, i.incident_id))
+
+    def _may_end(self, incident: Incident, before_ms: int) -> bool:
+        quiet_ms = {self._rows.limits(group_id).quiet_ms for group_id in incident.group_ids}
+        return bool(incident.reassignment_ids) or any(
+            may_end(incident.last_at_ms, before_ms, self._rows.now_ms, quiet) for quiet in quiet_ms
+        )
+
+    def _take(self, gone: Iterable[str], found: Iterable[Incident]) -> None:
+        assert self._told is not None
+        for incident_id in gone:
+            incident = self._told.pop(incident_id)
+            for group_id in incident.group_ids:
+                self._of_group[group_id].discard(incident_id)
+            for thing in _things(incident):
+                self._of_thing[thing].discard(incident_id)
+        for incident in found:
+            self._told[incident.incident_id] = incident
+            for group_id in incident.group_ids:
+                self._of_group[group_id].add(incident.incident_id)
+            for thing in _things(incident):
+                self._of_thing[thing].add(incident.incident_id)
+
+    # ---- as a WholeCluster
+
+    def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+        known = self._told or {}
+        concerned = known.keys() if apart else {i for group_id in groups for i in self._of_group.get(group_id, ())}
+        shown = {f for i in concerned if known[i].status == "open" for f in known[i].finding_ids}
+        listed: list[str | None] = [*sorted(groups), *((None,) if apart else ())]
+        return replace(
+            self._rows,
+            groups={g: _since(self._groups[g], from_ms) for g in groups if g in self._groups},
+            tasks=[task for g in listed if g is not None for task in self._tasks.get(g, ())],
+            reassignments=self._rows.reassignments if apart else (),
+            leader_moves=[move for move in self._rows.leader_moves if move.group_id in groups],
+            findings=[(g, f) for g in listed for f in self._findings.get(g, ()) if is_recent(f, from_ms, shown)],
+        )
+
+    def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
+        found = {incident_id for group_id in groups for incident_id in self._of_group.get(group_id, ())}
+        if apart:
+            found |= {i.incident_id for i in (self._told or {}).values() if not i.group_ids or i.reassignment_ids}
+        return list(self._known(found, from_ms))
+
+    def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
+        return list(self._known({i for thing in things for i in self._of_thing.get(thing, ())}, from_ms))
+
+    def _known(self, ids: Iterable[str], from_ms: int) -> Iterator[KnownIncident]:
+        for incident_id in ids:
+            incident = (self._told or {})[incident_id]
+            if incident.status == "open" or incident.last_at_ms >= from_ms:
+                yield KnownIncident.of(incident)
+
+    def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
+        return {group_id for place in places for group_id in self._named.get(place, ())}
+
+    def moved(self, moves: Collection[LeaderMove], from_ms: int, *, apart: bool) -> set[str]:
+        plans = {r.reassignment_id for r in self._rows.reassignments} if apart else set()
+        return moved_together(moves, self._rows.leader_moves, plans)
+
+    def _name(self, group_id: str, rebalances: Sequence[Rebalance]) -> None:
+        for name in self._names.get(group_id, ()):
+            self._named[name].discard(group_id)
+        self._names[group_id] = set(_names(rebalances))
+        for name in self._names[group_id]:
+            self._named[name].add(group_id)
+
+
+def _names(rebalances: Sequence[Rebalance]) -> Iterator[str]:
+    """Hosts, addresses and names of members that went. A row may lack what an earlier one has."""
+    gone: set[str] = set()
+    for rebalance in rebalances:
+        gone.update(m.member_id for m in rebalance.members if m.change in (MemberChange.LEFT, MemberChange.REPLACED))
+        gone.update(m for t in rebalance.triggers if t.trigger in MEMBER_FAILED for m in t.members)
+    yield from gone
+    for member in (m for rebalance in rebalances for m in rebalance.members if m.member_id in gone):
+        named = (member.client_host, member.worker_url, member.group_instance_id, member.client_id)
+        yield from (name for name in named if name is not None)
+
+
+def _things(incident: Incident) -> Iterator[str]:
+    yield from (*incident.rebalance_ids, *incident.reassignment_ids, *incident.finding_ids)
+
+
+def _since(rebalances: Sequence[Rebalance], since_ms: int | None) -> Sequence[Rebalance]:
+    """From the first one then or later: a range begins where the stages' range does."""
+    if since_ms is None:
+        return rebalances
+    first = next((n for n, r in enumerate(rebalances) if (happened_at_ms(r) or 0) >= since_ms), len(rebalances))
+    return rebalances[first:]

@@ -1,0 +1,58 @@
+"""Incidents in memory, worked out again around the news: the same as over everything at once."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of
+from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.remembered import RememberedCluster
+from tests.captures import GOLDEN
+from tests.domain.detect.group_story import CLUSTER, T0_MS
+from tests.domain.incidents.fleet_story import HOUR_S, a_fleet
+from tests.live.arrivals import arrivals
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
+    random = Random(seed)
+    stories, moves = a_fleet(random)
+    cluster = RememberedCluster(ClusterRows(cluster_id=CLUSTER, now_ms=T0_MS, leader_moves=moves), None)
+    folded: dict[str, Any] = {}
+    at_s = 0.0
+    while at_s < 7.5 * HOUR_S:
+        at_s += random.choice((2, 15, 60, 300, 1_500)) * random.uniform(0.5, 1.5)
+        now_ms = T0_MS + round(at_s * 1000)
+        for story in stories:
+            past = [r for r in story.rebalances if (r.assigned_at_ms or 0) <= now_ms]
+            if past != folded.get(story.group_id, ([], []))[0] and random.random() < 0.8:
+                folded[story.group_id] = past, detect_group(past, (), seen_until_ms=now_ms)
+                cluster.put(story.group_id, past, (), folded[story.group_id][1])
+        expected, _ = incidents_of(
+            ClusterRows(
+                cluster_id=CLUSTER,
+                now_ms=now_ms,
+                groups={g: past for g, (past, _) in folded.items()},
+                leader_moves=moves,
+                findings=[(g, f) for g, (_, findings) in folded.items() for f in findings],
+            )
+        )
+        assert list(map(incident_row, cluster.incidents(now_ms))) == list(map(incident_row, expected)), at_s
+
+
+@pytest.mark.parametrize("name", ["connect_worker_lost", "rolling_deploy", "storm", "reassign_moves"])
+def test_a_capture_that_arrives_piece_by_piece(name: str) -> None:
+    memory: ClusterMemory | None = None
+    for records, lines in arrivals(GOLDEN / "4.3.0" / name, piece_ms=2_000):
+        if memory is None:
+            memory = ClusterMemory((records or lines)[0].cluster_id, NoPast())
+        for group_id in memory.take(records, lines):
+            memory.fold(group_id)
+        around = memory._around
+        now = memory.incidents()
+        expected, _ = incidents_of(around.rows(around._groups.keys(), 0, apart=True))
+        assert list(map(incident_row, now)) == list(map(incident_row, expected))
