@@ -41,7 +41,7 @@ from spark_jobs.group_rows import (
     of_keys,
     rows_of_groups,
 )
-from spark_jobs.incidents import incident_tables
+from spark_jobs.incidents.tables import incident_tables
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Batch, Run, added_files, row_count

@@ -1,55 +1,46 @@
-"""gold.incident and gold.mark: what happened since the earliest news, worked out again; what lies before stays.
-
-Everything of a cluster is needed, but only from a moment on at which nothing was going on: the news, less a margin,
-less whatever incident reaches into it. A run's cost follows the news. Files hold rows of many clusters, so they are
-read once for all clusters, and each cluster's rows go to one task.
+"""All that happened in a cluster from a moment on at which nothing was going on: the news, less a margin, less whatever
+incident reaches into it. Files hold rows of many clusters, so they are read once for all clusters, and each cluster's
+rows go to one task.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_audit.domain.detect import DEFAULT, Limits
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
-from rebalance_audit.domain.incidents.around import MARGIN_MS, NOTHING_NEW, Around, incidents_around, may_end
-from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
+from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.storage import located, relation
+from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
-from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, GroupReader, Place, files_since, of_keys, places_table
-from spark_jobs.incident_rows import (
+from spark_jobs.group_rows import GroupReader, Place, files_since, places_table
+from spark_jobs.incidents.replaced import Incidents, scope_of
+from spark_jobs.incidents.rows import (
     AT,
     FINDING,
     FINDINGS,
     NARROWED,
     READ,
-    REASSIGNMENTS,
     REBALANCES,
-    TASKS,
     clusters_of_wrong_clocks,
     moves_of,
     open_tasks,
     reassignments_since,
 )
-from spark_jobs.incidents_around import StoredCluster
 from spark_jobs.structs import things_in
 from spark_jobs.task_files import (
     WRITTEN,
@@ -63,77 +54,23 @@ from spark_jobs.task_files import (
     row_groups,
 )
 
-_CONTENT = (
-    "rebalance_id, trigger, outcome, expected, started_at_ms, joined_at_ms, assigned_at_ms, ended_at_ms, "
-    "connect_delay_ms, resource_seconds_lower, resource_seconds_estimate, resource_seconds_upper, "
-    "resource_seconds_likely_lower, resource_seconds_likely_upper, hash(triggers)"
-)
-_SYMPTOM_AT = (
-    f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {NOTHING_NEW} END"
-)
-"""The others are about no rebalance: they make nothing old new."""
-_TOLD = (
-    "finding_id, rule_id, severity, subject, status, first_seen_at_ms, last_seen_at_ms, title, advice, connectors, "
-    "evidence"
-)
 _STORED = [
     "cluster_id", "incident_id", "first_at_ms", "last_at_ms", "status", "rebalance_ids", "reassignment_ids",
     "finding_ids",
 ]  # fmt: skip
 _NOTHING = pa.record_batch({"cluster_id": pa.array([], pa.string())})
 _NO_CLUSTER = -1 << 62
-FEW_GROUPS = 300
-"""Of more groups with news, all that happened meanwhile is read."""
 _ROWS_AT_ONCE = 2_000
 _BUCKET_ROWS = 20_000
 _BUCKETS_PER_TASK = 4
 
 
-class Incidents(NamedTuple):
-    """The files with rows as they should be, and the ids of all rows that these take the place of."""
-
-    incidents: list[str]
-    incident_scope: pa.Table
-    marks: list[str]
-    mark_scope: pa.Table
-
-
-def incident_tables(
-    warehouse: Warehouse,
-    versions: Mapping[str, int],
-    leader_moves: pa.Table,
-    changed: pa.Table,
-    limits: Callable[[str, str], Limits] | None = None,
-    *,
-    engine: Engine,
-    folder: str,
-    since_versions: Mapping[str, int] | None = None,
-    seen_before_ms: Mapping[str, int] | None = None,
-) -> Incidents:
-    """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
-    keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
-    cluster the end of its evidence when incidents were told last, where that is known."""
-    now_ms = seen_until_ms(warehouse)
-    limits_of = limits or _default_limits
-    news = _news(warehouse, versions, since_versions or {}, changed, leader_moves)
-    for cluster_id, group_id, at_ms in _ending(warehouse, seen_before_ms or {}, now_ms, limits_of):
-        _note(news, cluster_id, group_id, at_ms)
-    is_first = warehouse.published().get("gold.incident") is None
-    wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
-    told = _told_around(
-        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits_of, folder
-    )
-    if wide:
-        earliest = {cluster_id: min(news[cluster_id].values()) for cluster_id in wide}
-        told = _together(told, _told_since(warehouse, versions, leader_moves, earliest, limits, engine, folder))
-    return told
-
-
-def _told_since(
+def told_since(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     leader_moves: pa.Table,
     news: Mapping[str, int],
+    now_ms: Mapping[str, int],
     limits: Callable[[str, str], Limits] | None,
     engine: Engine,
     folder: str,
@@ -145,7 +82,7 @@ def _told_since(
         for cluster_id, at_ms in news.items()
     }
     reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
-    beside = _beside(warehouse, versions, since, seen_until_ms(warehouse), leader_moves)
+    beside = _beside(warehouse, versions, since, now_ms, leader_moves)
     asked = engine.share((reader, beside))
     found = engine.gather(
         reader.work(), _packing(asked), _telling(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
@@ -155,88 +92,9 @@ def _told_since(
     incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
     return Incidents(
         incidents,
-        _scope("incident_id", gone, incidents),
+        scope_of("incident_id", gone, incidents),
         marks,
-        _scope("mark_id", _marks_of_evidence(warehouse, since), marks),
-    )
-
-
-def _told_around(
-    warehouse: Warehouse,
-    versions: Mapping[str, int],
-    leader_moves: pa.Table,
-    news: Mapping[str, Mapping[str | None, int]],
-    now_ms: Mapping[str, int],
-    limits: Callable[[str, str], Limits],
-    folder: str,
-) -> Incidents:
-    """The incidents that news of few groups can change, cluster by cluster."""
-    rows: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
-    gone: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
-    tasks, moves = (open_tasks(warehouse, versions), moves_of(leader_moves)) if news else ({}, {})
-    wrong = clusters_of_wrong_clocks(warehouse, versions) if news else set()
-    for cluster_id, of_groups in sorted(news.items()):
-        found = incidents_around(
-            {group_id: at_ms for group_id, at_ms in of_groups.items() if group_id is not None},
-            min(of_groups.values()) - MARGIN_MS,
-            StoredCluster(
-                warehouse, versions, cluster_id, now_ms=now_ms.get(cluster_id, 0), limits=partial(limits, cluster_id),
-                tasks=tasks.get(cluster_id, ()), leader_moves=moves.get(cluster_id, ()),
-                reassignments=partial(_reassignments_of, warehouse, versions, cluster_id),
-                is_clock_right=cluster_id not in wrong,
-            ),
-            apart=None in of_groups,
-        )  # fmt: skip
-        rows["gold.incident"] += map(incident_row, found.incidents)
-        rows["gold.mark"] += map(mark_row, found.marks)
-        gone["gold.incident"] += ({"cluster_id": cluster_id, "incident_id": k.incident_id} for k in found.gone)
-        gone["gold.mark"] += _marks_around(warehouse, cluster_id, of_groups.keys(), found)
-    writer = TaskWriter(folder)
-    for table, of_table in rows.items():
-        for batch in rows_to_table(table, of_table).to_batches():
-            writer.add(table, batch)
-    written = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))
-    incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
-    return Incidents(
-        incidents,
-        _scope("incident_id", gone["gold.incident"], incidents),
-        marks,
-        _scope("mark_id", gone["gold.mark"], marks),
-    )
-
-
-def _reassignments_of(
-    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
-) -> list[Reassignment]:
-    return reassignments_since(warehouse, versions, {cluster_id: from_ms}).get(cluster_id, [])
-
-
-def _marks_around(
-    warehouse: Warehouse, cluster_id: str, news: Collection[str | None], found: Around
-) -> list[dict[str, Any]]:
-    """The marks that `found` takes the place of."""
-    own = [group_id for group_id in news if group_id is not None] + (["*"] if found.apart else [])
-    first_ms = min([found.from_ms, *(at_ms for _, at_ms in found.marked)])
-    of_others = {group_id for group_id, _ in found.marked}
-    rows = warehouse.read(
-        "gold.mark",
-        ["cluster_id", "mark_id", "scope", "at_ms"],
-        "source = 'evidence' AND cluster_id = ? AND at_ms >= ? AND list_contains(?, scope)",
-        [cluster_id, first_ms, sorted({*own, *of_others})],
-    )
-    return [
-        row
-        for row in rows.to_pylist()
-        if (row["scope"] in own and row["at_ms"] >= found.from_ms) or (row["scope"], row["at_ms"]) in found.marked
-    ]
-
-
-def _together(one: Incidents, other: Incidents) -> Incidents:
-    return Incidents(
-        [*one.incidents, *other.incidents],
-        pa.concat_tables([one.incident_scope, other.incident_scope]),
-        [*one.marks, *other.marks],
-        pa.concat_tables([one.mark_scope, other.mark_scope]),
+        scope_of("mark_id", _marks_of_evidence(warehouse, since), marks),
     )
 
 
@@ -305,122 +163,6 @@ def cluster_rows(
 def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
     return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
-
-
-News = dict[str, dict[str | None, int]]
-"""By cluster and group (None: what is of no group) the instant of the earliest news."""
-
-
-def _note(news: News, cluster_id: str, group_id: str | None, at_ms: int | None) -> None:
-    of_groups = news.setdefault(cluster_id, {})
-    of_groups[group_id] = min(of_groups.get(group_id, NOTHING_NEW), 0 if at_ms is None else at_ms)
-
-
-def _news(
-    warehouse: Warehouse,
-    versions: Mapping[str, int],
-    before: Mapping[str, int],
-    changed: pa.Table,
-    leader_moves: pa.Table,
-) -> News:
-    """What readers do not see as it is now."""
-    news: News = {}
-    found = _differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, AT, changed)
-    told = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
-    found += _differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, told)
-    if REASSIGNMENTS not in before or before[REASSIGNMENTS] != versions[REASSIGNMENTS]:
-        at = "coalesce(started_at_ms, 0)"
-        found += _differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", at, None)
-    if TASKS in before and before[TASKS] != versions[TASKS]:  # else all of their rebalances are news
-        tasks = warehouse.changed_keys(TASKS, GROUP.names, before[TASKS], versions[TASKS])
-        found += ((row["cluster_id"], row["group_id"], NOTHING_NEW) for row in tasks.to_pylist())
-    found += _moved_otherwise(warehouse, leader_moves)
-    for cluster_id, group_id, at_ms in found:
-        _note(news, cluster_id, group_id, at_ms)
-    return news
-
-
-def _moved_otherwise(warehouse: Warehouse, leader_moves: pa.Table) -> list[tuple[str, str | None, int | None]]:
-    """Groups beside which leaders moved otherwise than readers see it."""
-    seen = warehouse.files("gold.leader_move", warehouse.published().get("gold.leader_move", -1))
-    if not leader_moves.num_rows and not seen:
-        return []
-    columns = ", ".join(leader_moves.schema.names)
-    with cursor() as db:
-        db.register("now", leader_moves)
-        before = f"SELECT {columns} FROM {relation(seen)}" if seen else "SELECT * FROM now WHERE false"
-        sql = f"((FROM now) EXCEPT ({before})) UNION ALL (({before}) EXCEPT (FROM now))"
-        return db.execute(f"SELECT cluster_id, group_id, min(at_ms) FROM ({sql}) GROUP BY ALL").fetchall()
-
-
-def _ending(
-    warehouse: Warehouse,
-    before_ms: Mapping[str, int],
-    now_ms: Mapping[str, int],
-    limits: Callable[[str, str], Limits],
-) -> Iterator[tuple[str, str | None, int]]:
-    """Groups of open incidents that time alone may change."""
-    columns = ["cluster_id", "group_ids", "rebalance_ids", "reassignment_ids", "first_at_ms", "last_at_ms"]
-    for row in warehouse.read("gold.incident", columns, "status = 'open'").to_pylist():
-        cluster_id, reassignments = row["cluster_id"], row["reassignment_ids"]
-        if not row["rebalance_ids"] and not reassignments:
-            continue
-        before, now = before_ms.get(cluster_id), now_ms.get(cluster_id, 0)
-        quiet_ms = {limits(cluster_id, group_id).quiet_ms for group_id in row["group_ids"]}
-        is_due = before is None or bool(reassignments)
-        if is_due or any(may_end(row["last_at_ms"], before or 0, now, quiet) for quiet in quiet_ms):
-            for group_id in (*row["group_ids"], *((None,) if reassignments else ())):
-                yield cluster_id, group_id, row["first_at_ms"]
-
-
-def _changed_keys(
-    warehouse: Warehouse, table: str, key: str, versions: Mapping[str, int], before: Mapping[str, int]
-) -> pa.Table | None:
-    """The keys of rows that readers cannot have seen as they are; None: any."""
-    if table not in before:
-        return None
-    changes = warehouse.row_changes(table, ["cluster_id", key], before[table], versions[table])
-    return None if changes is None else changes.keys
-
-
-def _differing(
-    warehouse: Warehouse,
-    versions: Mapping[str, int],
-    silver: str,
-    gold: str,
-    content: str,
-    at_ms: str,
-    among: pa.Table | None,
-) -> list[tuple[str, str | None, int | None]]:
-    """By cluster and group, the earliest row that readers do not see as it is now; `among`: only rows with one of these
-    keys."""
-    group_id = "group_id" if "group_id" in warehouse.schema(silver).names else "NULL::VARCHAR"
-    files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
-    if among is not None and among.num_rows == 0:
-        return []
-    with cursor() as db:
-        sources = [
-            relation(of_table)
-            if among is None
-            else of_keys(db, of_table, among, _schema_of(warehouse, table, f"{content}, {at_ms}"), f"wanted_{n}")
-            for n, (table, of_table) in enumerate(zip((silver, gold), files, strict=True))
-            if of_table
-        ]
-        each = [f"SELECT cluster_id, {group_id} of_group, {at_ms} at_ms, {content} FROM {source}" for source in sources]
-        if len(each) == 2:
-            sql = f"(({each[0]}) EXCEPT ({each[1]})) UNION ALL (({each[1]}) EXCEPT ({each[0]}))"
-        elif each:
-            sql = each[0]
-        else:
-            return []
-        earliest = "min(coalesce(at_ms, 0))"
-        return db.execute(f"SELECT cluster_id, of_group, {earliest} FROM ({sql}) GROUP BY ALL").fetchall()
-
-
-def _schema_of(warehouse: Warehouse, table: str, sql: str) -> pa.Schema:
-    """The columns that the SQL names, and those of any key."""
-    named = {*re.findall(r"\w+", sql), "cluster_id", "group_id", "rebalance_id", "finding_id"}
-    return pa.schema([field for field in warehouse.schema(table) if field.name in named])
 
 
 # ---- what incidents are made of: read once for all clusters, told cluster by cluster
@@ -650,15 +392,8 @@ def _findings(parts: Sequence[pa.Table]) -> dict[str, list[tuple[str | None, Fin
     return found
 
 
-def _default_limits(cluster_id: str, group_id: str) -> Limits:
-    return DEFAULT
-
-
 def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) -> Callable[[str], Limits]:
     return lambda group_id: DEFAULT if limits is None else limits(cluster_id, group_id)
-
-
-# ---- what these take the place of
 
 
 def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -669,13 +404,3 @@ def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[d
         for place in sorted(since.items())
         for row in warehouse.read("gold.mark", ["cluster_id", "mark_id"], where, place).to_pylist()
     ]
-
-
-def _scope(key: str, gone: Iterable[Mapping[str, Any]], files: Sequence[str]) -> pa.Table:
-    """The keys of the rows that go, and of those that should be."""
-    schema = pa.schema([("cluster_id", pa.string()), (key, pa.string())])
-    parts = [pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in gone], schema)]
-    for fs, path in map(located, files):
-        parts.append(pq.read_table(path, columns=schema.names, filesystem=fs).select(schema.names))
-    keys = pa.concat_tables(parts).group_by(schema.names).aggregate([])
-    return keys.sort_by([(name, "ascending") for name in schema.names])

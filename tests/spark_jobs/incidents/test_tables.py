@@ -16,10 +16,10 @@ from rebalance_audit.domain.model import to_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import incidents
 from spark_jobs.engine import LocalEngine
-from spark_jobs.incidents import incident_tables
-from spark_jobs.incidents_around import StoredCluster
+from spark_jobs.incidents import tables
+from spark_jobs.incidents.around import StoredCluster
+from spark_jobs.incidents.tables import incident_tables
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 from tests.domain.incidents.fleet_story import a_fleet
 
@@ -35,7 +35,7 @@ class Told:
         self.now_ms = 0
         self._before_ms: dict[str, int] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {}
-        monkeypatch.setattr(incidents, "seen_until_ms", lambda warehouse: {CLUSTER: self.now_ms})
+        monkeypatch.setattr(tables, "seen_until_ms", lambda warehouse: {CLUSTER: self.now_ms})
 
     def publish(self, stories: list[GroupStory], until_s: float, moves: Sequence[LeaderMove] = ()) -> None:
         self.now_ms = T0_MS + round(until_s * 1000)
@@ -113,16 +113,14 @@ def whole(
     return as_stored, rows_to_table("gold.mark", [mark_row(m) for m in marks]).sort_by("mark_id").to_pylist()
 
 
-few_or_many = pytest.mark.parametrize(
-    "few_groups", [incidents.FEW_GROUPS, 0], ids=["around the news", "since the news"]
-)
+few_or_many = pytest.mark.parametrize("few_groups", [tables.FEW_GROUPS, 0], ids=["around the news", "since the news"])
 
 
 @few_or_many
 def test_hour_by_hour_the_tables_come_to_what_everything_at_once_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int
 ) -> None:
-    monkeypatch.setattr(incidents, "FEW_GROUPS", few_groups)
+    monkeypatch.setattr(tables, "FEW_GROUPS", few_groups)
     stories = [a_life("orders"), a_life("refunds")]
     told = Told(tmp_path, monkeypatch)
     for hour in (1, 9.02, 9.05, 10, 18.01, 18.05, 27.05, 27.1, 27.3, 30, 40.01, 41, 48):
@@ -143,7 +141,7 @@ def test_news_bit_by_bit_come_to_what_everything_at_once_gives(
     at_s = 0.0
     while at_s < 7.5 * HOUR_S:
         at_s += random.choice((15, 300, 1_500, 2_500)) * random.uniform(0.5, 1.5)
-        monkeypatch.setattr(incidents, "FEW_GROUPS", random.choice((300, 300, 300, 0)))
+        monkeypatch.setattr(tables, "FEW_GROUPS", random.choice((300, 300, 300, 0)))
         told.publish(stories, at_s, moves)
         expected, marks = whole(stories, told.now_ms, moves)
         assert told.rows("gold.incident", "incident_id") == expected, at_s

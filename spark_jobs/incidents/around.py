@@ -19,7 +19,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import files_since, of_keys, places_table, rows_of_groups
-from spark_jobs.incident_rows import AT, FINDING, FINDINGS, NARROWED, READ, REBALANCES
+from spark_jobs.incidents.rows import AT, FINDING, FINDINGS, NARROWED, READ, REBALANCES
 from spark_jobs.structs import things_in
 
 LONGEST_SESSION_MS = 1_800_000

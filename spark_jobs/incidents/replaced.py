@@ -1,0 +1,30 @@
+"""What incidents take the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rebalance_audit.warehouse.storage import located
+
+
+class Incidents(NamedTuple):
+    """The files with rows as they should be, and the ids of all rows that these take the place of."""
+
+    incidents: list[str]
+    incident_scope: pa.Table
+    marks: list[str]
+    mark_scope: pa.Table
+
+
+def scope_of(key: str, gone: Iterable[Mapping[str, Any]], files: Sequence[str]) -> pa.Table:
+    """The keys of the rows that go, and of those that should be."""
+    schema = pa.schema([("cluster_id", pa.string()), (key, pa.string())])
+    parts = [pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in gone], schema)]
+    for fs, path in map(located, files):
+        parts.append(pq.read_table(path, columns=schema.names, filesystem=fs).select(schema.names))
+    keys = pa.concat_tables(parts).group_by(schema.names).aggregate([])
+    return keys.sort_by([(name, "ascending") for name in schema.names])

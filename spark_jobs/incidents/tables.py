@@ -1,0 +1,153 @@
+"""gold.incident and gold.mark: what news can change, worked out again; all else stays.
+
+Of a cluster with news of few groups, what touches these (decision 0046); of one with news of many, all since then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from rebalance_audit.domain.detect import DEFAULT, Limits
+from rebalance_audit.domain.incidents import incident_row, mark_row
+from rebalance_audit.domain.incidents.around import MARGIN_MS, Around, incidents_around
+from rebalance_audit.domain.reassign.model import Reassignment
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import Engine
+from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.incidents.around import StoredCluster
+from spark_jobs.incidents.news import ending, news_since, note
+from spark_jobs.incidents.replaced import Incidents, scope_of
+from spark_jobs.incidents.rows import (
+    clusters_of_wrong_clocks,
+    moves_of,
+    open_tasks,
+    reassignments_since,
+)
+from spark_jobs.incidents.since import told_since
+from spark_jobs.task_files import (
+    WRITTEN,
+    TaskWriter,
+    files_by_table,
+)
+
+FEW_GROUPS = 300
+"""Of more groups with news, all that happened meanwhile is read."""
+
+
+def incident_tables(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    leader_moves: pa.Table,
+    changed: pa.Table,
+    limits: Callable[[str, str], Limits] | None = None,
+    *,
+    engine: Engine,
+    folder: str,
+    since_versions: Mapping[str, int] | None = None,
+    seen_before_ms: Mapping[str, int] | None = None,
+) -> Incidents:
+    """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
+    keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
+    cluster the end of its evidence when incidents were told last, where that is known."""
+    now_ms = seen_until_ms(warehouse)
+    limits_of = limits or _default_limits
+    news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
+    for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits_of):
+        note(news, cluster_id, group_id, at_ms)
+    is_first = warehouse.published().get("gold.incident") is None
+    wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
+    told = _told_around(
+        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits_of, folder
+    )
+    if wide:
+        earliest = {cluster_id: min(news[cluster_id].values()) for cluster_id in wide}
+        told = _together(told, told_since(warehouse, versions, leader_moves, earliest, now_ms, limits, engine, folder))
+    return told
+
+
+def _told_around(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    leader_moves: pa.Table,
+    news: Mapping[str, Mapping[str | None, int]],
+    now_ms: Mapping[str, int],
+    limits: Callable[[str, str], Limits],
+    folder: str,
+) -> Incidents:
+    """The incidents that news of few groups can change, cluster by cluster."""
+    rows: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
+    gone: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
+    tasks, moves = (open_tasks(warehouse, versions), moves_of(leader_moves)) if news else ({}, {})
+    wrong = clusters_of_wrong_clocks(warehouse, versions) if news else set()
+    for cluster_id, of_groups in sorted(news.items()):
+        found = incidents_around(
+            {group_id: at_ms for group_id, at_ms in of_groups.items() if group_id is not None},
+            min(of_groups.values()) - MARGIN_MS,
+            StoredCluster(
+                warehouse, versions, cluster_id, now_ms=now_ms.get(cluster_id, 0), limits=partial(limits, cluster_id),
+                tasks=tasks.get(cluster_id, ()), leader_moves=moves.get(cluster_id, ()),
+                reassignments=partial(_reassignments_of, warehouse, versions, cluster_id),
+                is_clock_right=cluster_id not in wrong,
+            ),
+            apart=None in of_groups,
+        )  # fmt: skip
+        rows["gold.incident"] += map(incident_row, found.incidents)
+        rows["gold.mark"] += map(mark_row, found.marks)
+        gone["gold.incident"] += ({"cluster_id": cluster_id, "incident_id": k.incident_id} for k in found.gone)
+        gone["gold.mark"] += _marks_around(warehouse, cluster_id, of_groups.keys(), found)
+    writer = TaskWriter(folder)
+    for table, of_table in rows.items():
+        for batch in rows_to_table(table, of_table).to_batches():
+            writer.add(table, batch)
+    written = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))
+    incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
+    return Incidents(
+        incidents,
+        scope_of("incident_id", gone["gold.incident"], incidents),
+        marks,
+        scope_of("mark_id", gone["gold.mark"], marks),
+    )
+
+
+def _reassignments_of(
+    warehouse: Warehouse, versions: Mapping[str, int], cluster_id: str, from_ms: int
+) -> list[Reassignment]:
+    return reassignments_since(warehouse, versions, {cluster_id: from_ms}).get(cluster_id, [])
+
+
+def _marks_around(
+    warehouse: Warehouse, cluster_id: str, news: Collection[str | None], found: Around
+) -> list[dict[str, Any]]:
+    """The marks that `found` takes the place of."""
+    own = [group_id for group_id in news if group_id is not None] + (["*"] if found.apart else [])
+    first_ms = min([found.from_ms, *(at_ms for _, at_ms in found.marked)])
+    of_others = {group_id for group_id, _ in found.marked}
+    rows = warehouse.read(
+        "gold.mark",
+        ["cluster_id", "mark_id", "scope", "at_ms"],
+        "source = 'evidence' AND cluster_id = ? AND at_ms >= ? AND list_contains(?, scope)",
+        [cluster_id, first_ms, sorted({*own, *of_others})],
+    )
+    return [
+        row
+        for row in rows.to_pylist()
+        if (row["scope"] in own and row["at_ms"] >= found.from_ms) or (row["scope"], row["at_ms"]) in found.marked
+    ]
+
+
+def _together(one: Incidents, other: Incidents) -> Incidents:
+    return Incidents(
+        [*one.incidents, *other.incidents],
+        pa.concat_tables([one.incident_scope, other.incident_scope]),
+        [*one.marks, *other.marks],
+        pa.concat_tables([one.mark_scope, other.mark_scope]),
+    )
+
+
+def _default_limits(cluster_id: str, group_id: str) -> Limits:
+    return DEFAULT
