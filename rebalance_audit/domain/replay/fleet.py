@@ -14,13 +14,11 @@ from rebalance_audit.domain.model import Rebalance
 from .candidates import candidates
 from .requests import RequestError
 from .situation import Situation, TooLittle, situation_of
-from .whatif import SMALL_SECONDS, Fit, Option, fit_of, ranked
+from .whatif import Option, fit_of, ranked
 
 RUNS = 3
 LATEST_REBALANCES = 200
 """So many of a group are replayed at most; a choice: about 0.2 s of CPU time with all options."""
-NEAR_SHARE = 0.25
-"""A first run whose cost is off by less needs no others beside it; a choice: half of what is let pass."""
 OPTIONS_KEPT = 3
 """The best of each group by one run; the others are asked for by name."""
 SECONDS_PER_REBALANCE = 0.0015
@@ -72,7 +70,7 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
     )
     try:
         situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)
-        fit = _fit(situation)
+        fit = fit_of(situation)
         options = [] if fit.refused is not None else _best(situation)
     except (TooLittle, RequestError) as error:
         return [replace(nothing, why=str(error))]
@@ -85,13 +83,6 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
     )
     found = [_with(nothing, option, place) for place, option in enumerate(options, start=1)]
     return found or [nothing]
-
-
-def _fit(situation: Situation) -> Fit:
-    """By one run where that gives the history again, else by all."""
-    fit = fit_of(replace(situation, run_count=1, base={}))
-    is_near = abs(fit.cost_seconds - fit.measured_seconds) <= max(SMALL_SECONDS, NEAR_SHARE * fit.measured_seconds)
-    return fit if is_near and fit.rebalances == fit.causes == 1 else fit_of(situation)
 
 
 def _best(situation: Situation) -> list[Option]:
