@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.file_sizes import compression_of, most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import compression_of, most_rows_at_once, soon_replaced
 from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
@@ -196,7 +196,7 @@ class TaskWriter:
                     self._add(_FilePart(table, is_soon, of_time), part)
 
     def _add(self, part: _FilePart, rows: pa.RecordBatch) -> None:
-        at_most = most_rows(part.table, is_soon_replaced=part.is_replaced_soon)
+        at_most = most_rows_at_once(part.table, is_soon_replaced=part.is_replaced_soon)
         for start in range(0, rows.num_rows, at_most):
             batch = rows.slice(start, at_most)
             if self._rows[part] + batch.num_rows > at_most:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.storage import located
 
-ROW_GROUP_ROWS = 500
+ROW_GROUP_ROWS = 1_000
 """In a table that is asked for few groups or keys."""
 
 SOON_REPLACED = "soon"
