@@ -16,7 +16,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
-from spark_jobs.group_evidence import belonging
+from spark_jobs.belonging import NOTES, belonging
 from spark_jobs.metadata_log import OF_CONTROLLERS
 from spark_jobs.pipeline import landing_application
 from spark_jobs.plan import PUBLISH, STAGES
@@ -187,6 +187,8 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
             groups[:] = [group for group in groups if group != group_id]
         note.get("lines", {}).get(cluster_id, {}).pop(group_id, None)
         warehouse.remember("reconstruct", note)
+    for name in NOTES:  # made once more of what is left
+        warehouse.remember(name, {})
 
 
 def _naming(group_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Facts from the events of a whole cluster: clocks of nodes, and where evidence without a group's name belongs.
+"""Facts from the events of a whole cluster: the clocks of nodes, and the end of the evidence.
 
 Small results of wide scans, so DuckDB makes them on the driver.
 """
@@ -16,8 +16,6 @@ from weakref import WeakKeyDictionary
 import duckdb
 import pyarrow as pa
 
-from rebalance_audit.domain.decode import OFFSETS_TOPIC
-from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, named_members, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
 from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
@@ -34,15 +32,6 @@ outvote outliers, few enough to decode again. Which ones depends on the evidence
 
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
-
-
-@dataclass(frozen=True, slots=True)
-class Belonging:
-    """By cluster: the groups of each route, and of each log event that only its fields can place."""
-
-    routes: dict[str, dict[Route, set[str]]]
-    lines: dict[str, dict[str, set[str]]]
-    """Groups by evidence ref."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,82 +283,6 @@ def settings_of(clocks: Clocks) -> dict[str, Any]:
         }
         for cluster_id, by_node in sorted(clocks.items())
     }
-
-
-def homes_of_nameless(warehouse: Warehouse, version: int | None) -> Belonging:
-    """`belonging`, where there are events that name no group; else nothing, and nothing is read for it."""
-    events = stored(warehouse, "silver.group_event", version)
-    if events is None:
-        return Belonging({}, {})
-    with cursor() as db:
-        found = db.execute(f"SELECT 1 FROM {events} WHERE group_id IS NULL LIMIT 1").fetchone()
-    return Belonging({}, {}) if found is None else belonging(warehouse, version)
-
-
-def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
-    """Where events that name no group belong, as far as all events up to this version show."""
-    events = stored(warehouse, "silver.group_event", version)
-    if events is None:
-        return Belonging({}, {})
-    facts: dict[str, ClusterFacts] = defaultdict(ClusterFacts)
-    with cursor() as db:
-        rows = partial(_rows, db)
-        homeless = rows(
-            f"SELECT cluster_id, ref, kind, node, detail FROM {events} "
-            "WHERE source_kind = 'log' AND group_id IS NULL AND NOT starts_with(kind, 'worker_')"
-        )
-        for row in homeless:
-            row["fields"] = json.loads(row["detail"])["fields"]
-        for row in rows(
-            f"SELECT DISTINCT cluster_id, partition, group_id FROM {events} "
-            f"WHERE source_kind = 'record' AND topic = '{OFFSETS_TOPIC}'"
-        ):
-            facts[row["cluster_id"]].offsets_partitions[row["partition"]].add(row["group_id"])
-        for row in rows(
-            f"SELECT * FROM {events} WHERE source_kind = 'record' AND kind = 'GroupMetadata' "
-            "AND json_extract_string(detail, '$.value.protocol_type') = 'connect'"
-        ):
-            facts[row["cluster_id"]].add(event_of_row(row))
-        for row in rows(
-            f"SELECT cluster_id, topic, json_extract_string(detail, '$.connector') connector, "
-            f"json_extract_string(detail, '$.worker_id') worker_id, count(*) n FROM {events} "
-            "WHERE source_kind IN ('status', 'config') GROUP BY ALL"
-        ):
-            if row["connector"] is not None:
-                facts[row["cluster_id"]].topic_connectors[row["topic"]].add(row["connector"])
-            if row["worker_id"]:
-                facts[row["cluster_id"]].topic_worker_ids[row["topic"]][row["worker_id"]] += row["n"]
-        for row in rows(
-            f"SELECT DISTINCT cluster_id, node, group_id FROM {events} "
-            "WHERE source_kind = 'log' AND group_id IS NOT NULL AND starts_with(kind, 'worker_')"
-        ):
-            facts[row["cluster_id"]].worker_nodes[row["node"]].add(row["group_id"])
-        members = sorted({member for row in homeless for member in named_members(row["fields"])})
-        if members:
-            db.register("wanted", pa.table({"member_id": members}))
-            for row in rows(
-                f"""
-                SELECT DISTINCT cluster_id, group_id, member_id FROM (
-                    SELECT cluster_id, group_id, unnest([json_extract_string(detail, '$.fields.member_id'),
-                        json_extract_string(detail, '$.fields.new_member_id'),
-                        json_extract_string(detail, '$.fields.expected_member_id')]) member_id
-                    FROM {events} WHERE source_kind = 'log' AND group_id IS NOT NULL
-                    UNION ALL
-                    SELECT cluster_id, group_id, unnest(json_extract_string(detail, '$.value.members[*].member_id'))
-                    FROM {events} WHERE source_kind = 'record' AND kind = 'GroupMetadata'
-                ) SEMI JOIN wanted USING (member_id)
-                """
-            ):
-                facts[row["cluster_id"]].members[row["member_id"]].add(row["group_id"])
-    routes = {cluster_id: groups_by_route(known) for cluster_id, known in facts.items()}
-    lines: dict[str, dict[str, set[str]]] = defaultdict(dict)
-    for row in homeless:
-        known = routes.get(row["cluster_id"], {})
-        places = routes_of("log", row["kind"], None, row["node"], row["fields"])
-        groups = {group for route in places for group in known.get(route, ())}
-        if groups:
-            lines[row["cluster_id"]][row["ref"]] = groups
-    return Belonging(routes, dict(lines))
 
 
 def seen_until_ms(warehouse: Warehouse) -> dict[str, int]:

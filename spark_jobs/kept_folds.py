@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 Fold = Callable[[Any, Sequence[str]], Any]
 """The value with the rows of these files taken in; None as the value: of nothing. None as the answer: these rows cannot
-be added to that value, and all must be read."""
+be added to that value, and all must be read. What it is given it must not change; the same object says that nothing new
+was there."""
+
+_KEPT: WeakKeyDictionary[Warehouse, dict[str, dict[str, Any]]] = WeakKeyDictionary()
+"""What was kept last, by note: a process that goes on need not read it again."""
+_BEHIND = 50
+"""Versions that the note of an unchanged value may lie behind the table."""
 
 
 def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fold: Fold, *, form: int) -> Any:
@@ -25,17 +32,28 @@ def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fol
     if at is None or at < 0:
         return None
     identity = warehouse.table_id(table)
-    kept = warehouse.recall(note)
-    value, fresh = None, warehouse.files(table, at)
+    memory = _KEPT.setdefault(warehouse, {})
+    kept = memory.get(note)
+    if kept is None:
+        kept = warehouse.recall(note)
+        kept["noted"] = kept.get("version")
+    value, fresh, is_known = None, [], False
     if kept.get("form") == form and kept.get("table_id") == identity and kept["version"] <= at:
-        if kept["version"] == at:
-            return kept["value"]
+        value, is_known = kept["value"], True
         added = warehouse.added(table, kept["version"], at)
-        if added is not None:
-            value = fold(kept["value"], added) if added else kept["value"]
-            fresh = [] if value is not None else fresh
-    if fresh:
-        value = fold(None, fresh)
-    if warehouse.is_writing:
+        if added is None:
+            is_known = False
+        elif added:
+            value = fold(value, added)
+            is_known = value is not None
+    if not is_known:
+        kept["noted"] = None
+        fresh = warehouse.files(table, at)
+        value = fold(None, fresh) if fresh else None
+    is_late = kept["noted"] is None or at - kept["noted"] > _BEHIND
+    noted = kept["noted"]
+    if warehouse.is_writing and (is_late or value is not kept.get("value")):
         warehouse.remember(note, {"form": form, "table_id": identity, "version": at, "value": value})
+        noted = at
+    memory[note] = {"form": form, "table_id": identity, "version": at, "value": value, "noted": noted}
     return value

@@ -34,8 +34,9 @@ from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import row_count_of, row_groups_of
+from spark_jobs.belonging import Belonging
 from spark_jobs.engine import ArrowTask, parcel
-from spark_jobs.group_evidence import Belonging, Clocks
+from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import GROUP, Place, of_keys, places_table
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, row_groups

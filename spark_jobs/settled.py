@@ -17,7 +17,8 @@ from rebalance_audit.domain.model import GroupRecord
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_evidence import Belonging, Clocks
+from spark_jobs.belonging import Belonging
+from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import GROUP, Place, of_keys, places_table, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, added_files
 

@@ -13,7 +13,8 @@ from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.live.memory import MOST_EVENTS, ClusterPast, GroupPast
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_evidence import belonging, node_clocks, node_pairs, seen_until_ms
+from spark_jobs.belonging import belonging
+from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
 from spark_jobs.incidents.since import cluster_rows, reaching_back
 
 _MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)

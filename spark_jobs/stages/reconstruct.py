@@ -34,8 +34,9 @@ from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMM
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import files_with_values
+from spark_jobs.belonging import Belonging, homes_of_nameless
 from spark_jobs.engine import ArrowTask, Engine
-from spark_jobs.group_evidence import Belonging, Clocks, homes_of_nameless, node_clocks, settings_of
+from spark_jobs.group_evidence import Clocks, node_clocks, settings_of
 from spark_jobs.group_rows import GROUP, Place, places_table, rows_of_groups
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcels import (

@@ -20,7 +20,8 @@ from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import parcels, task_files
-from spark_jobs.group_evidence import Belonging, Clocks, belonging, node_clocks
+from spark_jobs.belonging import Belonging, belonging
+from spark_jobs.group_evidence import Clocks, node_clocks
 from tests.captures import GOLDEN, gathered, name_of
 
 CAPTURES = [
@@ -36,7 +37,7 @@ class Stored:
     def __init__(self, capture: Path, folder: Path) -> None:
         self.groups = {group.group_id: group for group in gathered(capture).groups}
         self.warehouse = Warehouse.open(folder, create=True)
-        rows = _event_rows(capture)
+        rows = event_rows(capture)
         for part in (rows[::2], rows[1::2]):
             self.warehouse.append(parcels.EVENTS, rows_to_table(parcels.EVENTS, part))
         self.cluster_id = rows[0]["cluster_id"]
@@ -64,7 +65,7 @@ class Stored:
         return sorted(told, key=lambda parcel: (parcel["bucket"][0].as_py(), parcel["slice"][0].as_py()))
 
 
-def _event_rows(capture: Path) -> list[dict[str, Any]]:
+def event_rows(capture: Path) -> list[dict[str, Any]]:
     evidence = read_evidence(capture)
     rows = []
     for source in evidence.records():
