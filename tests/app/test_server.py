@@ -1,12 +1,13 @@
 """What `rebalance-audit ui` does before it serves."""
 
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app import access
+from app import access, server
 from app.queries import opened, opened_for_visitor
 from app.server import ask_homes_questions
 from rebalance_audit.warehouse.catalog import Catalog
@@ -43,3 +44,16 @@ def test_the_first_reader_who_sees_all_finds_homes_answers(
     reader.refresh()
     assert reader.group_count() == 6
     assert reader.clusters()
+
+
+def test_no_run_of_a_page_looks_at_all_that_was_there_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+    monkeypatch.delenv("REBALANCE_AUDIT_WAREHOUSE", raising=False)
+    monkeypatch.setattr(server.cli, "main", lambda arguments, **_: given.extend(arguments))
+    try:
+        server.main(["--server.port", "1"])
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()
+    assert given[given.index("--runner.postScriptGC") + 1] == "false"
+    assert given[-2:] == ["--server.port", "1"]
