@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,6 +37,9 @@ DOES_NOT_ALWAYS_TELL = {"librdkafka", "kafkajs", "kafka-python"}
 """Libraries that say nothing of a generation, or only when it has lasted until a heartbeat or a poll."""
 QUIET_S = 6.0
 """Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
+
+HEARTBEAT_S = 3.0
+"""The interval by default, of Java's clients and workers and of the other libraries in the lab."""
 
 
 class Driver:
@@ -126,6 +130,7 @@ class Driver:
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
+        self._rest_a_while()
         client = self.clients[name]
         self._present[client.group].remove(name)
         at_ms = now_ms()
@@ -352,6 +357,7 @@ class Driver:
         self.cluster.start_worker(worker, wait=False)
 
     def worker_killed(self, worker: int) -> None:
+        self._rest_a_while()
         name = worker_name(worker)
         self._present[self.cluster.connect_group].remove(name)
         at_ms = now_ms()
@@ -385,6 +391,10 @@ class Driver:
     def rest(self, seconds: float) -> None:
         """Let the situation stand, so that commits and heartbeats happen in it."""
         time.sleep(seconds)
+
+    def _rest_a_while(self) -> None:
+        """What is killed next dies at any moment between two heartbeats, not always at the same."""
+        time.sleep(random.uniform(0, HEARTBEAT_S))
 
     def end(self) -> None:
         """Stop what still runs; nothing from here on belongs to the capture."""
