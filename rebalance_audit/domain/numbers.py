@@ -27,9 +27,10 @@ COST_UPPER = (
     "CASE WHEN count(*) FILTER (WHERE resource_seconds_estimate IS NOT NULL AND resource_seconds_upper IS NULL) = 0 "
     "THEN sum(resource_seconds_upper) END"
 )
-COST_LIKELY_LOWER = "sum(resource_seconds_likely_lower)"
-"""Of one group alone, and so the next: errors of several groups add up by their squares (`ranges.of_groups`)."""
-COST_LIKELY_UPPER = "sum(resource_seconds_likely_upper)"
+_EARLY = "(resource_seconds_estimate - resource_seconds_likely_lower)"
+_LATE = "(resource_seconds_likely_upper - resource_seconds_estimate)"
+COST_REACH = f"[sum({_EARLY}), sum({_LATE}), sum({_EARLY} * {_EARLY}), sum({_LATE} * {_LATE})]"
+"""Of one group alone: a `ranges.Reach`, for `ranges.of_sums`."""
 UNKNOWN_COST_COUNT = (
     f"count(*) FILTER (WHERE {IS_COUNTED} AND resource_seconds_estimate IS NULL AND resource_count > 0 "
     "AND moved_count + returned_count > 0)"

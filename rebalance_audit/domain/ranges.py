@@ -1,17 +1,32 @@
 """Likely ranges: where nine of ten truths lie, beside the hard bounds, which no truth passes.
 
-The two errors of a pause have nothing to do with each other: they add up by their squares. Errors of one group's
-rebalances share their causes, its clients' habits and its broker's load, or one instant common to all that a member
-held: they add up in full. Those of different groups do not (docs/definitions.md#likely-range).
+The two errors of a pause have nothing to do with each other: they add up by their squares. Those of one rebalance's
+pauses add up in full: often it is one instant, common to all that a member held. Errors of one group's rebalances have
+causes in common, its clients' habits and its broker's load, to a measured part; those of different groups have none
+(docs/definitions.md#likely-range).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rebalance_audit.domain.model import Rebalance
+
+COMMON = 0.25
+"""How far the errors of two rebalances of one group go together: their correlation, measured
+(docs/measured.md#likely-ranges)."""
+
+
+class Reach(NamedTuple):
+    """How far the likely ranges of one group's rebalances reach to both sides of their estimates: sums, and sums of
+    squares. Those of two parts of them are added."""
+
+    early: float
+    late: float
+    early_squares: float
+    late_squares: float
 
 
 class Range(NamedTuple):
@@ -44,25 +59,39 @@ def of_one_group(costs: Iterable[Range]) -> Range | None:
     known = list(costs)
     if not known:
         return None
-    lowers, uppers = [c.lower for c in known], [c.upper for c in known]
-    return Range(
-        math.fsum(c.estimate for c in known),
-        math.fsum(v or 0 for v in lowers),
-        None if None in uppers else math.fsum(v or 0 for v in uppers),
-        math.fsum(c.likely_lower for c in known),
-        math.fsum(c.likely_upper for c in known),
-    )
+    early, late = [c.estimate - c.likely_lower for c in known], [c.likely_upper - c.estimate for c in known]
+    reach = Reach(math.fsum(early), math.fsum(late), math.fsum(e * e for e in early), math.fsum(e * e for e in late))
+    return of_sums(math.fsum(c.estimate for c in known), *_bounds(known), [reach])
+
+
+def of_sums(estimate: float, lower: float | None, upper: float | None, reaches: Iterable[Reach]) -> Range:
+    """What one group's rebalances cost together, of which only these sums are known."""
+    early, late, early_squares, late_squares = (math.fsum(column) for column in zip(*reaches, strict=True))
+    return around(estimate, _together(early, early_squares), _together(late, late_squares), lower, upper)
+
+
+def _together(total: float, squares: float) -> float:
+    return math.sqrt(COMMON * total * total + (1 - COMMON) * squares)
+
+
+def _bounds(costs: Iterable[Range]) -> tuple[float, float | None]:
+    lowers, uppers = zip(*((c.lower, c.upper) for c in costs), strict=True)
+    return math.fsum(v or 0 for v in lowers), None if None in uppers else math.fsum(v or 0 for v in uppers)
 
 
 def of_groups(costs: Mapping[str, Iterable[Range]]) -> Range | None:
     """The sum over several groups, by group; None of none."""
     known = [total for some in costs.values() if (total := of_one_group(some)) is not None]
-    total = of_one_group(known)
-    if total is None or len(known) == 1:
-        return total
-    early = math.hypot(*(c.estimate - c.likely_lower for c in known))
-    late = math.hypot(*(c.likely_upper - c.estimate for c in known))
-    return around(total.estimate, early, late, total.lower, total.upper)
+    return among_groups(known)
+
+
+def among_groups(totals: Sequence[Range]) -> Range | None:
+    """The sum of what several groups cost; None of none."""
+    if len(totals) < 2:
+        return totals[0] if totals else None
+    early = math.hypot(*(c.estimate - c.likely_lower for c in totals))
+    late = math.hypot(*(c.likely_upper - c.estimate for c in totals))
+    return around(math.fsum(c.estimate for c in totals), early, late, *_bounds(totals))
 
 
 def around(estimate: float, early: float, late: float, lower: float | None, upper: float | None) -> Range:

@@ -13,7 +13,7 @@ from rebalance_audit.domain.incidents.responses import response_of, standing, st
 from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
 from rebalance_audit.domain.numbers import HAPPENED_AT
 from rebalance_audit.domain.publish.verdicts import last_verdicts
-from rebalance_audit.domain.ranges import Range, of_groups
+from rebalance_audit.domain.ranges import Range, Reach, among_groups, of_sums
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 
 GROUPS_SHOWN = 50
@@ -27,8 +27,8 @@ CHANGES_SHOWN = 10
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
 _COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
-_LIKELY = f"{numbers.COST_LIKELY_LOWER} AS likely_lower, {numbers.COST_LIKELY_UPPER} AS likely_upper"
-"""Of one group: sums over several are made by `of_groups`."""
+_REACH = f"{numbers.COST_REACH} AS reach"
+"""Of one group: see `_of_group`."""
 
 
 class Queries(Protocol):
@@ -339,7 +339,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
         f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
         "max(broker_window_ms) AS longest_window_ms, "
-        f"{_COST}, {_LIKELY} FROM r GROUP BY cluster_id, group_id), "
+        f"{_COST}, {_REACH} FROM r GROUP BY cluster_id, group_id), "
         f"causes AS (SELECT cluster_id, group_id, cause, {numbers.COUNT} AS n, {numbers.COST} AS cost FROM r "
         f"GROUP BY ALL HAVING {numbers.COUNT} > 0), "
         "top AS (SELECT cluster_id, group_id, arg_max(cause, (coalesce(cost, -1), n, cause)) AS top_trigger "
@@ -356,7 +356,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
     )
     return tuple(
         GroupRow(
-            cost=_cost(row),
+            cost=_with_likely(_cost(row), [row]),
             mode=row["mode"] or Mode.UNKNOWN,
             state=row["state"] or "not known",
             **{
@@ -438,7 +438,7 @@ def _by_unit(asked: _Asked) -> dict[str, Cost]:
 def _by_group(asked: _Asked) -> list[dict[str, Any]]:
     """What each group lost to each cause."""
     return asked.rows(
-        f"SELECT cluster_id, group_id, {numbers.UNIT} AS unit, {numbers.CAUSE} AS trigger, {_COST}, {_LIKELY} "
+        f"SELECT cluster_id, group_id, {numbers.UNIT} AS unit, {numbers.CAUSE} AS trigger, {_COST}, {_REACH} "
         f"FROM gold.rebalance r LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) WHERE {{rebalances}} "
         "AND resource_seconds_estimate IS NOT NULL GROUP BY ALL ORDER BY ALL"
     )
@@ -446,16 +446,26 @@ def _by_group(asked: _Asked) -> list[dict[str, Any]]:
 
 def _with_likely(cost: Cost, by_group: Sequence[Mapping[str, Any]]) -> Cost:
     """Of several groups together."""
-    costs: dict[str, list[Range]] = {}
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in by_group:
-        if row["likely_lower"] is None or row["likely_upper"] is None:
+        if None in row["reach"]:
             return cost
-        found = Range(row["estimate"], row["lower"], row["upper"], row["likely_lower"], row["likely_upper"])
-        costs.setdefault(f"{row['cluster_id']}\0{row['group_id']}", []).append(found)
-    total = of_groups(costs)
+        groups.setdefault((row["cluster_id"], row["group_id"]), []).append(row)
+    total = among_groups([_of_group(rows) for rows in groups.values()])
     if total is None:
         return cost
     return replace(cost, likely_lower=total.likely_lower, likely_upper=total.likely_upper)
+
+
+def _of_group(rows: Sequence[Mapping[str, Any]]) -> Range:
+    """One group's, of parts of its rebalances."""
+    uppers = [row["upper"] for row in rows]
+    return of_sums(
+        sum(row["estimate"] for row in rows),
+        sum(row["lower"] or 0 for row in rows),
+        None if None in uppers else sum(uppers),
+        [Reach(*row["reach"]) for row in rows],
+    )
 
 
 def _reassignments(asked: _Asked) -> tuple[tuple[Reassignment, ...], dict[str, int]]:

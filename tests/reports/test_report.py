@@ -113,9 +113,10 @@ def test_the_numbers_are_those_of_the_tables(warehouse: Warehouse) -> None:
     assert (report.group_count, report.rebalance_count, report.expected_count) == (2, 5, 1)
     assert report.cost.estimate == pytest.approx(24.8 + 3.0)
     assert report.cost.upper is None, "one pause has no upper bound, so the sum has none"
-    # orders 3.0 below and 2.0 above, billing three times 0.5 below and above: √(3² + 1.5²), √(2² + 1.5²)
-    assert report.cost.likely_lower == pytest.approx(27.8 - 11.25**0.5)
-    assert report.cost.likely_upper == pytest.approx(27.8 + 2.5)
+    # orders 3.0 below and 2.0 above, billing three times 0.5 below and above, a quarter of it together:
+    # 1.5² / 4 + 3 / 4 · 3 · 0.5² = 1.125; √(3² + 1.125), √(2² + 1.125)
+    assert report.cost.likely_lower == pytest.approx(27.8 - 10.125**0.5)
+    assert report.cost.likely_upper == pytest.approx(27.8 + 5.125**0.5)
     assert (report.from_ms, report.to_ms) == (T0_MS, T0_MS + 93_000)
     assert [(g.group_id, g.rebalance_count, g.expected_count, g.cost.estimate) for g in report.groups] == [
         ("orders", 2, 0, 24.8),
@@ -136,7 +137,7 @@ def test_the_text_says_incidents_first_then_groups_causes_and_what_was_not_seen(
     text = report_text(read_report(warehouse), width=170, bounds=True)
     assert text.splitlines()[:2] == [
         "5 rebalances of 2 groups (1 of them the protocol's own work); 27.8 partition-seconds "
-        "(likely 24.4 to 30.3) [21.5 … no upper bound] lost.",
+        "(likely 24.6 to 30.1) [21.5 … no upper bound] lost.",
         "2025-11-21 04:40:00 UTC to 2025-11-21 04:41:33 UTC (1 min 33 s).",
     ]
     places = [text.index(word) for word in ("Incidents", "Open findings", "Worst groups", "Causes", "Not seen")]

@@ -12,7 +12,7 @@ from rebalance_audit.domain.measure import likely
 from rebalance_audit.domain.measure.errors import ERRORS, Spread
 from rebalance_audit.domain.measure.likely import likely_instant
 from rebalance_audit.domain.measure.pauses import Instant, movement_numbers, rebalance_numbers
-from rebalance_audit.domain.ranges import Range, of_groups, of_one_group
+from rebalance_audit.domain.ranges import Range, Reach, of_groups, of_one_group, of_sums
 from tests.captures import CAPTURES
 from tests.likely import PAUSES, Sample, coverage, errors, left_out
 from tests.score import reconstructed
@@ -71,9 +71,13 @@ def test_an_overlap_costs_nothing_in_any_case() -> None:
     assert (total.resource_seconds_likely_lower, total.resource_seconds_likely_upper) == (0, 0)
 
 
-def test_errors_of_one_group_add_up_and_those_of_two_by_their_squares() -> None:
+def test_errors_of_one_group_go_together_in_part_and_those_of_two_add_up_by_their_squares() -> None:
     cost = Range(10, 5, 20, 7, 14)
-    assert of_one_group([cost, cost]) == Range(20, 10, 40, 14, 28)
+    one = of_one_group([cost, cost])
+    assert one is not None
+    assert (one.estimate, one.lower, one.upper) == (20, 10, 40)
+    # A quarter of (3 + 3)² and three quarters of 3² + 3²: 9 + 13.5 below; of 4 above: 16 + 24.
+    assert (one.likely_lower, one.likely_upper) == (pytest.approx(20 - 22.5**0.5), pytest.approx(20 + 40**0.5))
     # 3 below and 4 above, each twice: √(3² + 3²), √(4² + 4²).
     both = of_groups({"a": [cost], "b": [cost]})
     assert both is not None
@@ -85,7 +89,13 @@ def test_errors_of_one_group_add_up_and_those_of_two_by_their_squares() -> None:
 
 def test_what_nothing_bounds_has_a_likely_range_all_the_same() -> None:
     total = of_one_group([Range(10, 5, None, 7, 14), Range(1, None, 2, 1, 1)])
-    assert total == Range(11, 5, None, 8, 15)
+    assert total == Range(11, 5, None, 8, 15)  # the second has no error
+
+
+def test_sums_of_parts_give_what_the_rebalances_give() -> None:
+    costs = [Range(10, 5, 20, 7, 14), Range(3, 0, 9, 1, 4), Range(6, 6, 6, 6, 6)]
+    parts = [Reach(3, 4, 9, 16), Reach(2 + 0, 1 + 0, 4, 1)]
+    assert of_one_group(costs) == pytest.approx(of_sums(19, 11, 35, parts))
 
 
 @pytest.mark.parametrize("capture", CAPTURES[::5], ids=lambda c: f"{c.parent.name}-{c.name}")
