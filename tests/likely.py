@@ -19,12 +19,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from rebalance_audit.domain.incidents import ClusterRows, incidents_of
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure import likely
 from rebalance_audit.domain.measure.errors import ERRORS, Spread
 from rebalance_audit.domain.measure.marks import best_estimate
 from rebalance_audit.domain.measure.pauses import instant, measure
 from rebalance_audit.domain.model import Rebalance, changed
+from rebalance_audit.domain.numbers import cost_of, happened_at_ms
 from rebalance_audit.domain.ranges import Range, of_one_group
 from tests.score import EVIDENCE, all_captures, captures_below, reconstructed, watched_and_true
 from tests.truth import CLOCK_GRAIN_MS, Match, TruePause, library_of_clients, matched
@@ -46,6 +48,10 @@ OF_SARAMA: Mapping[str, Callable[[TruePause], str]] = {
     Basis.DELIVERY_AFTER_FETCHES: lambda pause: pause.to_client,
 }
 """Kinds that are measured on sarama's members alone, and whose habit it is."""
+
+
+OLD_WORKERS = ("2.4.", "2.5.", "2.6.")
+"""They agree on what later ones do, too, and stop as those of 2.3: docs/limits.md."""
 
 
 class Sample(NamedTuple):
@@ -96,6 +102,8 @@ def samples(capture: Path) -> Iterator[Sample]:
                     assert best.basis is not None, f"an estimate without a kind: {best.detail}"
                     if best.basis in OF_SARAMA and library_of.get(OF_SARAMA[best.basis](pause)) != "sarama":
                         continue
+                    if best.basis == Basis.STATUS_OF_STOP and capture.parent.name.startswith(OLD_WORKERS):
+                        continue
                     yield Sample(Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms)
 
 
@@ -126,19 +134,21 @@ def _quantile(ascending: Sequence[float], share: float) -> float:
 
 
 PAUSES, OF_REBALANCES, OF_GROUPS = "pauses", "costs of rebalances", "costs of groups"
+OF_INCIDENTS = "costs of incidents"
 Kind = tuple[str, str]
 """(evidence, what is counted)."""
 
 
 def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spread]]) -> dict[Kind, Coverage]:
-    """Of single pauses, all and by the library that let go, of rebalances' costs and of groups', each capture by its
-    table of errors."""
+    """Of single pauses, all and by the library that let go, of rebalances' costs, of incidents' and of groups', each
+    capture by its table of errors."""
     found: dict[Kind, Coverage] = defaultdict(Coverage)
     for capture in captures:
         likely.ERRORS = tables[capture]
         library_of = library_of_clients(capture)
         for evidence in EVIDENCE:
             costs: dict[str, list[tuple[float, Range]]] = defaultdict(list)
+            of_rebalance: dict[str, tuple[float, Rebalance]] = {}
             for rebalance, some in _by_rebalance(matches(capture, evidence)).values():
                 seen = measure(changed(rebalance, movements=tuple(m for _, _, m in some)))
                 for (pause, _, _), m in zip(some, seen.movements, strict=True):
@@ -150,12 +160,33 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
                 if cost is not None:
                     _add_cost(found[evidence, OF_REBALANCES], *cost, len(some))
                     costs[rebalance.group_id].append(cost)
+                    of_rebalance[rebalance.rebalance_id] = cost[0], seen
             for of_group in costs.values():
                 total = of_one_group(r for _, r in of_group)
                 assert total is not None
                 _add_cost(found[evidence, OF_GROUPS], math.fsum(t for t, _ in of_group), total, len(of_group))
+            for seen_by_clients in _of_incidents(capture, evidence, of_rebalance):
+                truth, rebalances = math.fsum(t for t, _ in seen_by_clients), [r for _, r in seen_by_clients]
+                told = cost_of(rebalances)
+                assert told.estimate is not None
+                assert told.likely_lower is not None
+                assert told.likely_upper is not None
+                as_told = Range(told.estimate, told.lower, told.upper, told.likely_lower, told.likely_upper)
+                _add_cost(found[evidence, OF_INCIDENTS], truth, as_told, len(rebalances))
     likely.ERRORS = ERRORS
     return dict(found)
+
+
+def _of_incidents(
+    capture: Path, evidence: str, of_rebalance: Mapping[str, tuple[float, Rebalance]]
+) -> Iterator[list[tuple[float, Rebalance]]]:
+    """Of each incident those rebalances whose hand-overs clients saw: what they lost in them, and what is told."""
+    groups = {group_id: list(r.rebalances) for group_id, r in reconstructed(capture, evidence).items()}
+    now_ms = max((happened_at_ms(r) or 0 for rows in groups.values() for r in rows), default=0)
+    for incident in incidents_of(ClusterRows(cluster_id="", now_ms=now_ms, groups=groups))[0]:
+        known = [of_rebalance[id_] for id_ in incident.rebalance_ids if id_ in of_rebalance]
+        if known:
+            yield known
 
 
 def _by_rebalance(found: Iterable[Match]) -> Mapping[str, tuple[Rebalance, list[Match]]]:
@@ -190,7 +221,7 @@ def _add_cost(into: Coverage, truth: float, told: Range, count: int) -> None:
 def report(found: Mapping[Kind, Coverage]) -> str:
     """Markdown."""
     lines = [f"| truths inside | {' | '.join(EVIDENCE)} |", f"|---|{'---|' * len(EVIDENCE)}"]
-    first = (PAUSES, OF_REBALANCES, OF_GROUPS)
+    first = (PAUSES, OF_REBALANCES, OF_INCIDENTS, OF_GROUPS)
     for counted in (*first, *sorted({c for _, c in found} - set(first))):
         cells = [_cell(found.get((evidence, counted)), is_cost=counted.startswith("costs")) for evidence in EVIDENCE]
         lines.append(f"| {counted} | {' | '.join(cells)} |")

@@ -320,6 +320,15 @@ def families_shown(client_libraries: Iterable[str] | None) -> Families:
 _BY_NAME = {family.value: family for family in ClientFamily}
 
 
+_PREPARES_FIRST = frozenset({ClientFamily.JAVA, ClientFamily.SARAMA})
+
+
+def starts_at_once(families: Families) -> bool:
+    """Whether nothing comes between the answer with its partitions and its callback, whichever it is: Java's is seen
+    late, sarama asks for offsets first (docs/measured.md#likely-ranges)."""
+    return not families & _PREPARES_FIRST
+
+
 def may_poll_out(families: Families) -> bool:
     """Whether such a member can have left because its application did not poll in time."""
     return any(HABITS[f].has_poll_interval for f in families)

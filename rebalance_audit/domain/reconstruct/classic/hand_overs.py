@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import starts_at_once
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
@@ -36,7 +37,8 @@ class HandOvers:
         self._following = _following(before)
         """The next attempt with a record."""
         self._until = _offset(self._following)
-        self._delivered = delivered_marks(record)
+        self._delivered: dict[bool, tuple[Mark, ...]] = {}
+        """By whether the new owner starts at once."""
         self._betweens: dict[int, Between] = {}
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
         """By holding as a whole, or by one partition of it."""
@@ -131,14 +133,23 @@ class HandOvers:
         partition by itself."""
         known = self._resumes.get((new.member_id, begun))
         if known is None:
-            commits, delivered = self._before.course.commits, self._delivered
+            commits = self._before.course.commits
             bound = resume_bound(
                 new, added if begun is None else frozenset({begun}), self._before.attempt, self._following, commits
             )
             if begun is not None:
                 first_ms = commits.first_of(begun, self._record.offset, self._until)
                 delivered = begun_marks(self._record, first_ms)
+            else:
+                delivered = self._delivered_to(new)
             known = self._resumes[new.member_id, begun] = (*delivered, *bound)
+        return known
+
+    def _delivered_to(self, new: MemberMetadata) -> tuple[Mark, ...]:
+        at_once = starts_at_once(self._before.families(new))
+        known = self._delivered.get(at_once)
+        if known is None:
+            known = self._delivered[at_once] = delivered_marks(self._record, starts_at_once=at_once)
         return known
 
     def _with_own_lines(

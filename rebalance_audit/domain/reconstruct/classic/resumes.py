@@ -22,10 +22,10 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 from rebalance_audit.domain.records import MemberMetadata
 
 
-def delivered_marks(record: GroupRecord) -> tuple[Mark, ...]:
+def delivered_marks(record: GroupRecord, *, starts_at_once: bool) -> tuple[Mark, ...]:
     """When the assigned callbacks of new owners returned, by the record that gives to them all."""
     detail, after_ms = "the assigned callback follows the group record by 7 ms in the median", ASSIGNED_CALLBACK_MS
-    basis = Basis.DELIVERY
+    basis = Basis.DELIVERY_AT_ONCE if starts_at_once else Basis.DELIVERY
     if is_of_streams(record.record.value):
         detail, after_ms = "Kafka Streams makes its tasks after the group record", TASKS_CALLBACK_MS
         basis = Basis.TASK_DELIVERY

@@ -17,6 +17,7 @@ from .configs import Configs
 from .departures import Departures
 from .gone import gone_marks, zombie_marks
 from .lines import STARTED, TASK_STARTS, TASK_STOPS, WorkerLines
+from .reading import SESSIONED
 from .rounds import Round, Rounds
 from .runs import LATE_STATUS_MS, OwnershipRun
 
@@ -141,7 +142,7 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
         marks.append(not_before(status, f"its status said {status.record.state}", status.at_ms - STATUS_ORDER_MS))
     unassigned = [r for r in run.statuses[-1:] if r.record.state == TaskState.UNASSIGNED]
     for status in unassigned:
-        marks += unassigned_marks(status)
+        marks += unassigned_marks(status, run.last)
     marks += _stop_lines(run, ended, sources.lines)
     match run.how:
         case "revoked":
@@ -159,13 +160,15 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     return marks
 
 
-def unassigned_marks(status: ConnectRecord) -> list[Mark]:
-    """An UNASSIGNED status marks the stop() before it. Tasks that took longer to stop write none."""
+def unassigned_marks(status: ConnectRecord, last: Round) -> list[Mark]:
+    """An UNASSIGNED status marks the stop() before it. Tasks that took longer to stop write none. `last`: a generation
+    that its worker was in. From 2.4 on workers agree on `sessioned`, if nobody forbids it."""
     detail = "its status says UNASSIGNED, written when it has stopped"
+    basis = Basis.STATUS_OF_STOP if last.assignor == SESSIONED else Basis.STATUS_OF_OLD_STOP
     return [
         not_before(status, detail, status.at_ms - 2 * GRACEFUL_STOP_MS),
         not_after(status, detail, status.at_ms + LINE_SLACK_MS),
-        about(status, detail, status.at_ms - UNASSIGNED_AFTER_STOP_MS, rank=1, basis=Basis.STATUS),
+        about(status, detail, status.at_ms - UNASSIGNED_AFTER_STOP_MS, rank=1, basis=basis),
     ]
 
 

@@ -24,8 +24,9 @@ from rebalance_audit.domain.wire import DecodeError
 from .lines import JoinedLines, WorkerLines
 from .rounds import Resource, Round, Rounds, Worker, worker_id_of
 
-MODES = {"default": Mode.EAGER, "compatible": Mode.INCREMENTAL, "sessioned": Mode.INCREMENTAL}
-PROTOCOL_NAMES = {0: "default", 1: "compatible", 2: "sessioned"}
+SESSIONED = "sessioned"
+MODES = {"default": Mode.EAGER, "compatible": Mode.INCREMENTAL, SESSIONED: Mode.INCREMENTAL}
+PROTOCOL_NAMES = {0: "default", 1: "compatible", 2: SESSIONED}
 _TASK_NAME = re.compile(r"(?P<connector>.+)-(?P<task>\d{1,10})\Z", re.DOTALL)
 
 

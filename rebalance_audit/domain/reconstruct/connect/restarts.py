@@ -43,7 +43,7 @@ class TaskRestart:
                 about(self.stopped, "the worker began to stop it", rank=2, basis=Basis.WORKER_LINE),
             ]
             return marks if self.began is None else [*marks, not_after(self.began, "the worker began to start it anew")]
-        return unassigned_marks(self.stopped) if self.stopped is not None else []
+        return unassigned_marks(self.stopped, self.run.last) if self.stopped is not None else []
 
     def resumes(self) -> list[Mark]:
         if not isinstance(self.started, LogEvent):
