@@ -19,7 +19,9 @@ from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     columns_of,
     footer,
+    keep_footer,
     open_writer,
+    opened,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import located
@@ -68,13 +70,6 @@ _kept = _Kept()
 _reading = threading.Lock()
 
 
-@functools.lru_cache(maxsize=32)
-def _opened(file: str) -> pq.ParquetFile:
-    """To open a file takes as long as to read some columns of it."""
-    fs, path = located(file)
-    return pq.ParquetFile(path, filesystem=fs, metadata=footer(file))
-
-
 def is_small(file: str, number: int) -> bool:
     return bool(footer(file).row_group(number).total_byte_size <= SMALL_BYTES)
 
@@ -86,7 +81,7 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.
     held = _kept.of(file, number)
     if lacking := [name for name in listed if name not in held]:
         with _reading:
-            read = _opened(file).read_row_group(number, lacking, use_threads=False)
+            read = opened(file).read_row_group(number, lacking, use_threads=False)
         held |= dict(zip(read.schema.names, read.columns, strict=True))
         if is_small(file, number):
             _kept.keep(file, number, held)
@@ -96,14 +91,17 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.
 def put_rows(table: str, file: str, rows: pa.Table) -> None:
     """Write a new file into a folder that is there. Its columns are kept, since the next stage reads it."""
     fs, path = located(file)
-    with open_writer(path, rows.schema, fs, compression_of(table, file, rows.num_rows)) as writer:
+    footers: list[pq.FileMetaData] = []
+    with open_writer(path, rows.schema, fs, compression_of(table, file, rows.num_rows), footers) as writer:
         writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+    keep_footer(file, footers[0])
     if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
         _kept.keep(file, 0, dict(zip(rows.schema.names, rows.columns, strict=True)))
 
 
 def linked(file: str, name: str) -> None:
     """A file has another name from now on."""
+    keep_footer(name, footer(file))
     _kept.rename(file, name)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,21 +29,68 @@ def is_soon_replaced(file: str) -> bool:
     return file.rpartition("/")[2].startswith(f"{SOON_REPLACED}-")
 
 
-def open_writer(path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: str) -> pq.ParquetWriter:
+def open_writer(
+    path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: str, footers: list[pq.FileMetaData] | None = None
+) -> pq.ParquetWriter:
     """Nobody looks for a row by what is inside its lists, and of marks and refs hardly one is like another: without
-    statistics and dictionaries of them a file is written in four fifths of the time and smaller."""
+    statistics and dictionaries of them a file is written in four fifths of the time and smaller. `footers` is given
+    the file's own when it is closed."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     return pq.ParquetWriter(
-        path, schema, filesystem=fs, compression=compression, write_statistics=flat, use_dictionary=flat
+        path,
+        schema,
+        filesystem=fs,
+        compression=compression,
+        write_statistics=flat,
+        use_dictionary=flat,
+        metadata_collector=footers,
     )
 
 
-@functools.lru_cache(maxsize=512)
+class _Footers:
+    """Of files asked for lately. Not all are kept: that of a wide table takes a third of a megabyte."""
+
+    MOST = 512
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_file: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+
+    def of(self, file: str) -> pq.FileMetaData | None:
+        with self._lock:
+            if found := self._by_file.get(file):
+                self._by_file.move_to_end(file)
+            return found
+
+    def keep(self, file: str, metadata: pq.FileMetaData) -> None:
+        with self._lock:
+            self._by_file[file] = metadata
+            while len(self._by_file) > self.MOST:
+                self._by_file.popitem(last=False)
+
+
+_footers = _Footers()
+
+
 def footer(file: str) -> pq.FileMetaData:
-    """The footer of a Parquet file, on whatever store. A file never changes, and a run asks for the same ones often.
-    Not all are kept: that of a wide table takes a third of a megabyte."""
+    """The footer of a Parquet file, on whatever store. A file never changes, and a run asks for the same ones often."""
+    found = _footers.of(file)
+    if found is None:
+        found = opened(file).metadata
+        _footers.keep(file, found)
+    return found
+
+
+def keep_footer(file: str, metadata: pq.FileMetaData) -> None:
+    """Who wrote a file, or gave it another name, need not read it again to know its footer."""
+    _footers.keep(file, metadata)
+
+
+@functools.lru_cache(maxsize=64)
+def opened(file: str) -> pq.ParquetFile:
+    """A file to read from, one thread at a time. To open it takes as long as to read some columns of it."""
     fs, path = located(file)
-    return pq.read_metadata(path, filesystem=fs)
+    return pq.ParquetFile(path, filesystem=fs, metadata=_footers.of(file))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 
 from rebalance_audit.warehouse import kept_columns
 from rebalance_audit.warehouse.kept_columns import Least, chosen_rows, linked, put_rows, row_group
+from rebalance_audit.warehouse.row_groups import footer
 
 ROWS = pa.table(
     {
@@ -30,7 +31,7 @@ def file(tmp_path: Path) -> str:
 def test_columns_that_were_asked_for_before_are_read_once(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert row_group(file, 0, ["group_id"])["group_id"].to_pylist() == ["a", "a", "b"]
     assert row_group(file, 0, ["text", "group_id"]).equals(ROWS.slice(0, 3).select(["text", "group_id"]))
-    monkeypatch.setattr(kept_columns, "_opened", None)  # nothing is read any more
+    monkeypatch.setattr(kept_columns, "opened", None)  # nothing is read any more
     assert row_group(file, 0, ["group_id", "text"]).equals(ROWS.slice(0, 3).select(["group_id", "text"]))
 
 
@@ -43,6 +44,7 @@ def test_what_was_written_is_what_is_read(tmp_path: Path) -> None:
     put_rows("gold.group", name, ROWS)
     assert row_group(name, 0).equals(pq.read_table(name))
     assert row_group(name, 0).equals(ROWS)
+    assert footer(name).equals(pq.read_metadata(name))  # the writer's is the one in the file
     Path(name).rename(other)
     linked(name, other)
     assert row_group(other, 0).equals(ROWS)
