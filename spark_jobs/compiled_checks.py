@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.queries import bounded, shared_database
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example
 
@@ -28,7 +28,7 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
     table = tables.BY_NAME[name]
     if len(rows) == 0:
         return []
-    with _database().cursor() as db:
+    with cursor() as db:
         if isinstance(rows, pa.Table):
             source = "checked"
             db.register(source, rows)
@@ -73,7 +73,7 @@ def projection(name: str, files: Sequence[str]) -> pa.Table:
         else:  # of a list or of bytes only its being there is looked at
             chosen[check.column] = f'CASE WHEN "{check.column}" IS NOT NULL THEN true END'
     listed = ", ".join(f'{sql} AS "{column}"' for column, sql in chosen.items())
-    with _database().cursor() as db:
+    with cursor() as db:
         return db.execute(f"SELECT {listed} FROM {relation(files)}").to_arrow_table()
 
 
@@ -94,28 +94,21 @@ def kinds_of_rows(name: str, files: Sequence[str]) -> pa.Table:
             known = f'CASE WHEN "{check.column}" IN ({listed}) THEN "{check.column}"'
             chosen[check.column] = f"{known} WHEN \"{check.column}\" IS NOT NULL THEN '{_UNKNOWN}' END"
     listed = "".join(f'{sql} AS "{column}", ' for column, sql in chosen.items())
-    with _database().cursor() as db:
+    with cursor() as db:
         return db.execute(f"SELECT {listed}count(*) AS n FROM {relation(files)} GROUP BY ALL").to_arrow_table()
 
 
 def key_hashes(name: str, files: Sequence[str]) -> pa.Table:
     """`h`, a number for each row of these files: the same where their keys are."""
     key = ", ".join(f'"{column}"' for column in tables.BY_NAME[name].key)
-    with _database().cursor() as db:
+    with cursor() as db:
         return db.execute(f"SELECT hash({key}) AS h FROM {relation(files)}").to_arrow_table()
 
 
 def examples_of(name: str, check: Check, files: Sequence[str]) -> list[str]:
     """Keys of the first rows of these files that break the check."""
-    with _database().cursor() as db:
+    with cursor() as db:
         return _examples(db, tables.BY_NAME[name], check, relation(files))
-
-
-@functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
-    db = shared_database(**bounded())
-    db.execute("CREATE MACRO size(items) AS len(items)")  # laws are Spark's SQL
-    return db
 
 
 @functools.cache

@@ -156,7 +156,7 @@ def histories(
 ) -> dict[str, list[str]]:
     """The files with what `fold` says of each group, by table. `kinds`: the dataclass of each table that is read."""
     places = _places(reader.groups)
-    wanted = _BUCKETS_PER_TASK * engine.tasks_at_once
+    wanted = 1 if engine.tasks_at_once == 1 else _BUCKETS_PER_TASK * engine.tasks_at_once
     if len(places) > ASKED_AT_MOST:  # of few groups not even the footers of all files are looked at
         rows = sum(held.row_count for files in reader.files.values() for file in files for held in held_in(file, None))
         wanted = max(wanted, rows // _BUCKET_ROWS)

@@ -81,7 +81,20 @@ def bounded() -> dict[str, Any]:
 def _shared() -> duckdb.DuckDBPyConnection:
     db = shared_database(**bounded())
     db.execute("SET parquet_metadata_cache = true")  # a run asks the same files dozens of times
+    db.execute("CREATE MACRO size(items) AS len(items)")  # laws are Spark's SQL
     return db
+
+
+def expect_small(is_small: bool) -> None:
+    """Whether the next questions to `cursor` are about few rows. One thread answers these with half of the CPU: the
+    others only look for work."""
+    if is_small != _is_small():
+        _shared().execute("SET threads = 1" if is_small else "RESET threads")
+
+
+def _is_small() -> bool:
+    found = _shared().execute("SELECT current_setting('threads')").fetchone()
+    return found is not None and found[0] == 1
 
 
 def cursor() -> duckdb.DuckDBPyConnection:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from rebalance_audit.warehouse.queries import expect_small
 from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -20,6 +21,9 @@ from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_SMALL_BYTES = 4 << 20
+"""News of fewer bytes of Parquet leads to questions about few rows."""
 
 
 class Gate(Protocol):
@@ -60,6 +64,7 @@ class Run:
         return self.engine_of(sum(map(size_of, files)))
 
     def engine_of(self, byte_count: int) -> Engine:
+        expect_small(byte_count < _SMALL_BYTES)
         if self.engine == "local" or (self.engine == "auto" and byte_count < self.spark_from_bytes):
             return LocalEngine()
         from spark_jobs.spark_engine import SparkEngine  # PySpark takes a third of a second to import
