@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from rebalance_audit.alerts.state import locked, read_state, state_of, write_state
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -22,15 +23,18 @@ from spark_jobs.pipeline import landing_application
 from spark_jobs.plan import PUBLISH, STAGES
 
 RECORD = "gold.erasure"
+ALERTS = "alerts"
 _NOUNS = ("record", "log_line", "source")
 _OF_NAMES = r"[\w.-]"
 """Of such characters nearly all names of groups and topics are made: `orders` is not named by `orders-2`."""
+_OF_A_WORKER = "-(configs|offsets|statuses|shared-admin)"
+"""What a Connect worker puts behind its group's name for clients of its own. Source: ConnectDistributed.java."""
 
 
 def refuse_unfinished(warehouse: Warehouse) -> None:
     """Raises WarehouseError if any stage has something to do: it would bring back what is removed, or miss it."""
     from spark_jobs.quarantine import batch_of, held
-    from spark_jobs.stages.stage import next_batch
+    from spark_jobs.stages.stage import has_changes, is_due
 
     there = {(f"bronze.{noun}", batch_of(file)) for noun in _NOUNS for file in warehouse.landed(noun)}
     if aside := sorted({r["batch"] for r in held(warehouse) if (r["table_name"], r["batch"]) in there}):
@@ -45,11 +49,9 @@ def refuse_unfinished(warehouse: Warehouse) -> None:
             f"bronze.{noun}", [landing_application(noun, file) for file in warehouse.landed(noun)]
         ).values()
     ]  # fmt: skip
-    for stage in STAGES:
-        if stage.reads and stage is not PUBLISH and next_batch(warehouse, stage.name, stage.reads, stage.writes):
-            unfinished.append(stage.name)
-    consumed = {name: -1 if (v := warehouse.version(name)) is None else v for name in PUBLISH.reads}
-    if warehouse.publication().get("consumed") != consumed:
+    unfinished += [s.name for s in STAGES if s.reads and s is not PUBLISH and is_due(warehouse, s)]
+    newest = {name: -1 if (v := warehouse.version(name)) is None else v for name in PUBLISH.reads}
+    if has_changes(warehouse, warehouse.publication().get("consumed", {}), newest):
         unfinished.append(PUBLISH.name)
     if unfinished:
         raise WarehouseError(
@@ -88,8 +90,9 @@ def erase(warehouse: Warehouse, cluster_id: str, group_id: str) -> dict[str, int
     take(
         "bronze.log_line",
         f"list_contains(?, node || chr(10) || file_id || chr(10) || byte) "
-        f"OR (regexp_matches(text, ?) AND NOT {OF_CONTROLLERS})",
-        [places, named],
+        f"OR (regexp_matches(text, ?) AND NOT {OF_CONTROLLERS}) "
+        "OR (list_contains(?, node) AND regexp_matches(text, ?))",
+        [places, named, nodes, _naming(group_id, _OF_A_WORKER)],
     )
     take(
         "silver.group_event",
@@ -155,7 +158,7 @@ def _redact_incidents(warehouse: Warehouse, cluster_id: str, group_id: str) -> N
             "gold.rebalance", ["rebalance_id", *names], "cluster_id = ?", [cluster_id]
         ).to_pylist()
     }
-    hidden = re.compile(rf"(?<!{_OF_NAMES}){re.escape(group_id)}(?!{_OF_NAMES})")
+    hidden = _alone(group_id)
     for row in shared:
         row["group_ids"] = [g for g in row["group_ids"] if g != group_id]
         row["rebalance_ids"] = [r for r in row["rebalance_ids"] if r not in rebalances]
@@ -181,19 +184,53 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         warehouse.forget_landed(noun, partial(landing_application, noun), keep_hours=0)
     for table in tables.TABLES:
         warehouse.delete_unused(table.name, keep_hours=0)
-    note = warehouse.recall("reconstruct")
-    if note:
-        for groups in note.get("topics", {}).get(cluster_id, {}).values():
-            groups[:] = [group for group in groups if group != group_id]
-        note.get("lines", {}).get(cluster_id, {}).pop(group_id, None)
-        warehouse.remember("reconstruct", note)
-    for name in NOTES:  # made once more of what is left
-        warehouse.remember(name, {})
+    _forget_messages(warehouse, cluster_id, group_id)
+    for name in warehouse.notes():
+        note = warehouse.recall(name)
+        if name == "reconstruct":
+            for groups in note.get("topics", {}).get(cluster_id, {}).values():
+                groups[:] = [group for group in groups if group != group_id]
+            note.get("lines", {}).get(cluster_id, {}).pop(group_id, None)
+            warehouse.remember(name, note)
+        elif name == "floors":
+            note["groups"] = [place for place in note["groups"] if place != [cluster_id, group_id]]
+            warehouse.remember(name, note)
+        elif name in NOTES or (name != ALERTS and _is_named(group_id, note)):
+            warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 
-def _naming(group_id: str) -> str:
-    """RE2 that finds the name where it stands by itself."""
-    return f"(^|[^A-Za-z0-9_.-]){re.escape(group_id)}($|[^A-Za-z0-9_.-]|[.]($|[^A-Za-z0-9_-]))"
+def _forget_messages(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
+    """Of what was sent to whom, what names the group. An open incident that others share is sent once more without it;
+    of one that is gone nothing is sent: a receiver lets it end by its own time limit."""
+    place = state_of(warehouse.location, ALERTS)
+    if ALERTS not in warehouse.notes():
+        return
+    with locked(place):
+        state = read_state(place)
+        for delivered in state["delivered"].values():
+            for incident_id, entry in list(delivered.items()):
+                if entry.get("incident", {}).get("cluster_id") == cluster_id and _is_named(group_id, entry):
+                    del delivered[incident_id]
+        write_state(place, state)
+
+
+def _is_named(group_id: str, content: Any) -> bool:
+    """Whether the name stands by itself anywhere in what JSON can hold."""
+    if isinstance(content, str):
+        return _alone(group_id).search(content) is not None
+    if isinstance(content, dict):
+        return any(_is_named(group_id, each) for each in (*content, *content.values()))
+    return isinstance(content, list) and any(_is_named(group_id, each) for each in content)
+
+
+def _alone(group_id: str) -> re.Pattern[str]:
+    """Finds the name where it stands by itself, also before the full stop of a sentence."""
+    return re.compile(rf"(?<!{_OF_NAMES}){re.escape(group_id)}(?![\w-]|[.]{_OF_NAMES})")
+
+
+def _naming(group_id: str, after: str = "") -> str:
+    """RE2 that finds the name where it stands by itself, or followed by no more than `after`."""
+    return f"(^|[^A-Za-z0-9_.-]){re.escape(group_id)}{after}($|[^A-Za-z0-9_.-]|[.]($|[^A-Za-z0-9_-]))"
 
 
 def _places(refs: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.floors import FLOORS
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.metadata_log import OF_CONTROLLERS, TORN_HEADS
-from spark_jobs.plan import STAGES
+from spark_jobs.plan import PUBLISH, STAGES
 from spark_jobs.settled import CHECKPOINTS
 from spark_jobs.stages.decode import TORN_CONTEXT_BYTES
 
@@ -46,13 +46,9 @@ _CHILDREN = ("gold.rebalance_member", "gold.movement", "gold.standstill")
 
 def why_unsafe(warehouse: Warehouse) -> str | None:
     """Why nothing may be deleted, in one sentence: a stage has not consumed what is in its tables."""
-    from spark_jobs.stages.stage import next_batch
+    from spark_jobs.stages.stage import is_due
 
-    waiting = [
-        stage.name
-        for stage in STAGES
-        if stage.reads and stage.name != "publish" and next_batch(warehouse, stage.name, stage.reads, stage.writes)
-    ]
+    waiting = [stage.name for stage in STAGES if stage.reads and stage is not PUBLISH and is_due(warehouse, stage)]
     if not waiting:
         return None
     return (

@@ -629,6 +629,13 @@ class Warehouse:
         """A small fact a stage needs next time and that is in no table. Losing it must only cost work."""
         self._files.write(f"notes/{note}.json", json.dumps(content, indent=1, sort_keys=True).encode())
 
+    def notes(self) -> list[str]:
+        """The names under which something is remembered."""
+        return [name.removesuffix(".json") for name in self._files.names("notes") if name.endswith(".json")]
+
+    def forget(self, note: str) -> None:
+        self._files.delete(f"notes/{note}.json")
+
     @contextlib.contextmanager
     def lease(self, what: str = "run") -> Iterator[None]:
         """Be the one writer. WarehouseError names the other one; a dead one's lease is taken over.

@@ -18,6 +18,7 @@ from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
+from spark_jobs.plan import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,6 +179,18 @@ def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs:
         return Batch(stage=stage, since=since, until=furthest)
     now = {name: _version(warehouse.version(name)) for name in inputs}
     return None if now == since else Batch(stage=stage, since=since, until=now)
+
+
+def is_due(warehouse: Warehouse, stage: Stage) -> bool:
+    """Whether rows came or changed that the stage has not worked on. Commits of `maintain` and `erase` are no such
+    news: they write the same rows into other files, or take rows away."""
+    batch = next_batch(warehouse, stage.name, stage.reads, stage.writes)
+    return batch is not None and has_changes(warehouse, batch.since, batch.until)
+
+
+def has_changes(warehouse: Warehouse, since: Mapping[str, int], until: Mapping[str, int]) -> bool:
+    """Whether rows came or changed between these versions of the tables, or that is not known any more."""
+    return any(warehouse.changes(name, since.get(name, -1), version) != [] for name, version in until.items())
 
 
 def _version(version: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,15 +20,20 @@ from spark_jobs import pipeline
 GONE, KEPT = "group-000000", "group-000001"
 
 
-@pytest.fixture
-def filled(tmp_path: Path) -> Warehouse:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two groups of one cluster, in two runs, so that there are older versions, too."""
     cluster = GrowingCluster(groups=2, seed=5)
-    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    warehouse = Warehouse.open(tmp_path_factory.mktemp("erase") / "w", create=True)
     for _ in range(2):
         cluster.land(Landing(warehouse.location), 8)
         pipeline.run(warehouse, engine="local")
-    return warehouse
+    return Path(warehouse.location)
+
+
+@pytest.fixture
+def filled(made: Path, tmp_path: Path) -> Warehouse:
+    return Warehouse.open(shutil.copytree(made, tmp_path / "w"))
 
 
 def places_of(name: str, warehouse: Warehouse) -> Iterator[Path]:
@@ -94,3 +100,39 @@ def test_a_group_that_is_not_there_is_said(filled: Warehouse, capfd: pytest.Capt
     assert cli.run(["erase", "nobody", "-w", filled.location]) == 2
     assert "There is no group 'nobody'" in capfd.readouterr().err
     assert cli.run(["erase", GONE, "-w", filled.location, "--cluster-id", "other"]) == 2
+
+
+def test_maintain_leaves_nothing_that_an_erasure_waits_for(
+    filled: Warehouse, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert cli.run(["maintain", "-w", filled.location]) == 0
+    assert "nothing was deleted by age" not in capfd.readouterr().err
+    assert cli.run(["erase", GONE, "-w", filled.location]) == 0
+    assert list(places_of(GONE, filled)) == []
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 0
+
+
+def test_notes_do_not_name_an_erased_group(filled: Warehouse) -> None:
+    floors, mine = [["bench", GONE], ["bench", KEPT], ["other", GONE]], {"cluster_id": "bench", "title": f"Of {GONE}."}
+    filled.remember("floors", {"groups": floors})
+    filled.remember("present-1", {"running": [{"group_id": GONE}]})
+    filled.remember("volumes", {"rows": 1})
+    sent = {"in:1": {"status": "open", "severity": "warning", "incident": mine},
+            "in:2": {"status": "open", "severity": "warning", "incident": mine | {"title": f"Of {GONE}-2."}},
+            "in:3": {"status": "over", "severity": "warning"}}  # fmt: skip
+    filled.remember("alerts", {"version": 2, "delivered": {"on-call": sent}})
+    assert cli.run(["erase", GONE, "-w", filled.location]) == 0
+    assert filled.recall("floors") == {"groups": floors[1:]}
+    assert "present-1" not in filled.notes()
+    assert filled.recall("volumes") == {"rows": 1}
+    assert list(filled.recall("alerts")["delivered"]["on-call"]) == ["in:2", "in:3"]
+
+
+def test_a_workers_own_clients_go_with_its_group(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    capture = Path(__file__).parents[1] / "golden" / "4.3.0" / "connect_worker_lost"
+    assert cli.run(["import", "-q", "-w", warehouse.location, str(capture)]) == 0
+    pipeline.run(warehouse, engine="local")
+    assert cli.run(["erase", "connect-lab", "-w", warehouse.location]) == 0
+    assert list(places_of("connect-lab", warehouse)) == []
