@@ -87,6 +87,12 @@ def _open_doors(verdict: Verdict) -> list[str]:
             f"Without --heads a warehouse that was set back as a whole looks intact; set {options.ENVIRONMENT_HEADS} "
             "to a place that the warehouse's writer does not share."
         )
+    if verdict.unwitnessed:
+        found.append(
+            f"The second place lacks the newest head: of the last {verdict.unwitnessed} leaves it shows nothing. The "
+            "next run with news writes one there."
+        )
+    found += verdict.clock_back
     if verdict.not_yet:
         found.append(f"Not in the log yet: the newest rows of {', '.join(verdict.not_yet)}; the next run adds them.")
     return found

@@ -52,7 +52,15 @@ CHUNK = 256
 SAME_ROWS = "sameRows"
 """In the information of a commit that writes the same rows in other files, why. The rows' digests show whether it is
 true."""
+COMMIT_ID = "commitId"
+"""In the information of every commit of ours: by it a writer knows its own."""
 BRONZE = tuple(table.name for table in tables.TABLES if table.layer == "bronze")
+
+
+_WITHOUT_A_HEAD = (
+    "restore it from a backup made after the last run. Without one, keep the folder `audit` elsewhere, as it is, and "
+    "name a new second place: the next run begins a new log."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +221,7 @@ def _publication(
     versions = opened.published()
     added: dict[str, Any] = {}
     removed: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     for name, version in versions.items():
         since = logged.get(name, -1)
         if version == since:
@@ -223,10 +232,23 @@ def _publication(
             added[name] = {path: _stated(files, name, path) for path in moved.added}
         if moved.removed:
             removed[name] = sorted(moved.removed)
-    return {
+        if since >= 0 and (foreign := by_others(opened, name, since, version)):
+            others[name] = foreign
+    leaf = {
         "what": "publication", "number": number, "manifest": manifest_hash, "versions": versions,
         "added": added, "removed": removed,
     }  # fmt: skip
+    return leaf | {"by_others": others} if others else leaf
+
+
+def by_others(opened: Warehouse, name: str, since: int, until: int) -> list[int]:
+    """The versions in which another program than this took rows out of a table; `restore` does that, for one."""
+    found = []
+    for version in range(since + 1, until + 1):
+        actions = opened.actions(name, version) or []
+        if removes_rows(actions) and not any(COMMIT_ID in action.get("commitInfo", {}) for action in actions):
+            found.append(version)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +371,7 @@ def _read_state(files: Files) -> _LogState | None:
     place = f"{files.uri}/{HEAD}"
     if text is None:
         if files.names(LEAVES):
-            raise WarehouseError(f"The signed head {place} is lost, and leaves are there; restore it from a backup.")
+            raise WarehouseError(f"The signed head {place} is lost, and leaves are there; {_WITHOUT_A_HEAD}")
         return None
     try:
         told = json.loads(text)
@@ -359,7 +381,7 @@ def _read_state(files: Files) -> _LogState | None:
             {str(k): int(v) for k, v in told["logged"].items()}, told["published"], int(told["publications"]),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise WarehouseError(f"The signed head {place} is damaged; restore it from a backup.") from None
+        raise WarehouseError(f"The signed head {place} is damaged; {_WITHOUT_A_HEAD}") from None
 
 
 def _write_state(files: Files, state: _LogState) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.evidence_log import (
     LEAVES,
     SecondPlace,
+    by_others,
     file_hash,
     folder_of,
     read_head,
@@ -53,6 +55,10 @@ class Verdict:
     """Of bronze."""
     heads: int = 0
     """In the second place."""
+    clock_back: list[str] = field(default_factory=list)
+    """A sentence for each leaf with a time before that of the leaf before it."""
+    unwitnessed: int = 0
+    """Leaves after the newest head in the second place."""
     not_yet: list[str] = field(default_factory=list)
     """Tables of bronze with evidence that no leaf speaks of yet: the next run adds it."""
 
@@ -95,8 +101,11 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
         lines = _lines(files)
         published = files.read("published.json")
         opened = Warehouse.open(location)
-        stand = {table.name: opened.version(table.name) for table in tables.TABLES}
+        unreadable: dict[str, str] = {}
+        stand = {table.name: _version(opened, table.name, unreadable) for table in tables.TABLES}
     verdict = Verdict(head, heads=len(witnessed))
+    verdict.clock_back = _clock_back(lines[: head.size])
+    verdict.unwitnessed = head.size - max((w.size for w in witnessed if w.log == head.log), default=head.size)
     hashes = _check_leaves(verdict, lines, head)
     _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
     told = _all_leaves(lines[: head.size])
@@ -104,8 +113,38 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
     verdict.leaves, verdict.publications = min(head.size, len(lines)), told.publications
     _check_publication(verdict, told, published)
     for name in sorted(told.files):
-        _check_table(verdict, told, opened, files, name, stand.get(name))
+        if name in unreadable:
+            verdict.faults.append(Fault(name, f"{name}: its Delta log cannot be read ({unreadable[name]})."))
+        else:
+            _check_table(verdict, told, opened, files, name, stand[name])
     return verdict
+
+
+def _version(opened: Warehouse, name: str, unreadable: dict[str, str]) -> int | None:
+    try:
+        return opened.version(name)
+    except WarehouseError:
+        raise
+    except Exception as error:  # deltalake has a kind of its own for each way in which a table's log can be broken
+        unreadable[name] = str(error)
+        return None
+
+
+def _clock_back(lines: Sequence[tuple[str, bytes]]) -> list[str]:
+    """Where a leaf says an earlier time than the one before it: a clock was set back. It proves no change."""
+    found, times = [], [_time_of(content) for _, content in lines]
+    for at, (before_ms, at_ms) in enumerate(pairwise(times), 1):
+        if before_ms is not None and at_ms is not None and at_ms < before_ms:
+            said, before = (f"{datetime.fromtimestamp(t / 1000, UTC):%Y-%m-%d %H:%M:%S}" for t in (at_ms, before_ms))
+            found.append(f"Leaf {at} says {said} UTC, the one before it {before}: the writer's clock was set back.")
+    return found
+
+
+def _time_of(leaf: bytes) -> int | None:
+    try:
+        return int(json.loads(leaf)["at_ms"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _wait_for_writers(files: Files, held: ExitStack) -> None:
@@ -216,6 +255,8 @@ def _all_leaves(lines: Sequence[tuple[str, bytes]]) -> _Told:
                 for name, version in leaf["versions"].items():
                     told.versions[name] = int(version)
                     _take_files(told, at, name, leaf["added"].get(name, {}), leaf["removed"].get(name, []))
+                for name, versions in leaf.get("by_others", {}).items():
+                    told.faults += (_of_others(name, version, f"leaf {at}") for version in versions)
         except (ValueError, KeyError, TypeError, AttributeError):
             told.faults.append(Fault(f"leaf {at}", f"Leaf {at} of the log cannot be read."))
     return told
@@ -291,6 +332,10 @@ def _check_table(verdict: Verdict, told: _Told, opened: Warehouse, files: Files,
         verdict.faults += _listed_otherwise(opened, name, expected, version)
         if name in told.landings and newest > version:
             verdict.faults += _unrecorded(verdict, opened, name, version, newest)
+        elif newest > version:
+            verdict.faults += (
+                _of_others(name, each, "no publication has it yet") for each in by_others(opened, name, version, newest)
+            )
     if len(verdict.faults) == before and name in told.landings:
         _check_rows(verdict, told, opened, name, version)
 
@@ -324,6 +369,10 @@ def _listed_otherwise(
         )
     for path in sorted(set(expected) - listed):
         yield Fault(f"{folder_of(name)}/{path}", f"{folder_of(name)}/{path} was taken out of {name}; the log has it.")
+
+
+def _of_others(name: str, version: int, where: str) -> Fault:
+    return Fault(name, f"{name}: version {version} removes rows, and another program wrote it ({where}).")
 
 
 def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, newest: int) -> Iterator[Fault]:

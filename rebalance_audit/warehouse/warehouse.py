@@ -33,7 +33,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
-from rebalance_audit.warehouse.evidence_log import SAME_ROWS, Act, add_news, read_head
+from rebalance_audit.warehouse.evidence_log import COMMIT_ID, SAME_ROWS, Act, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import linked, put_rows
 from rebalance_audit.warehouse.lease import Lease, lease
@@ -827,7 +827,7 @@ class Warehouse:
                 schema=table.schema(),
                 commit_properties=CommitProperties(
                     app_transactions=[Transaction(app, version) for app, version in transactions.items()],
-                    custom_metadata={**metadata, "commitId": commit_id},
+                    custom_metadata={**metadata, COMMIT_ID: commit_id},
                     max_commit_retries=0,
                 ),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from ingest.landing import Landing
 from ingest.readings import LogText
@@ -248,7 +250,7 @@ def test_a_head_that_was_changed_stops_the_log(site: Site) -> None:
 def test_a_lost_head_is_one_sentence(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     (site.warehouse / HEAD).unlink()
     assert cli.run(["audit", "verify", "-w", str(site.warehouse)]) == 1
-    assert "is lost, and leaves are there; restore it from a backup." in capsys.readouterr().err
+    assert "is lost, and leaves are there; restore it from a backup made after the last run." in capsys.readouterr().err
     shutil.rmtree(site.warehouse / "audit")
     assert cli.run(["audit", "verify", "-w", str(site.warehouse)]) == 1
     assert "the log was removed" in capsys.readouterr().err
@@ -372,3 +374,31 @@ def test_heads_behind_a_url_are_one_object_each(tmp_path: Path) -> None:
         place.add(head)
     assert place.all() == heads
     assert place.newest() == heads[1]
+
+
+def test_a_table_of_gold_that_another_program_restored(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaTable(str(site.warehouse / "gold" / "rebalance")).restore(1)
+    said = "gold.rebalance: version 3 removes rows, and another program wrote it"
+    assert site.faults() == [f"{said} (no publication has it yet)."]
+    assert cli.run(["import", "-q", "-w", str(site.warehouse), str(GOLDEN / "static_restart")]) == 0
+    clock = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: clock() - 3 * 3_600_000_000_000)
+    site.run()
+    assert site.faults() == [f"{said} (leaf 12)."]  # the next publication does not hide it
+    found = verify(str(site.warehouse), str(site.heads))
+    assert len(found.clock_back) == 1
+    assert found.clock_back[0].startswith("Leaf 9 says ")
+    assert found.unwitnessed == 0
+
+
+def test_a_delta_log_without_its_first_commit_is_named(site: Site) -> None:
+    (site.warehouse / "bronze" / "record" / "_delta_log" / f"{0:020d}.json").unlink()
+    assert len(site.faults()) == 1
+    assert site.faults()[0].startswith("bronze.record: its Delta log cannot be read (")
+
+
+def test_a_second_place_without_the_newest_head_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    heads = site.heads / "heads.jsonl"
+    heads.write_bytes(heads.read_bytes().splitlines(keepends=True)[0])
+    assert cli.run(["audit", "verify", "-w", str(site.warehouse), "--heads", str(site.heads)]) == 0
+    assert "of the last 4 leaves it shows nothing" in capsys.readouterr().err
