@@ -51,6 +51,12 @@ Transactions = tuple[str, int] | Mapping[str, int] | None
 
 _APPEND_TRIES = 50
 """Chosen: more processes than add to one table within a second."""
+_OF_A_PUBLICATION = [
+    name
+    for name in tables.BY_NAME
+    if name.startswith("gold.") and name not in tables.UNPUBLISHED and name != "gold.whatif"
+]
+"""Tables that every publication has, if they have rows."""
 _QUALIFIED = re.compile(r"\b(bronze|silver|gold)\.([a-z_]+)\b")
 
 
@@ -89,6 +95,8 @@ class Warehouse:
         self._acts: list[Act] = []
         self._lacking: list[str] = []
         """Tables of an older release, which the next writer extends."""
+        self._unknown: list[str] = []
+        """Tables that the publication of an older release may not know: that they are not there says nothing."""
         self._checked: set[str] = set()
         """Of these, the tables that only this process can have changed since they were opened; for the one writer."""
         self._absent: set[str] = set()
@@ -128,11 +136,24 @@ class Warehouse:
             )
         if told.get("tables") != fingerprint():
             self._lacking = lacking(self)
+        self._unknown = self._not_there_yet(told)
         return self
 
-    def _state_schema(self) -> None:
-        text = json.dumps({"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint()})
-        self._files.write("warehouse.json", text.encode())
+    def _not_there_yet(self, told: Mapping[str, Any]) -> list[str]:
+        """Tables of a publication that an older release made, as warehouse.json shows, and that are not in it."""
+        if told.get("tables") == fingerprint() and "published_before" not in told:
+            return []
+        stands = self.publication()
+        if not stands or told.get("published_before", stands.get("consumed")) != stands.get("consumed"):
+            return []
+        return [name for name in _OF_A_PUBLICATION if name not in stands["versions"]]
+
+    def _state_schema(self, published_before: Mapping[str, Any] | None = None) -> None:
+        """`published_before`: what the publication has consumed that an older release made."""
+        told = {"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint()}
+        if published_before is not None:
+            told["published_before"] = published_before
+        self._files.write("warehouse.json", json.dumps(told).encode())
 
     # ---- tables: what is there -------------------------------------------------------------------------------
 
@@ -552,6 +573,11 @@ class Warehouse:
                 f"{self.location} was written by an older release: {', '.join(old)} lacks columns of this one. Run "
                 f"`rebalance-audit run -w {self.location}` once, which adds them."
             )
+        if not self.is_writing and (unknown := sorted({*names} & {*self._unknown})):
+            raise WarehouseError(
+                f"{self.location} was published by an older release: {', '.join(unknown)} is not there yet. Run "
+                f"`rebalance-audit run -w {self.location}` once, which works it out."
+            )
 
     # ---- publication -----------------------------------------------------------------------------------------
 
@@ -657,6 +683,8 @@ class Warehouse:
                 self._lease = None
                 self._checked.clear()
                 self._absent.clear()
+                if self._unknown:
+                    self._unknown = self._not_there_yet(json.loads(self._files.read("warehouse.json") or b"{}"))
 
     def _confirm_lease(self) -> None:
         if self._lease is not None:
@@ -671,8 +699,8 @@ class Warehouse:
         stated = json.loads(self._files.read("warehouse.json") or b"{}")
         if stated.get("tables") != fingerprint():
             upgrade(self, lacking(self))
+            self._state_schema(self.publication().get("consumed"))
             self._lacking = []
-            self._state_schema()
 
     def stored_columns(self, name: str, version: int | None) -> pa.Schema | None:
         """The columns that the table was written with; None if it is empty or not there. `version` None: the newest."""

@@ -68,6 +68,23 @@ def test_readers_of_an_older_warehouse_get_a_sentence(old: Path, capsys: pytest.
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
 
 
+def test_what_an_older_release_did_not_work_out_is_not_known(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alert = ["alert", "-w", str(old), "--to", "http://127.0.0.1:9/api/v2/alerts", "--dry-run"]
+    refused = (alert, ["export", "incident", "-w", str(old)], ["trace", "-w", str(old), "--to", "http://127.0.0.1:9"])
+    for _ in range(2):
+        for verb in refused:
+            assert cli.run(verb) == 1
+            assert "published by an older release: gold.incident is not there yet. Run" in capsys.readouterr().err
+        assert cli.run(["maintain", "-w", str(old)]) == 0  # it extends, and works out nothing
+        capsys.readouterr()
+    assert cli.run(["run", "-q", "-w", str(old), "--engine", "local"]) == 0
+    assert cli.run(["export", "incident", "-w", str(old)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown
+    assert cli.run(alert) == 0
+    assert "0 messages" not in capsys.readouterr().err
+
+
 def test_the_next_run_extends_it_and_every_old_value_stays(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {name: rows_as_stored(old, name) for name in tables_in(old)}
     assert lacking(Warehouse.open(old))
