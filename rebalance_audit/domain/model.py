@@ -248,6 +248,8 @@ class LogKind(StrEnum):
     """Connect: connector."""
     WORKER_CONNECTOR_STOPPED = "worker_connector_stopped"
     """Connect: connector."""
+    WORKER_TARGET_STATE = "worker_target_state"
+    """Connect: connector, state: PAUSED, STOPPED or STARTED; of the connector and its tasks on this worker."""
     WORKER_CONFIG_CHANGED = "worker_config_changed"
     """Connect: connector or tasks; change: connector_updated, connector_removed, target_state, tasks_updated."""
     WORKER_TASKS_RECONFIGURED = "worker_tasks_reconfigured"

@@ -136,6 +136,7 @@ TASK_RULES: Rules = rules(
         (LogKind.WORKER_CONNECTOR_STOPPING, "Stopping connector <connector>"),
         (LogKind.WORKER_CONNECTOR_STOPPED, "Completed shutdown for WorkerConnector{id=<connector>}"),
         (LogKind.WORKER_CONNECTOR_STOPPED, "Graceful stop of connector <connector> succeeded."),
+        (LogKind.WORKER_TARGET_STATE, "Setting connector <connector> state to <state:word>"),
     )
 )
 """Without a prefix: loggers org.apache.kafka.connect.runtime.Worker, WorkerSinkTask, WorkerConnector, …"""

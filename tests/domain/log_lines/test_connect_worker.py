@@ -225,6 +225,12 @@ BARE: list[tuple[str, str, LogKind, dict[str, Any]]] = [
         LogKind.WORKER_CONNECTOR_STOPPED,
         {"connector": "alpha"},
     ),
+    (
+        "Setting connector alpha state to PAUSED",
+        "Worker:953",
+        LogKind.WORKER_TARGET_STATE,
+        {"connector": "alpha", "state": "PAUSED"},
+    ),
 ]
 
 

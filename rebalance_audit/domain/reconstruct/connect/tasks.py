@@ -20,7 +20,7 @@ from .marks import Sources, start_marks, stop_marks, unassigned_marks
 from .rounds import Resource, Round, order, resource_type
 from .runs import Ownership, OwnershipRun
 from .stretches import BoundedInstant, StateInterval, cut_overdue, settle
-from .worker_stretches import add_restarts, with_failures
+from .worker_stretches import add_pauses, add_restarts, with_failures
 
 _ENDS: dict[str, str] = {
     TaskState.PAUSED: "paused",
@@ -151,6 +151,7 @@ class TaskHistory:
             )
         if not run.statuses:
             add_restarts(found, run, self._sources.lines)
+            add_pauses(found, run, self._sources.lines)
         if run.ended is not None:
             stops = stop_marks(run, self._sources)
             last = found[-1]

@@ -26,6 +26,35 @@ def add_restarts(found: list[StateInterval], run: OwnershipRun, lines: WorkerLin
         found.append(StateInterval(state=TaskState.RUNNING, start=start, run=run, evidence=refs))
 
 
+_ASKED = {"PAUSED": TaskState.PAUSED, "STOPPED": TaskState.STOPPED}
+"""States that somebody asks for in which a connector does not run."""
+
+
+def add_pauses(found: list[StateInterval], run: OwnershipRun, lines: WorkerLines) -> None:
+    """What somebody asked of the connector while the run lasted. Its tasks are paused with it; when it is stopped a
+    rebalance takes them."""
+    connector, task = run.resource
+    if run.worker.node is None:
+        return
+    until_ms, kinds = run.ended.at_ms if run.ended is not None else NO_END, (LogKind.WORKER_TARGET_STATE,)
+    for line in lines.about(run.worker.node, (connector, None), kinds, run.seen.at_ms, until_ms):
+        asked, at_ms = _ASKED.get(str(line.fields["state"]), TaskState.RUNNING), line.at_ms or 0
+        current = next((s for s in reversed(found) if s.start.at <= at_ms), None)
+        if current is None or current.state == asked or (asked == TaskState.STOPPED and task is not None):
+            continue
+        if current.end is not None and current.end.at <= at_ms:
+            continue
+        at = BoundedInstant(at_ms, at_ms, at_ms + LINE_SLACK_MS)
+        is_running = asked == TaskState.RUNNING
+        following = replace(current, state=asked, start=at, expected=not is_running, evidence=(line.ref,))
+        how = "paused" if asked == TaskState.PAUSED else "stopped"
+        if is_running:
+            how = "resumed" if current.state == TaskState.PAUSED else "restarted"
+        current.end, current.ended_by = at, how
+        current.evidence = (*current.evidence, line.ref)
+        found.insert(found.index(current) + 1, following)
+
+
 def with_failures(found: list[StateInterval], run: OwnershipRun, lines: WorkerLines) -> list[StateInterval]:
     """FAILED from the line that the task threw, to whatever ends that interval."""
     if run.worker.node is None:

@@ -62,6 +62,23 @@ class TestRestarts:
             ("RUNNING", 12_030, None, None),
         ]
 
+    def test_a_connector_that_is_paused_does_not_run_and_its_tasks_are_paused_with_it(self) -> None:
+        story = a_worker_with_a_log()
+        story.says(LogKind.WORKER_TARGET_STATE, at_ms=9_000, node="w1", connector="alpha", state="PAUSED")
+        story.says(LogKind.WORKER_TARGET_STATE, at_ms=12_000, node="w1", connector="alpha", state="STARTED")
+        for name in ("alpha", "alpha-0"):
+            assert told(story.tasks(name)) == [
+                ("RUNNING", 1_040, 9_000, "paused"),
+                ("PAUSED", 9_000, 12_000, "resumed"),
+                ("RUNNING", 12_000, None, None),
+            ]
+
+    def test_a_connector_that_is_stopped_does_not_run_and_a_rebalance_takes_its_tasks(self) -> None:
+        story = a_worker_with_a_log()
+        story.says(LogKind.WORKER_TARGET_STATE, at_ms=9_000, node="w1", connector="alpha", state="STOPPED")
+        assert told(story.tasks("alpha")) == [("RUNNING", 1_040, 9_000, "stopped"), ("STOPPED", 9_000, None, None)]
+        assert told(story.tasks("alpha-0")) == [("RUNNING", 1_040, None, None)]
+
     def test_statuses_show_it_once_and_not_twice(self) -> None:
         story = self.reconfigured()
         story.status("alpha-0", "RUNNING", "w1", 1, at_ms=1_042)
