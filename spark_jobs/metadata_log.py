@@ -6,7 +6,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +21,7 @@ from rebalance_audit.domain.metadata import (
 )
 from rebalance_audit.domain.model import SourceLine, record_ref
 from rebalance_audit.domain.reassign.lines import LINE_SIGNS, LogLines, PartitionLine, settled
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import literal
@@ -39,7 +39,7 @@ _SELECTED = ", ".join(f'"{name}"' for name in _COLUMNS)
 _TICK_MS = 4_000
 _TOPIC_KIND = TOPIC_FRAME.hex().upper()
 _CHOSEN = f"""
-CREATE TABLE log AS
+CREATE TEMP TABLE log AS
 WITH whole AS (
     SELECT topic, min(node) node FROM (
         SELECT topic, node FROM arrived WHERE topic <> '{METADATA_TOPIC}' GROUP BY ALL
@@ -83,7 +83,7 @@ class ClusterLog:
 
     def __init__(self, warehouse: Warehouse, cluster_id: str, version: int) -> None:
         self.cluster_id = cluster_id
-        self._db = duckdb.connect()
+        self._db = cursor()
         arrived = _of_cluster(warehouse, "bronze.record", _COLUMNS, OF_METADATA, cluster_id, version)
         topics = [topic for topic in pc.unique(arrived["topic"]).to_pylist() if is_metadata_topic(topic)]
         # A user's topic may begin like it.
