@@ -36,18 +36,14 @@ def true_standstill(capture: Path, group_id: str, *, counts_outages: bool = Fals
                     running.add(client)
                     ledger.process_starts(client, at_ms)
                 owned.update(partitions)
-                for partition in partitions:
-                    ledger.works(partition, client, at_ms)
+                ledger.works(partitions, client, at_ms)
             case "revoked_start" | "lost_start":
                 owned.difference_update(partitions)
-                for partition in partitions:
-                    ledger.stops(partition, client, at_ms, Why.BETWEEN_OWNERS)
+                ledger.stops(partitions, client, at_ms)
             case "busy_beyond":
-                for partition in owned:
-                    ledger.stops(partition, client, at_ms, Why.OWNER_IDLE)
+                ledger.stops(owned, client, at_ms, Why.OWNER_IDLE)
             case "stall_end" if not _loses_next(events[number + 1 :], client):
-                for partition in owned:
-                    ledger.works(partition, client, at_ms)
+                ledger.works(owned, client, at_ms)
             case "killed" | "frozen" | "closed":
                 running.discard(client)
                 owned.clear()
@@ -67,11 +63,9 @@ def true_connect_standstill(capture: Path) -> Standstill:
                 if worker not in running:
                     running.add(worker)
                     ledger.process_starts(worker, at_ms)
-                for resource in _resources(event):
-                    ledger.works(resource, worker, at_ms)
+                ledger.works(_resources(event), worker, at_ms)
             case "task_stop_begin" | "connector_stop":
-                for resource in _resources(event):
-                    ledger.stops(resource, worker, at_ms)
+                ledger.stops(_resources(event), worker, at_ms)
             case "killed" | "worker_stopped":
                 running.discard(worker)
                 ledger.process_ends(worker, at_ms)

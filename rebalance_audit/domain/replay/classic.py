@@ -223,8 +223,7 @@ class ClassicGroup(PlayedGroup):
             return
         process.is_joining = True
         revoking_ms = self.revoking_ms(process)
-        for partition in process.owned:
-            self.ledger.stops(partition, process, self.loop.now_ms)
+        self.ledger.stops(process.owned, process, self.loop.now_ms)
         process.owned.clear()
         self.loop.after(revoking_ms, lambda: self.joins(process))
 
@@ -251,7 +250,10 @@ class ClassicGroup(PlayedGroup):
     def try_complete(self) -> None:
         if self.state is not State.PREPARING or self.has_initial_delay:
             return
-        if self.seats and all(seat.has_joined for seat in self.seats.values()):
+        for seat in self.seats.values():
+            if not seat.has_joined:
+                return
+        if self.seats:
             self.complete()
 
     def is_overdue(self, number: int) -> None:
@@ -289,9 +291,11 @@ class ClassicGroup(PlayedGroup):
         generation = self.generation
         for seat in self.seats.values():
             given = assigned.get(seat.claim.member_id, []) if seat.claim is not None else []
-            for partition in set(seat.assigned).difference(given):
-                self.ledger.is_given_up(partition, self.loop.now_ms)
-            seat.assigned = tuple(given)
+            now = tuple(given)
+            if seat.assigned and seat.assigned != now:
+                for partition in set(seat.assigned).difference(now):
+                    self.ledger.is_given_up(partition, self.loop.now_ms)
+            seat.assigned = now
             if seat.has_joined and seat.process.is_alive:
                 delay_ms = draw(self.rng, self.timing.deliver_ms or DELIVER_MS[seat.process.family])
                 self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
@@ -313,10 +317,8 @@ class ClassicGroup(PlayedGroup):
         now_ms = self.loop.now_ms
         given = set(seat.assigned)
         revoked = process.owned - given
-        for partition in revoked:
-            self.ledger.stops(partition, process, now_ms)
-        for partition in given:
-            self.ledger.works(partition, process, now_ms)
+        self.ledger.stops(revoked, process, now_ms)
+        self.ledger.works(given, process, now_ms)
         process.owned = given
         process.generation = process.remembered_generation = generation
         process.remembered = seat.assigned

@@ -25,8 +25,11 @@ class Loop:
         heapq.heappush(self._waiting, (at_ms, next(self._numbers), action))
 
     def run(self, until_ms: float) -> None:
+        """Once; what would happen later does not."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= until_ms:
             self.now_ms, _, action = heapq.heappop(waiting)
             action()
+        # Actions hold their group, and it holds its loop: only a search for cycles would free them.
+        waiting.clear()
         self.now_ms = until_ms

@@ -149,8 +149,7 @@ class PlayedGroup(ABC):
         process.generation = process.remembered_generation = 0
         process.lives_on = 1
         process.beats_begin(settled_ms, self.beat_ms)
-        for partition in process.owned:
-            self.ledger.works(partition, process, now_ms)
+        self.ledger.works(process.owned, process, now_ms)
 
     @property
     def heartbeat_ms(self) -> int:
@@ -208,8 +207,7 @@ class PlayedGroup(ABC):
         """Its heartbeat thread leaves for it; it works on, but nobody counts that as work."""
         if not process.is_alive or process.busy_until_ms != until_ms:
             return
-        for partition in process.owned:
-            self.ledger.stops(partition, process, self.loop.now_ms, Why.OWNER_IDLE)
+        self.ledger.stops(process.owned, process, self.loop.now_ms, Why.OWNER_IDLE)
         if process.instance_id is None:
             self.leaves(process, Cause.MEMBER_POLL_TIMEOUT)
         else:
@@ -226,8 +224,7 @@ class PlayedGroup(ABC):
             process.generation = -1
             self.asks_to_join(process)
             return
-        for partition in process.owned:
-            self.ledger.works(partition, process, self.loop.now_ms)
+        self.ledger.works(process.owned, process, self.loop.now_ms)
         process.beats_begin(self.loop.now_ms, self.beat_ms)
         self.catches_up(process)
 

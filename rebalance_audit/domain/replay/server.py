@@ -200,9 +200,9 @@ class ServerGroup(PlayedGroup):
 
     def takes(self, seat: ServerSeat, process: PlayedProcess, partitions: set[Partition]) -> None:
         if process.is_alive and seat.process is process:
-            for partition in partitions & seat.assigned:
-                self.ledger.works(partition, process, self.loop.now_ms)
-                process.owned.add(partition)
+            begun = partitions & seat.assigned
+            self.ledger.works(begun, process, self.loop.now_ms)
+            process.owned |= begun
             self.plan_beat(seat, self.loop.now_ms)  # it acknowledges at once
 
     def tells_to_revoke(self, seat: ServerSeat, partitions: frozenset[Partition]) -> None:
@@ -214,9 +214,8 @@ class ServerGroup(PlayedGroup):
     def revokes(self, seat: ServerSeat, process: PlayedProcess, partitions: frozenset[Partition]) -> None:
         if not process.is_alive or seat.process is not process:
             return
-        for partition in partitions:
-            self.ledger.stops(partition, process, self.loop.now_ms, Why.BETWEEN_OWNERS)
-            process.owned.discard(partition)
+        self.ledger.stops(partitions, process, self.loop.now_ms)
+        process.owned -= partitions
         self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.has_revoked(seat, process, partitions))
 
     def has_revoked(self, seat: ServerSeat, process: PlayedProcess, partitions: frozenset[Partition]) -> None:

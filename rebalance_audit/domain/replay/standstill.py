@@ -83,30 +83,34 @@ class Ledger:
 
     def process_ends(self, process: Hashable, at_ms: float) -> None:
         """It works on nothing any more."""
-        for resource in [r for r, workers in self._workers.items() if process in workers]:
-            self.stops(resource, process, at_ms, Why.OWNER_IDLE)
+        works_on = [resource for resource, workers in self._workers.items() if process in workers]
+        self.stops(works_on, process, at_ms, Why.OWNER_IDLE)
         self._running.discard(process)
         if not self._running:
             self._dark_since = at_ms
             for resource in list(self._since):
                 self._close(resource, at_ms)
 
-    def works(self, resource: Hashable, process: Hashable, at_ms: float) -> None:
-        workers = self._workers.get(resource)
-        if workers is None:
-            return
-        if resource in self._since:
-            self._close(resource, at_ms)
-        workers.add(process)
-        self._had_owner.add(resource)
+    def works(self, resources: Iterable[Hashable], process: Hashable, at_ms: float) -> None:
+        for resource in resources:
+            workers = self._workers.get(resource)
+            if workers is None:
+                continue
+            if resource in self._since:
+                self._close(resource, at_ms)
+            workers.add(process)
+            self._had_owner.add(resource)
 
-    def stops(self, resource: Hashable, process: Hashable, at_ms: float, why: Why = Why.BETWEEN_OWNERS) -> None:
-        workers = self._workers.get(resource)
-        if workers is None or process not in workers:
-            return
-        workers.discard(process)
-        if not workers and self._running:
-            self._since[resource] = (at_ms, why)
+    def stops(
+        self, resources: Iterable[Hashable], process: Hashable, at_ms: float, why: Why = Why.BETWEEN_OWNERS
+    ) -> None:
+        for resource in resources:
+            workers = self._workers.get(resource)
+            if workers is None or process not in workers:
+                continue
+            workers.discard(process)
+            if not workers and self._running:
+                self._since[resource] = (at_ms, why)
 
     def is_given_up(self, resource: Hashable, at_ms: float) -> None:
         """The group took it from an owner that does not work: from here on it waits for the next one."""
