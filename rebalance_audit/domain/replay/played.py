@@ -112,12 +112,15 @@ class PlayedGroup(ABC):
         return PlayedProcess(
             life=life,
             instance_id=(life.instance_id or life.slot) if has_instance else None,
-            member_id=life.member_id,
+            member_id=self.member_id_of(life),
             session_timeout_ms=self.settings.session_timeout_ms or life.session_timeout_ms or FIRST_SESSION_MS,
             poll_interval_ms=self.settings.max_poll_interval_ms or life.rebalance_timeout_ms or FIRST_POLL_INTERVAL_MS,
             family=life.family or likely,
             keeps_beats=keeps_beats,
         )
+
+    def member_id_of(self, life: Life) -> str:
+        return life.member_id
 
     def plan(self, process: PlayedProcess, started_ms: float) -> None:
         self.loop.at(started_ms, lambda: self.starts(process))

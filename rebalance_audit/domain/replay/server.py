@@ -15,10 +15,11 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import Partition, ServerMember, assign_server_ranges, assign_uniformly
+from .ids import random_end
+from .life import Life
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
-from .standstill import Why
 from .timing import CALLBACK_MS, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[int, int], list[ServerMember]], dict[str, dict[int, list[int]]]]] = {
@@ -66,6 +67,9 @@ class ServerGroup(PlayedGroup):
             self.seats[process.seat_key] = seat
             self.owners |= dict.fromkeys(seat.assigned, seat)
             self.plan_beat(seat, process.next_beat_ms(self.loop.now_ms))
+
+    def member_id_of(self, life: Life) -> str:
+        return random_end(life.member_id)
 
     def has_seat(self, process: PlayedProcess) -> bool:
         seat = self.seats.get(process.seat_key)

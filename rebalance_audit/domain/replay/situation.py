@@ -15,6 +15,7 @@ from .connect import EAGER
 from .connect_history import connect_delay_of, connect_script_of, worker_timing_of
 from .deploys import redeployed
 from .history import REACTIONS, script_of
+from .ids import other_id
 from .life import Life, Moment, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .members import resized
@@ -168,8 +169,9 @@ def _played(situation: Situation, settings: GroupSettings, after_ms: int, seeds:
 
 
 def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:
-    """The same happenings, as they would be if they were done again. Draws the same for every set of settings."""
-    rng = Random(f"script {seed}")
+    """The same happenings, as they would be if they were done again, by members with other random ids: assignors go by
+    them. Draws the same for every set of settings."""
+    rng, ids = Random(f"script {seed}"), Random(f"ids {seed}")
     drawn = {place: _drawn(rng) for place, _ in _placed(original)}
 
     def moved(moment: Moment | None, by_ms: int) -> Moment | None:
@@ -180,7 +182,9 @@ def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:
         start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng)
         stalls = tuple(stall.moved(end_ms) for stall in life.stalls)
         started, ended = moved(life.started, start_ms), moved(life.ended, end_ms)
-        lives.append(replace(life, started=started, ended=ended, stalls=stalls))
+        lives.append(
+            replace(life, member_id=other_id(life.member_id, ids), started=started, ended=ended, stalls=stalls)
+        )
     return tuple(lives)
 
 
