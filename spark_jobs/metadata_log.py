@@ -23,10 +23,14 @@ from rebalance_audit.domain.model import SourceLine, record_ref
 from rebalance_audit.domain.reassign.lines import LINE_SIGNS, LogLines, PartitionLine, settled
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import literal
+from spark_jobs.kept_folds import folded
 
 OF_METADATA = f"starts_with(topic, '{METADATA_TOPIC}')"
+NO_OP = f"topic = '{METADATA_TOPIC}' AND NOT coalesce(is_control, false) AND coalesce(hex(value), '') = '01140000'"
+"""A NoOpRecord of version 0, which has no fields."""
 OF_CONTROLLERS = "(" + " OR ".join(f"contains(text, '{sign}')" for sign in LINE_SIGNS) + ")"
 TORN_HEADS = r"""(contains(text, '[GroupCoordinator ') OR contains(text, '[GroupMetadataManager ')) AND (
     NOT regexp_matches(text, '\)\s*$')
@@ -231,12 +235,24 @@ def place_of(topic_id: str, partition: int) -> str:
     return f"{partition:08X}" + urlsafe_b64decode(topic_id + "==").hex().upper()
 
 
-def logged_topic_names(warehouse: Warehouse) -> Iterator[tuple[str, str, str]]:
+def logged_topic_names(warehouse: Warehouse) -> list[tuple[str, str, str]]:
     """(cluster id, topic id, topic), of topics that were deleted too."""
-    names_topic = f"hex(value[1:{len(TOPIC_FRAME)}]) = '{_TOPIC_KIND}'"
-    for source in _sources(warehouse, f"{OF_METADATA} AND {names_topic}", [], None):
-        if (named := named_topic(source)) is not None:
-            yield source.cluster_id, *named
+    return [tuple(name) for name in folded(warehouse, "logged-names", "bronze.record", None, _with_names, form=1) or ()]
+
+
+def _with_names(known: list[list[str]] | None, files: Sequence[str]) -> list[list[str]]:
+    found = {tuple(name) for name in known or ()}
+    count = len(found)
+    with cursor() as db:
+        rows = db.execute(
+            f"SELECT {_SELECTED} FROM {relation(files)} "
+            f"WHERE {OF_METADATA} AND hex(value[1:{len(TOPIC_FRAME)}]) = '{_TOPIC_KIND}'"
+        ).fetchall()
+    for row in rows:
+        source = metadata_of_bronze(**dict(zip(_COLUMNS, row, strict=True)))
+        if is_metadata_topic(source.topic) and (named := named_topic(source)) is not None:
+            found.add((source.cluster_id, *named))
+    return known if known is not None and len(found) == count else sorted(map(list, found))
 
 
 def controller_lines(
@@ -258,11 +274,3 @@ def _of_cluster(
     found = row_groups_of(warehouse.files(table, version), "cluster_id", [cluster_id])
     files = list(dict.fromkeys(group.file for group in found))
     return warehouse.read_files(table, files, columns, f"{where} AND cluster_id = {literal(cluster_id)}")
-
-
-def _sources(warehouse: Warehouse, where: str, params: list[str], version: int | None) -> Iterator[SourceMetadata]:
-    rows = warehouse.read("bronze.record", _COLUMNS, where, params, version)
-    for batch in rows.to_batches(10_000):
-        for row in batch.to_pylist():
-            if is_metadata_topic(row["topic"]):  # a user's topic may begin like it
-                yield metadata_of_bronze(**row)

@@ -7,6 +7,7 @@ Rows out: those partitions' reassignments, steps, elections, state and findings,
 Law:      any cut, any repeat and any order of arrival give the same rows: a partition is always folded from its first
           record on. One is concerned if it has new records, or is moving (time alone may make it stand still); all
           are if what arrived does not just go on where the log ended.
+Where nothing moves and the controller only shows that it lives, the log is not read (decision 0052).
 It runs on the driver, so many records at a time: memory follows the present state of all partitions, not the past.
 Decision 0008.
 
@@ -32,7 +33,7 @@ from rebalance_audit.domain.detect import copy_conflict_findings, detect_reassig
 from rebalance_audit.domain.detect.reassignments import OF_CLUSTERS, OF_PARTITIONS
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.metadata import MetadataReader
-from rebalance_audit.domain.model import Finding, to_row
+from rebalance_audit.domain.model import NO_END, Finding, to_row
 from rebalance_audit.domain.reassign import (
     PartitionState,
     Reassignment,
@@ -49,6 +50,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import node_clocks, settings_of
 from spark_jobs.metadata_log import (
+    NO_OP,
     OF_CONTROLLERS,
     OF_METADATA,
     OF_METADATA_READING,
@@ -76,14 +78,20 @@ def run(context: Run) -> bool:
     clocks = node_clocks(context.warehouse, batch.until["silver.group_event"], batch.until["bronze.source"])
     settings = settings_of(clocks)
     output = _NewRows()
+    noted = context.warehouse.recall(NAME)
+    quiet: dict[str, int] = noted.get("quiet", {}) if noted.get("until") == batch.since else {}
     with without_cycle_search():
         for cluster_id, news in sorted(_news(context.warehouse, batch, settings).items()):
-            _derive(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), output)
+            next_offset = news.next_if_quiet(quiet.pop(cluster_id, None))
+            if next_offset is None:
+                next_offset = _derive(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), output)
+            if next_offset is not None:
+                quiet[cluster_id] = next_offset
     for table in OUTPUTS:
         data, keys = output.table(table)
         context.replace(table, data, keys, batch.batch_id, batch.transaction)
     # After the commits: lost, it only makes some clusters dirty once more.
-    context.warehouse.remember(NAME, {"clocks": settings})
+    context.warehouse.remember(NAME, {"clocks": settings, "quiet": quiet, "until": batch.until})
     return True
 
 
@@ -95,6 +103,17 @@ class _News:
     """Topics and offsets of the metadata log."""
     has_lines: bool
     """New lines, or older ones that are dated otherwise now."""
+    are_no_ops: bool
+    """No record but those by which a controller shows twice a second that it lives."""
+
+    def next_if_quiet(self, next_offset: int | None) -> int | None:
+        """Where the log ends now, if it goes on at `next_offset` with what changes no row: where nothing moves and no
+        rule waits. None if it must be read."""
+        if next_offset is None or self.has_lines or not self.are_no_ops:
+            return None
+        came = sorted(set(self.records["offset"].to_pylist()))
+        after = next_offset + len(came)
+        return after if came in ([], list(range(next_offset, after))) else None
 
 
 def _news(warehouse: Warehouse, batch: Batch, settings: Mapping[str, Any]) -> dict[str, _News]:
@@ -107,10 +126,12 @@ def _news(warehouse: Warehouse, batch: Batch, settings: Mapping[str, Any]) -> di
     before = warehouse.recall(NAME).get("clocks", {})
     with_lines |= {cluster_id for cluster_id, known in settings.items() if known != before.get(cluster_id)}
     of_records = pc.unique(records["cluster_id"]).to_pylist()
+    loud = changed("bronze.record", ["cluster_id"], f"{OF_METADATA} AND NOT ({NO_OP})")["cluster_id"].to_pylist()
     return {
         cluster_id: _News(
             records.filter(pc.equal(records["cluster_id"], cluster_id)).drop_columns("cluster_id"),
             cluster_id in with_lines,
+            cluster_id not in loud,
         )
         for cluster_id in {*of_records, *read["cluster_id"].to_pylist(), *with_lines}
     }
@@ -148,22 +169,26 @@ def _key_schema(table: str) -> pa.Schema:
 
 def _derive(
     warehouse: Warehouse, batch: Batch, cluster_id: str, news: _News, clocks: Mapping[str, NodeClock], output: _NewRows
-) -> None:
+) -> int | None:
+    """Where the log ends, if time alone changes nothing; else None."""
     lines = controller_lines(warehouse, cluster_id, clocks, batch.until["bronze.log_line"])
     with ClusterLog(warehouse, cluster_id, batch.until["bronze.record"]) as log:
         if not log.is_empty:
-            _derive_from_log(warehouse, batch, log, news, lines, output)
-        elif news.has_lines:
+            is_quiet = _derive_from_log(warehouse, batch, log, news, lines, output)
+            return log.stretches[-1][1] if is_quiet and log.stretches else None
+        if news.has_lines:
             history = reassignment_history((), lines, cluster_id=cluster_id)
             for table in OUTPUTS:
                 output.replaces_all(table, warehouse, cluster_id)
             _add(output, history, history.reassignments)
             output.add(FOUND, map(_finding_row, detect_reassignments(history)))
+    return None
 
 
 def _derive_from_log(
     warehouse: Warehouse, batch: Batch, log: ClusterLog, news: _News, lines: Sequence[PartitionLine], output: _NewRows
-) -> None:
+) -> bool:
+    """Whether nothing moves, and nothing about the cluster is found, nor will be when more time has passed."""
     cluster_id = log.cluster_id
     unfinished = _unfinished(warehouse, cluster_id)
     places = None if batch.since["bronze.record"] < 0 else log.new_places(news.records)
@@ -196,7 +221,8 @@ def _derive_from_log(
         if is_whole or (news.has_lines and table != STATES):
             output.replaces_all(table, warehouse, cluster_id)
         output.replaces(table, keys)
-    _derive_of_cluster(warehouse, log, summary, names, output, is_whole=is_whole or news.has_lines)
+    is_quiet = _derive_of_cluster(warehouse, log, summary, names, output, is_whole=is_whole or news.has_lines)
+    return is_quiet and summary.is_over
 
 
 def _unfinished(warehouse: Warehouse, cluster_id: str) -> set[str]:
@@ -256,11 +282,14 @@ class _Summary:
     states: dict[tuple[str, int], PartitionState] = field(default_factory=dict)
     throttles: tuple[Throttle, ...] = ()
     seen_until_ms: int | None = None
+    is_over: bool = True
+    """No reassignment may yet change."""
 
     def take(self, history: ReassignmentHistory) -> None:
         self.throttles, self.seen_until_ms = history.throttles, history.seen_until_ms
         self.states.update(history.states)
         for r in history.reassignments:
+            self.is_over = self.is_over and r.is_final
             if r.outcome == "open":
                 self.open.append(r)
             else:
@@ -280,8 +309,9 @@ def _derive_of_cluster(
     output: _NewRows,
     *,
     is_whole: bool,
-) -> None:
-    """Findings about the cluster, from what is new now and what stays as it is."""
+) -> bool:
+    """Findings about the cluster, from what is new now and what stays as it is. Whether there are none, however long
+    the log goes on like this."""
     cluster_id = log.cluster_id
     if not is_whole:
         for row in warehouse.read(STATES, where="cluster_id = ?", params=[cluster_id]).to_pylist():
@@ -308,6 +338,7 @@ def _derive_of_cluster(
         output.replaces(FOUND, [(cluster_id, subject) for subject in stored["subject"].to_pylist()])
     output.replaces(FOUND, [(cluster_id, f"{topic}-{partition}") for topic, partition in names])
     output.add(FOUND, map(_finding_row, found))
+    return not found and not detect_reassignments(replace(history, seen_until_ms=NO_END), rules=OF_CLUSTERS)
 
 
 def _latest_ended(warehouse: Warehouse, cluster_id: str) -> list[dict[str, Any]]:

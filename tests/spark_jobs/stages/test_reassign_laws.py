@@ -249,3 +249,73 @@ def test_what_a_minority_of_the_copies_holds_is_not_final_until_more_do(tmp_path
     assert final() == [False]
     bronze.read("import-2", 3).run()
     assert final() == [True]
+
+
+def no_ops(story: MetadataStory, count: int) -> list[SourceMetadata]:
+    """The next of the log, by which a controller shows that it lives."""
+    had = len(story.sources)
+    for number in range(count):
+        story.at(1_000_000 + 500 * (had + number)).no_op()
+    return list(story.sources[had:])
+
+
+def read_logs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    read: list[str] = []
+    whole = stage_reassign.ClusterLog
+
+    def counting(warehouse: Warehouse, cluster_id: str, version: int) -> Any:
+        read.append(cluster_id)
+        return whole(warehouse, cluster_id, version)
+
+    monkeypatch.setattr(stage_reassign, "ClusterLog", counting)
+    return read
+
+
+def test_a_controller_that_only_lives_does_not_make_its_log_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = MetadataStory().at(1_000).topic("orders", (1, 0, 2)).change(replicas=(1, 2, 0))
+    bronze = Bronze(tmp_path / "kept").takes(story.sources).run()
+    read = read_logs(monkeypatch)
+    for _ in range(3):
+        bronze.takes(no_ops(story, 2)).run()
+    assert read == []
+    came = no_ops(story, 4)
+    bronze.takes(came[2:]).run()  # not the next of the log
+    assert len(read) == 1
+    bronze.takes(came[:2]).run().takes(no_ops(story, 1)).run()
+    assert len(read) == 2
+    had = len(story.sources)
+    story.at(2_000_000).change(replicas=(1, 2, 0, 3), adding=(3,), removing=(0,))
+    bronze.takes(story.sources[had:]).run().takes(no_ops(story, 1)).run()
+    assert len(read) == 4  # while it moves, time may make it stand still
+    assert bronze.tables() == at_once(tmp_path / "whole", story.sources)
+
+
+def test_what_time_alone_will_find_is_looked_for(tmp_path: Path) -> None:
+    story = MetadataStory().at(1_000).topic("orders", (1, 0, 2)).throttle("orders", "1000", (0, 1, 2))
+    bronze = Bronze(tmp_path / "kept").takes(story.sources).run()
+    for at_ms in (2_000, 5_000_000, 90_000_000):
+        had = len(story.sources)
+        story.at(at_ms).no_op()
+        bronze.takes(story.sources[had:]).run()
+    found = bronze.tables()
+    assert found == at_once(tmp_path / "whole", story.sources)
+    assert ["RA002" in row for row in found[stage_reassign.FOUND]] == [True]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_log_of_mostly_no_ops_in_any_cut_gives_the_same_rows(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    story = a_long_story()
+    parts = [list(story.sources), *(no_ops(story, dice.randrange(4)) for _ in range(3))]
+    had = len(story.sources)
+    story.change(0, replicas=(3, 5, 2))
+    parts += [list(story.sources[had:]), *(no_ops(story, dice.randrange(1, 3)) for _ in range(3))]
+    late = dice.randrange(1, len(parts))
+    parts = [*parts[:late], *parts[late + 1 :], parts[late]]
+    bronze = Bronze(tmp_path / "cut")
+    for part in parts:
+        if part:
+            bronze.takes(part + dice.sample(part, 1)).run()
+    assert bronze.tables() == at_once(tmp_path / "whole", story.sources)
