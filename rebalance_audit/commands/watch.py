@@ -47,6 +47,8 @@ UNHURRIED_S = (60.0, 900.0)
 SHARE_OF_COMMITS = 1 / 300
 """Of a core that the stages may have for them in between."""
 CATCHING_UP_S = 10.0
+LOOK_AROUND_S = 1.0
+"""Between two looks for commits and metadata that nothing else comes with."""
 LOOK_S = 15.0
 """Between two looks of the watchdog at the sources, at most."""
 
@@ -378,8 +380,12 @@ class LiveWatch:
     def _patience(self) -> float:
         if not self._has_begun:
             return CATCHING_UP_S
-        due = self._unhurried_at if self._afterwards_at is None else self._afterwards_at
-        return max(0.0, min(due - time.monotonic(), 1.0))
+        due = self._afterwards_at
+        if due is None:
+            if not self._has_commits:  # nothing is due, however long ago the last time was
+                return LOOK_AROUND_S
+            due = self._unhurried_at
+        return max(0.0, min(due - time.monotonic(), LOOK_AROUND_S))
 
     def stop(self) -> None:
         self._judge.stop()
