@@ -226,6 +226,8 @@ class IncidentCount:
     open_count: int
     critical_count: int
     """Of the open ones."""
+    open_partition_seconds: float | None
+    open_task_seconds: float | None
     over_count: int
     expected_count: int
     """Changes on purpose, open or over; not among the others."""

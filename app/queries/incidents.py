@@ -62,6 +62,9 @@ class IncidentQuestions(Tables):
                    count(*) FILTER (NOT expected AND status = 'open' AND severity = 'critical') AS critical_count,
                    count(*) FILTER (NOT expected AND status <> 'open') AS over_count,
                    count(*) FILTER (expected) AS expected_count,
+                   sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit <> 'task')
+                     AS open_partition_seconds,
+                   sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit = 'task') AS open_task_seconds,
                    sum(cost_seconds) FILTER (expected AND unit <> 'task')
                      AS expected_partition_seconds,
                    sum(cost_seconds) FILTER (expected AND unit = 'task') AS expected_task_seconds

@@ -9,14 +9,18 @@ from app.words import Html, fill
 
 
 def going_on(counted: IncidentCount, worst: str | None, in_time: Fleet, ended_before_ms: int) -> Html:
-    """How much is open, the worst of it, and what the time cost. `ended_before_ms`: how long ago the evidence ends."""
+    """How much is open and what that cost, the worst of it, and what the whole time cost. `ended_before_ms`: how long
+    ago the evidence ends."""
     open_ = words.count(counted.open_count, "incident")
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
-    first = fill("<b>{n} open</b>{c}", n=open_, c=critical) if counted.open_count else Html("<b>No incident open</b>")
+    first = Html("<b>No incident open</b>")
+    if counted.open_count:
+        cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
+        first = fill("<b>{n} open</b>{c}{cost}", n=open_, c=critical, cost=f", {cost} of downtime" if cost else "")
     parts = [fill("{first}.", first=first)]
     if worst is not None and counted.open_count:
-        lead = "It is" if counted.open_count == 1 else "The worst"
-        parts.append(fill("{lead}: {worst}.", lead=lead, worst=worst))
+        lead = "" if counted.open_count == 1 else "The worst: "
+        parts.append(fill("{lead}<b>{worst}</b>.", lead=lead, worst=worst))
     parts.append(cost_of(in_time))
     if ended_before_ms >= IS_NOW_MS:
         old = words.ago(0, ended_before_ms).removesuffix(" ago")
@@ -27,17 +31,12 @@ def going_on(counted: IncidentCount, worst: str | None, in_time: Fleet, ended_be
 def cost_of(in_time: Fleet) -> Html:
     if not in_time.rebalance_count:
         return Html("No rebalance in this time.")
-    costs = [
-        words.seconds(cost, unit)
-        for cost, unit in ((in_time.partition_seconds, "partition"), (in_time.task_seconds, "task"))
-        if cost is not None
-    ]
     unknown = in_time.unknown_cost_count
     return fill(
         "{n} of {g} cost {cost}{unknown}.",
         n=words.count(in_time.rebalance_count, "rebalance"),
         g=words.count(in_time.group_count, "group"),
-        cost=" and ".join(costs) if costs else "a time that is not known",
+        cost=words.costs(in_time.partition_seconds, in_time.task_seconds) or "a time that is not known",
         unknown=f"; of {unknown:,} the cost is not known" if unknown else "",
     )
 

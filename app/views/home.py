@@ -57,18 +57,9 @@ def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> N
         page.incident_list(over, "Incidents that are over, by cost", "over", with_cluster, with_heads=heads)
         rest(span, False, HOME_OVER, counted.over_count, with_cluster)
     if counted.expected_count:
-        costs = [
-            words.seconds(cost, unit)
-            for cost, unit in (
-                (counted.expected_partition_seconds, "partition"),
-                (counted.expected_task_seconds, "task"),
-            )
-            if cost is not None
-        ]
-        cost = f", {' and '.join(costs)}" if costs else ""
-        on_purpose(
-            span, f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{cost}", counted, with_cluster
-        )
+        cost = words.costs(counted.expected_partition_seconds, counted.expected_task_seconds)
+        label = f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{', ' if cost else ''}{cost}"
+        on_purpose(span, label, counted, with_cluster)
 
 
 # What is folded away is asked for and made when somebody opens it; nothing else of the page is made anew then.

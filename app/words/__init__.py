@@ -27,6 +27,7 @@ from app.words.kafka import (
 )
 from app.words.numbers import (
     bounds,
+    costs,
     count,
     duration,
     ends,
@@ -62,6 +63,7 @@ __all__ = [
     "brokers",
     "clock",
     "code",
+    "costs",
     "count",
     "cut",
     "duration",

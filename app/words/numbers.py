@@ -109,6 +109,12 @@ def seconds(value: float | None, unit: str = "resource") -> str:
     return f"{_seconds_number(value)} {unit}-seconds"
 
 
+def costs(partition_seconds: float | None, task_seconds: float | None) -> str:
+    """`132 partition-seconds and 91.6 task-seconds`, which nobody adds up; empty where neither is known."""
+    known = ((partition_seconds, "partition"), (task_seconds, "task"))
+    return " and ".join(seconds(cost, unit) for cost, unit in known if cost is not None)
+
+
 def seconds_likely(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
     """`91.6 task-seconds, likely 88.0 to 95.2`; without a range where none is known or all three are the same."""
     said = seconds(estimate, unit)

@@ -81,7 +81,7 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
         raise CommandError(f"There is no recorded evidence at {RECORDED}; run the demo in a checkout of the project.")
     warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(clusters))
     if not no_serve:
-        note(f"The app will be at http://127.0.0.1:{port} in about a minute.", quiet=quiet or port == 0)
+        note(f"The app will be at http://127.0.0.1:{port} in a few seconds.", quiet=quiet or port == 0)
     started = time.monotonic()
     for name, capture in clusters.items():
         note(f"{name}: {_description(capture)}", quiet=quiet)

@@ -183,10 +183,10 @@ def test_fleet(walk: Walk, gold: dict[str, list[Row]]) -> None:
     costs_of(rows, known)
     known.counts |= {len(groups), len(open_), len(over), len(on_purpose)}
     known.counts |= {sum(i["severity"] == "critical" for i in open_), len(open_) - 12, len(over) - 6}
-    for is_task in (True, False):
+    for some, is_task in itertools.product((on_purpose, open_), (True, False)):
         mine = [
             i["cost_seconds"]
-            for i in on_purpose
+            for i in some
             if any(
                 hands_out_tasks(groups[i["cluster_id"], g]) for g in i["group_ids"] if (i["cluster_id"], g) in groups
             )

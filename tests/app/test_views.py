@@ -98,7 +98,7 @@ def incident_lines(at: AppTest) -> list[dict[str, Any]]:
 def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "home")
     text = said(at)
-    assert "3 incidents open, 1 critical." in text
+    assert "3 incidents open, 1 critical, 86.9 partition-seconds of downtime." in text
     assert "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.5 task-seconds" in text
     lines = incident_lines(at)
     assert [line["subject"].split()[0] for line in lines[:2]] == ["checkout", "orders"]
