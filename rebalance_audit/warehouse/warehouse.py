@@ -140,19 +140,23 @@ class Warehouse:
         return self
 
     def _not_there_yet(self, told: Mapping[str, Any]) -> list[str]:
-        """Tables of a publication that an older release made, as warehouse.json shows, and that are not in it."""
-        if told.get("tables") == fingerprint() and "published_before" not in told:
+        """Tables of a publication that the older release which made it did not know, as warehouse.json shows."""
+        is_ours = told.get("tables") == fingerprint()
+        if is_ours and "unknown" not in told:
             return []
         stands = self.publication()
-        if not stands or told.get("published_before", stands.get("consumed")) != stands.get("consumed"):
+        if "unknown" in told and told["published_before"] == stands.get("consumed"):
+            return list(told["unknown"])
+        if is_ours or not stands:
             return []
-        return [name for name in _OF_A_PUBLICATION if name not in stands["versions"]]
+        known = {*told.get("names", ()), *stands["versions"]}
+        return [name for name in _OF_A_PUBLICATION if name not in known]
 
-    def _state_schema(self, published_before: Mapping[str, Any] | None = None) -> None:
-        """`published_before`: what the publication has consumed that an older release made."""
-        told = {"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint()}
-        if published_before is not None:
-            told["published_before"] = published_before
+    def _state_schema(self, unknown: Sequence[str] = ()) -> None:
+        """`unknown`: tables that the publication does not know; until the next one."""
+        told = {"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint(), "names": sorted(tables.BY_NAME)}
+        if unknown:
+            told |= {"unknown": list(unknown), "published_before": self.publication().get("consumed")}
         self._files.write("warehouse.json", json.dumps(told).encode())
 
     # ---- tables: what is there -------------------------------------------------------------------------------
@@ -698,8 +702,9 @@ class Warehouse:
     def _upgrade(self) -> None:
         stated = json.loads(self._files.read("warehouse.json") or b"{}")
         if stated.get("tables") != fingerprint():
+            unknown = self._not_there_yet(stated)
             upgrade(self, lacking(self))
-            self._state_schema(self.publication().get("consumed"))
+            self._state_schema(unknown)
             self._lacking = []
 
     def stored_columns(self, name: str, version: int | None) -> pa.Schema | None:

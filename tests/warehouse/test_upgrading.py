@@ -85,6 +85,15 @@ def test_what_an_older_release_did_not_work_out_is_not_known(old: Path, capsys: 
     assert "0 messages" not in capsys.readouterr().err
 
 
+def test_tables_that_a_newer_release_left_empty_are_empty(tmp_path: Path) -> None:
+    opened = Warehouse.open(tmp_path / "w", create=True)
+    opened.publish({}, {"silver.finding": 1})
+    stated = json.loads((tmp_path / "w" / "warehouse.json").read_text())
+    of_newer = stated | {"tables": "other", "names": [*stated["names"], "gold.later"]}
+    (tmp_path / "w" / "warehouse.json").write_text(json.dumps(of_newer))
+    assert Warehouse.open(tmp_path / "w").query("SELECT * FROM gold.incident").num_rows == 0
+
+
 def test_the_next_run_extends_it_and_every_old_value_stays(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {name: rows_as_stored(old, name) for name in tables_in(old)}
     assert lacking(Warehouse.open(old))
