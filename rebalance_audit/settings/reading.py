@@ -53,13 +53,18 @@ def parse_settings(text: str, name: str) -> Settings:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise SettingsError(f"{name}{line}: this is no YAML: {getattr(error, 'problem', None) or error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{name}: it is nested too deeply; settings have at most four levels.") from None
     if node is None:
         return Settings()
     if not isinstance(node, yaml.MappingNode):
         raise SettingsError(f"{name}:1: the file must be a mapping of settings, such as `clusters:`.")
     lines: dict[_Where, int] = {}
     faults: list[tuple[int, str]] = []
-    data = _plain(node, (), lines, faults)
+    try:
+        data = _plain(node, (), lines, faults)
+    except RecursionError:
+        raise SettingsError(f"{name}: an alias stands for what it stands in; write the value out.") from None
     settings = None
     try:
         settings = Settings.model_validate(data)

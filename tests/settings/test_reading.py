@@ -157,6 +157,12 @@ def test_text_that_is_no_yaml_is_named_with_its_line() -> None:
     assert fault.startswith("s.yaml:2: this is no YAML")
 
 
+@pytest.mark.parametrize("text", ["a: &a [*a]\n", "clusters: " + "[" * 5_000])
+def test_a_file_that_is_nested_without_end_is_one_sentence(text: str) -> None:
+    (fault,) = faults(text)
+    assert fault.startswith("s.yaml: ")
+
+
 def test_the_narrower_pattern_may_stand_first() -> None:
     text = "teams:\n  - {name: b, groups: ['orders-eu-*']}\n  - {name: a, groups: ['orders-*', 'o?']}\n"
     team = for_pipeline(parse_settings(text, "s.yaml"))["team"]

@@ -58,7 +58,7 @@ class _GoneTogether:
     def cost(self, noun: str) -> str:
         """`its 2 partitions stood still for 12.3 s (10 s … 13.4 s)`."""
         if not self.held_count:
-            return "it held nothing" if self._is_known_empty else f"what it held is not known ({noun}s)"
+            return "it held nothing" if self._is_known_empty else f"which {noun}s it held is not known"
         held = f"its {counted(self.held_count, noun)}"
         if self.worst is None:
             if any(m.to_member_id is not None for m in self.movements):
