@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_type
 from rebalance_audit.warehouse.file_sizes import compression_of, most_rows_at_once, soon_replaced
 from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import (
@@ -110,18 +110,10 @@ def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
 def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     there = set(batch.schema.names)
     arrays = [
-        _of_type(batch.column(field.name), field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
+        in_type(batch.column(field.name), field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _of_type(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    if column.type == type_:
-        return column
-    if pa.types.is_dictionary(type_) and not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    return column.cast(type_)
 
 
 def flags_of(column: pa.Array, ask: Callable[[pa.Array], pa.BooleanArray]) -> Flags:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
+
+_Column = TypeVar("_Column", pa.Array, pa.ChunkedArray)
 
 _SCALARS: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -66,11 +68,16 @@ def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
     null."""
     there = set(data.schema.names)
     arrays = [
-        _in_type(data[field.name], field.type) if field.name in there else pa.nulls(data.num_rows, field.type)
+        in_type(data[field.name], field.type) if field.name in there else pa.nulls(data.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _in_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == type_ else column.cast(type_)
+def in_type(column: _Column, type_: pa.DataType) -> _Column:
+    """The same values; Arrow casts to no dictionary but from one."""
+    if column.type == type_:
+        return column
+    if pa.types.is_dictionary(type_) and not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return column.cast(type_)
