@@ -284,15 +284,15 @@ class LiveWatch:
     # ---- in the judge's thread
 
     def _memory(self) -> ClusterMemory:
-        from rebalance_audit.domain.detect import DEFAULT
+        from rebalance_audit.domain.detect import DEFAULT_OF
         from rebalance_audit.live.memory import ClusterMemory
         from rebalance_audit.live.past import WarehousePast
         from rebalance_audit.warehouse.warehouse import Warehouse
 
-        limits = self._rounds.carried.settings.get("limits")
+        limits = self._rounds.carried.settings.get("limits") or DEFAULT_OF
         cluster_id = self._cluster_id or ""
         past = WarehousePast(Warehouse.open(self._rounds.opened.location), cluster_id, limits)
-        return ClusterMemory(cluster_id, past, limits or (lambda cluster_id, group_id: DEFAULT))
+        return ClusterMemory(cluster_id, past, limits)
 
     def _send(self, incidents: Sequence[Incident]) -> bool:
         from rebalance_audit.alerts.sending import send_alerts

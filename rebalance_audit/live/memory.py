@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from rebalance_audit.domain.decode import Commit, decode_source
-from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group
+from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
 from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
@@ -218,9 +218,7 @@ def is_connect_group_of(events: Iterable[Event]) -> bool:
 class ClusterMemory:
     """One cluster's groups of which something arrived lately."""
 
-    def __init__(
-        self, cluster_id: str, past: Past, limits: Callable[[str, str], Limits] = lambda cluster_id, group_id: DEFAULT
-    ) -> None:
+    def __init__(self, cluster_id: str, past: Past, limits: LimitsOf = DEFAULT_OF) -> None:
         self.cluster_id, self._past, self._limits = cluster_id, past, limits
         self.groups: dict[str, GroupMemory] = {}
         self._keys: set[bytes] = set()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from rebalance_audit.domain.detect import Limits
+from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS
@@ -26,9 +26,7 @@ _SILVER = (
 class WarehousePast:
     """The past of one cluster in a warehouse."""
 
-    def __init__(
-        self, warehouse: Warehouse, cluster_id: str, limits: Callable[[str, str], Limits] | None = None
-    ) -> None:
+    def __init__(self, warehouse: Warehouse, cluster_id: str, limits: LimitsOf) -> None:
         self._warehouse, self._cluster_id, self._limits = warehouse, cluster_id, limits
         self._refs: dict[str, list[str]] = {}
         """Of each group, the lines that only their fields can place."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from rebalance_audit.alerts.outward import Outward
 from rebalance_audit.alerts.routing import Routes, key_of
-from rebalance_audit.domain.detect.limits import DEFAULT, Limits, limits_for
+from rebalance_audit.domain.detect.limits import LimitsOf
 from rebalance_audit.domain.teams import TeamOf
 from rebalance_audit.settings.model import Cluster, Settings
 from rebalance_audit.settings.reading import SettingsError, revealed
@@ -18,16 +18,6 @@ _SOURCES = ("collect", "watch")
 """Verbs that read a cluster; its part of the file gives the defaults of their options."""
 _RECEIVERS = ("alert", "watch")
 """Verbs that send alerts: their `--to`."""
-
-
-@dataclass(frozen=True, slots=True)
-class LimitsOf:
-    """(cluster id, group id) → the limits of that group."""
-
-    overrides: tuple[Mapping[str, Any], ...]
-
-    def __call__(self, cluster_id: str, group_id: str) -> Limits:
-        return limits_for(self.overrides, cluster_id, group_id) if self.overrides else DEFAULT
 
 
 def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from rebalance_audit.domain.detect import Limits
+from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents.around import NOTHING_NEW, may_end
 from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
 from rebalance_audit.warehouse.queries import cursor
@@ -87,7 +87,7 @@ def ending(
     warehouse: Warehouse,
     before_ms: Mapping[str, int],
     now_ms: Mapping[str, int],
-    limits: Callable[[str, str], Limits],
+    limits: LimitsOf,
 ) -> Iterator[tuple[str, str | None, int]]:
     """Groups of open incidents that time alone may change."""
     columns = ["cluster_id", "group_ids", "rebalance_ids", "reassignment_ids", "first_at_ms", "last_at_ms"]

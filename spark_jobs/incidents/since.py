@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.domain.detect import DEFAULT, Limits
+from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
@@ -71,7 +72,7 @@ def told_since(
     leader_moves: pa.Table,
     news: Mapping[str, int],
     now_ms: Mapping[str, int],
-    limits: Callable[[str, str], Limits] | None,
+    limits: LimitsOf,
     engine: Engine,
     folder: str,
 ) -> Incidents:
@@ -148,7 +149,7 @@ def cluster_rows(
     from_ms: int,
     *,
     now_ms: int,
-    limits: Callable[[str, str], Limits] | None = None,
+    limits: LimitsOf,
 ) -> ClusterRows:
     """What the incidents of one cluster since `from_ms` are made of, as published last."""
     moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id])
@@ -329,7 +330,7 @@ def _packed(bucket: int, table: str, parts: Sequence[pa.RecordBatch]) -> Iterato
 
 def _telling(
     shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]],
-    limits: Callable[[str, str], Limits] | None,
+    limits: LimitsOf,
     folder: str,
 ) -> ArrowTask:
     def tell(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -349,7 +350,7 @@ def _clusters_in(
     parcels: Iterator[pa.RecordBatch],
     reader: _ClusterReader,
     beside: _LittleOfClusters,
-    limits: Callable[[str, str], Limits] | None,
+    limits: LimitsOf,
 ) -> Iterator[ClusterRows]:
     """All clusters of the buckets that these parcels are of; those of a bucket come one after the other."""
     rows = (row for some in parcels for row in some.to_pylist())
@@ -368,7 +369,7 @@ def _clusters_in(
                 reassignments=beside.reassignments.get(cluster_id, []),
                 leader_moves=beside.leader_moves.get(cluster_id, []),
                 findings=findings.pop(cluster_id, []),
-                limits=_of_cluster(limits, cluster_id),
+                limits=partial(limits, cluster_id),
             )
 
 
@@ -390,10 +391,6 @@ def _findings(parts: Sequence[pa.Table]) -> dict[str, list[tuple[str | None, Fin
     for row in rows:
         found[row["cluster_id"]].append((row["group_id"], from_row(Finding, row)))
     return found
-
-
-def _of_cluster(limits: Callable[[str, str], Limits] | None, cluster_id: str) -> Callable[[str], Limits]:
-    return lambda group_id: DEFAULT if limits is None else limits(cluster_id, group_id)
 
 
 def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -5,13 +5,13 @@ Of a cluster with news of few groups, what touches these (decision 0046); of one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from rebalance_audit.domain.detect import DEFAULT, Limits
+from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf
 from rebalance_audit.domain.incidents import incident_row, mark_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS, Around, incidents_around
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -44,7 +44,7 @@ def incident_tables(
     versions: Mapping[str, int],
     leader_moves: pa.Table,
     changed: pa.Table,
-    limits: Callable[[str, str], Limits] | None = None,
+    limits: LimitsOf = DEFAULT_OF,
     *,
     engine: Engine,
     folder: str,
@@ -55,14 +55,13 @@ def incident_tables(
     keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
     cluster the end of its evidence when incidents were told last, where that is known."""
     now_ms = seen_until_ms(warehouse)
-    limits_of = limits or _default_limits
     news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
-    for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits_of):
+    for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits):
         note(news, cluster_id, group_id, at_ms)
     is_first = warehouse.published().get("gold.incident") is None
     wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
     told = _told_around(
-        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits_of, folder
+        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits, folder
     )
     if wide:
         earliest = {cluster_id: min(news[cluster_id].values()) for cluster_id in wide}
@@ -76,7 +75,7 @@ def _told_around(
     leader_moves: pa.Table,
     news: Mapping[str, Mapping[str | None, int]],
     now_ms: Mapping[str, int],
-    limits: Callable[[str, str], Limits],
+    limits: LimitsOf,
     folder: str,
 ) -> Incidents:
     """The incidents that news of few groups can change, cluster by cluster."""
@@ -147,7 +146,3 @@ def _together(one: Incidents, other: Incidents) -> Incidents:
         [*one.marks, *other.marks],
         pa.concat_tables([one.mark_scope, other.mark_scope]),
     )
-
-
-def _default_limits(cluster_id: str, group_id: str) -> Limits:
-    return DEFAULT

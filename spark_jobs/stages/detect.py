@@ -13,7 +13,7 @@ Law:      a finding names evidence; the same input gives the same finding id; ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,13 +21,11 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
     CLOCK_APART_MS,
-    DEFAULT,
     ClockReading,
     ClockStep,
     ContradictionCount,
     CopyConflict,
     CoverageGap,
-    Limits,
     UndecodedCount,
     clock_findings,
     clock_step_findings,
@@ -125,7 +123,7 @@ def _rows_where(
 
 def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
     """Groups whose findings may be otherwise now than at the last run, although nothing came of them."""
-    warehouse, limits = context.warehouse, _limits_of(context)
+    warehouse, limits = context.warehouse, context.limits
     noted = warehouse.recall(NAME)
     # With other limits any answer may be another one.
     before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _named(context) else {}
@@ -147,11 +145,11 @@ def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
 
 def _begun(context: Run, batch: Batch, before: Mapping[str, int], seen: Mapping[str, int]) -> set[Place]:
     """Groups in which a state began that may be a finding by now."""
-    limits = _limits_of(context)
+    limits = context.limits
     moved = {c: (before[c], now) for c, now in seen.items() if c in before and now != before[c]}
     if not moved:
         return set()
-    from_ms = min(before_ms for before_ms, _ in moved.values()) - longest_hold_ms(getattr(limits, "overrides", ()))
+    from_ms = min(before_ms for before_ms, _ in moved.values()) - longest_hold_ms(limits.overrides)
     files = files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), from_ms)
     listed = ", ".join(literal(cluster_id) for cluster_id in sorted(moved))
     where = f"coalesce({', '.join(INSTANTS)}) >= {from_ms} AND cluster_id IN ({listed})"
@@ -170,13 +168,9 @@ def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     return zip(*(rows[name].to_pylist() for name in rows.schema.names), strict=True)
 
 
-def _limits_of(context: Run) -> Callable[[str, str], Limits]:
-    return context.settings.get("limits") or _default_limits
-
-
 def _named(context: Run) -> str:
     """The limits as a note names them."""
-    return repr(context.settings.get("limits"))
+    return repr(context.limits)
 
 
 def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
@@ -190,12 +184,8 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
     )
 
 
-def _default_limits(cluster_id: str, group_id: str) -> Limits:
-    return DEFAULT
-
-
 def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
-    limits = _limits_of(context)
+    limits = context.limits
 
     def detect(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         cluster_id, group_id = place

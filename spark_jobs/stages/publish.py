@@ -118,7 +118,7 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     groups = _group_files(context, engine, batch, group_scope, folder)
     leader_moves = leader_move_rows(warehouse, consumed)
     incidents = incident_tables(
-        warehouse, consumed, leader_moves, reader.groups, context.settings.get("limits"),
+        warehouse, consumed, leader_moves, reader.groups, context.limits,
         engine=engine, folder=folder, since_versions=before,
         seen_before_ms=warehouse.recall(NAME).get("seen_until_ms", {}),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf
 from rebalance_audit.warehouse.queries import expect_small
 from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import located
@@ -45,7 +46,7 @@ class Run:
     open_spark: Callable[[], SparkSession]
     gate: Gate = open_gate
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """`limits` (detect.Limits or a function of cluster and group), `team` (a function of cluster and group)."""
+    """`limits` (detect.LimitsOf), `team` (a function of cluster and group)."""
     reached: Callable[[str], None] = lambda point: None
     """Called after each commit with its name; tests raise here to be a crash at that very point."""
     engine: str = "auto"
@@ -55,6 +56,10 @@ class Run:
     rows_written: dict[str, int] = field(default_factory=dict)
     put_aside: list[str] = field(default_factory=list)
     """Sentences about landing files that went to the quarantine."""
+
+    @property
+    def limits(self) -> LimitsOf:
+        return self.settings.get("limits") or DEFAULT_OF
 
     @property
     def spark(self) -> SparkSession:

@@ -21,7 +21,7 @@ from rebalance_audit.domain.detect.connect_tasks import task_failed, zombie_stat
 from rebalance_audit.domain.detect.departures import dropped_member, poll_timeout, session_expiry, static_membership
 from rebalance_audit.domain.detect.flapping import flapping
 from rebalance_audit.domain.detect.history import History
-from rebalance_audit.domain.detect.limits import DEFAULT, Limits, LimitsError, limits_for
+from rebalance_audit.domain.detect.limits import DEFAULT, DEFAULT_OF, Limits, LimitsError, LimitsOf, limits_for
 from rebalance_audit.domain.detect.modes import eager_although_able, eager_connect, regression
 from rebalance_audit.domain.detect.progress import (
     coordinator_trouble,
@@ -112,6 +112,7 @@ def detect_group(
 __all__ = [
     "CLOCK_APART_MS",
     "DEFAULT",
+    "DEFAULT_OF",
     "GROUP_RULES",
     "REASSIGNMENT_RULES",
     "TABLE_RULES",
@@ -122,6 +123,7 @@ __all__ = [
     "CoverageGap",
     "Limits",
     "LimitsError",
+    "LimitsOf",
     "UndecodedCount",
     "clock_findings",
     "clock_step_findings",

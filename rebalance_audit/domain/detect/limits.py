@@ -194,3 +194,18 @@ def limits_for(
     if faults:
         raise LimitsError("; ".join(faults))
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsOf:
+    """(cluster id, group id) → the limits of that group."""
+
+    overrides: tuple[Mapping[str, Any], ...] = ()
+    """As `limits_for` takes them."""
+
+    def __call__(self, cluster_id: str, group_id: str) -> Limits:
+        return limits_for(self.overrides, cluster_id, group_id) if self.overrides else DEFAULT
+
+
+DEFAULT_OF = LimitsOf()
+"""The same for all."""
