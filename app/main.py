@@ -24,17 +24,17 @@ VIEWS = [
     st.Page("views/whatif.py", title="Settings"),
     st.Page("views/trust.py", title="Trust"),
 ]
-chosen = st.navigation(
-    [
-        *VIEWS,
-        st.Page("views/incident.py", title="Incident", visibility="hidden"),
-        st.Page("views/group.py", title="Group", visibility="hidden"),
-        st.Page("views/rebalance.py", title="Rebalance", visibility="hidden"),
-        st.Page("views/reassignment.py", title="Reassignment", visibility="hidden"),
-        st.Page("views/evidence.py", title="Evidence", visibility="hidden"),
-    ],
-    position="top",
-)
+HIDDEN = [
+    st.Page("views/incident.py", title="Incident", visibility="hidden"),
+    st.Page("views/group.py", title="Group", visibility="hidden"),
+    st.Page("views/rebalance.py", title="Rebalance", visibility="hidden"),
+    st.Page("views/reassignment.py", title="Reassignment", visibility="hidden"),
+    st.Page("views/evidence.py", title="Evidence", visibility="hidden"),
+]
+if unknown := page.unknown_page({view.url_path for view in (*VIEWS, *HIDDEN)}):
+    # Else Streamlit would show home behind a dialog of its own.
+    HIDDEN.append(st.Page("views/unknown.py", title="No such page", url_path=unknown, visibility="hidden"))
+chosen = st.navigation([*VIEWS, *HIDDEN], position="top")
 page.gate()
 page.phone_navigation(VIEWS)
 with st.container(key="palette-place"):

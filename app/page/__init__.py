@@ -11,6 +11,7 @@ from app.page.address import (
     param,
     switch_in_address,
     text_in_address,
+    unknown_page,
 )
 from app.page.frame import account, follow, gate, not_known, phone_navigation, reader, reader_with_groups, run, style
 from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
@@ -67,6 +68,7 @@ __all__ = [
     "text_in_address",
     "time_line",
     "title",
+    "unknown_page",
     "zone",
     "zone_name",
 ]

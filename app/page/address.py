@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode, urlsplit
 
 import streamlit as st
 
@@ -38,6 +38,21 @@ def arrive(view: str) -> None:
         state["arrival"] = {"view": view, "asked": asked, "number": state.get("arrival", {}).get("number", 0) + 1}
         state["view"] = view
     _arrive(data=state["arrival"], key="arrive")
+
+
+UNKNOWN_PAGE = "unknown-page"
+"""The name of a page that the address of this session asked for and that there is not, in the session's state."""
+
+
+def unknown_page(known: Collection[str]) -> str | None:
+    """What the address names and no page is called. Of a page that was found, Streamlit cuts the name off; so what was
+    unknown once stays, for the runs that follow."""
+    named = unquote(urlsplit(st.context.url or "").path.rstrip("/").rpartition("/")[2]).strip()
+    elsewhere = {*known, str(st.get_option("server.baseUrlPath")).strip("/")}
+    if named and "/" not in named and named not in elsewhere:
+        st.session_state[UNKNOWN_PAGE] = named
+    found: str | None = st.session_state.get(UNKNOWN_PAGE)
+    return found
 
 
 def param(name: str) -> str | None:

@@ -455,3 +455,10 @@ def test_what_is_published_while_one_reads_is_shown_without_a_reload(page: Any, 
 def test_without_a_warehouse_the_browser_shows_how_to_begin(page: Any) -> None:
     with app_on(None) as address:
         assert "Start the app with" in opened(page, address, "")
+
+
+def test_an_unknown_page_says_what_is_unknown_and_leads_on(page: Any, address: str) -> None:
+    assert "the page <b>y, which there is not" in opened(page, address, "%3Cb%3Ey")
+    assert page.get_by_role("dialog").count() == 0
+    click_link(page, "What is going on")
+    shows(page, "incidents open")
