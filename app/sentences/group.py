@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -11,6 +12,7 @@ from app.answers.rows import CauseShare, Span, counted
 from app.sentences.fleet import normal_work
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
+from rebalance_audit.domain.ranges import Range, of_one_group
 
 MOST_CAUSES = 4
 """In one sentence. All add up to the number of rebalances."""
@@ -68,11 +70,9 @@ def _cost(found: pd.DataFrame, unit: str) -> Html:
     if len(known) == len(found) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
         return Html("Nothing stood still.")
     estimate = float(known["resource_seconds_estimate"].sum())
-    likely = known.get(["resource_seconds_likely_lower", "resource_seconds_likely_upper"])
-    if likely is not None and likely.notna().all(axis=None):
-        # Errors of one group's rebalances have the same causes: they add up in full (decision 0018).
-        low, high = (float(v) for v in likely.sum())
-        return fill("They cost {cost}.", cost=words.seconds_likely(low, estimate, high, unit))
+    if (cost := _likely(known)) is not None:
+        said = words.seconds_likely(cost.likely_lower, cost.estimate, cost.likely_upper, unit)
+        return fill("They cost {cost}.", cost=said)
     said = words.seconds_bounds(
         float(known["resource_seconds_lower"].sum()) if known["resource_seconds_lower"].notna().all() else None,
         estimate,
@@ -80,6 +80,19 @@ def _cost(found: pd.DataFrame, unit: str) -> Html:
         unit,
     )
     return fill("They cost {cost}.", cost=said)
+
+
+def _likely(known: pd.DataFrame) -> Range | None:
+    """What one group's rebalances cost together; None where one of them has no likely range."""
+    ends = ["resource_seconds_likely_lower", "resource_seconds_likely_upper"]
+    if not {*ends} <= {*known.columns} or known[ends].isna().any(axis=None):
+        return None
+    rows = known.to_dict("records")
+    return of_one_group(Range(*(_number(row[f"resource_seconds_{name}"]) for name in Range._fields)) for row in rows)
+
+
+def _number(value: Any) -> Any:
+    return None if pd.isna(value) else float(value)
 
 
 def standstill(seconds: float | None, unit: str) -> Html | None:
