@@ -26,8 +26,6 @@ _MOST_ROWS = {
     # Each cycle takes a few rows away from wherever they are.
     "gold.movement": 4_000,
     "gold.incident": 2_000,
-    "silver.finding": 4_000,
-    "gold.finding": 4_000,
 }
 _MOST_OF_OTHERS, _MOST_OF_APPENDED = 20_000, 1_000_000
 _MOST_WIDE_AT_ONCE = 1_000
