@@ -387,7 +387,10 @@ def test_connect_shows_whose_change_stopped_whose_work(opened: Open, full_wareho
 
 def test_of_evidence_that_ended_long_ago_nothing_is_said_about_now(opened: Open, full_warehouse: Path) -> None:
     text = said(opened(full_warehouse, "home", now_ms=T0 + 2 * 3_600_000))
-    assert "3 incidents open, 1 critical, 86.9 partition-seconds of downtime. The worst: checkout rebalanced 31 times in 5 h 45 min" in text
+    assert (
+        "3 incidents open, 1 critical, 86.9 partition-seconds of downtime. "
+        "The worst: checkout rebalanced 31 times in 5 h 45 min"
+    ) in text
     assert "The newest evidence is 2 h old." in text
 
 
