@@ -272,11 +272,11 @@ def measure(group_count: int, idle_s: int) -> None:
     print("| alerts from | s after the broker's line: median | most | each | s after the kill: median | sent |")
     print("|---|---:|---:|---|---:|---|")
     at_phone = {OURS: "ours"} | {name: str(path) for path, name in enumerate(INTERVALS)}
-    told = [(name, {g: phone.rang[path, g] for g in groups if (path, g) in phone.rang})
+    rung = [(name, {g: phone.rang[path, g] for g in groups if (path, g) in phone.rang})
             for name, path in at_phone.items() if name in pids]  # fmt: skip
-    told += [(f"{OURS}: {what}", {g: seen[g] for g in groups if g in seen})
+    rung += [(f"{OURS}: {what}", {g: seen[g] for g in groups if g in seen})
              for what, seen in (("the page may know", notes.seen), ("the row is published", rows.seen))]  # fmt: skip
-    for name, rang in told:
+    for name, rang in rung:
         took = [rang[g] - appended[g] for g in groups if g in rang and g in appended]
         if not took:
             print(f"| {name} | – | – | – | – | 0 of {group_count} |")

@@ -248,9 +248,9 @@ class WithoutBrowser:
         begun = time.monotonic()
         self.socket.send(asked.SerializeToString())
         while True:
-            told = ForwardMsg()
-            told.ParseFromString(self.socket.recv())  # type: ignore[arg-type]
-            if told.WhichOneof("type") == "script_finished":
+            message = ForwardMsg()
+            message.ParseFromString(self.socket.recv())  # type: ignore[arg-type]
+            if message.WhichOneof("type") == "script_finished":
                 return time.monotonic() - begun
 
 
@@ -321,24 +321,25 @@ def main() -> None:
     options.add_argument("--days", type=int, default=30)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--warehouse", help="Kept and used again; a scratch folder by default.")
-    told = options.parse_args()
+    chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-app-") as scratch:
-        location = told.warehouse or f"{scratch}/w"
+        location = chosen.warehouse or f"{scratch}/w"
         if not Path(location, "published.json").exists():
             begun = time.monotonic()
-            generate(location, told.groups, told.rebalances, told.days)
+            generate(location, chosen.groups, chosen.rebalances, chosen.days)
             print(f"generated in {time.monotonic() - begun:.0f} s")
         print(
-            f"{told.groups:,} groups, {told.rebalances:,} rebalances, {told.days} days; load {os.getloadavg()[0]:.1f}"
+            f"{chosen.groups:,} groups, {chosen.rebalances:,} rebalances, {chosen.days} days; "
+            f"load {os.getloadavg()[0]:.1f}"
         )
         print("medians".ljust(40) + "  wall s  longest  server CPU s  browser CPU s  kB sent  of")
-        for what, took in measure(location, told.rounds).items():
+        for what, took in measure(location, chosen.rounds).items():
             print(
                 f"{what:<40}{median(took.wall):8.2f}{max(took.wall):9.2f}{median(took.server):14.2f}"
                 f"{median(took.browser):15.2f}{median(took.sent) / 1000:9.0f}{len(took.wall):4}"
             )
         print("home and groups, without a browser:")
-        for what, seconds in beside(location, told.days).items():
+        for what, seconds in beside(location, chosen.days).items():
             p95 = sorted(seconds)[int(len(seconds) * 0.95)]
             print(f"{what:<40}{median(seconds):8.2f}{p95:9.2f} p95")
         print(f"load at the end {os.getloadavg()[0]:.1f}")

@@ -49,7 +49,7 @@ def started(python: str, address: str, warehouse: Path, name: str, mode: str) ->
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def told(what: str, process: subprocess.Popen[str]) -> None:
+def report(what: str, process: subprocess.Popen[str]) -> None:
     said, _ = process.communicate()
     count, wall, cpu, kib = re.split(r"\s+", said.strip())
     rate, per_cpu = int(count) / float(wall), int(count) / float(cpu)
@@ -89,16 +89,16 @@ def main(records: int, python: str) -> None:
             fill(address, records)
             print("| collector | records | records/s of wall time | records/s of CPU time | MB at most |")
             print("| --- | ---: | ---: | ---: | ---: |")
-            told("catches up", started(python, address, work / "w1", "", "end"))
+            report("catches up", started(python, address, work / "w1", "", "end"))
             for what, process in [
                 (f"catches up, {name} of two that share", started(python, address, work / "w2", name, "end"))
                 for name in ("one", "other")
             ]:
-                told(what, process)
+                report(what, process)
             stop = threading.Event()
             load = threading.Thread(target=produced, args=(address, stop), daemon=True)
             load.start()
-            told(f"follows what comes, {FOLLOWED_S} s", started(python, address, work / "w1", "", str(FOLLOWED_S)))
+            report(f"follows what comes, {FOLLOWED_S} s", started(python, address, work / "w1", "", str(FOLLOWED_S)))
             stop.set()
             load.join()
     finally:

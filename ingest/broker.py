@@ -158,17 +158,17 @@ class LiveCluster:
     def take_errors(self) -> list[str]:
         """The errors that the client reported since the last call, each once."""
         refused = any(error.code() in _CREDENTIALS for error in self._errors)
-        told = list(dict.fromkeys(self._text(error) for error in self._errors))
+        errors = list(dict.fromkeys(self._text(error) for error in self._errors))
         self._errors.clear()
-        if refused and (why := self._why_refused(told)) is not None:
+        if refused and (why := self._why_refused(errors)) is not None:
             return [why]
-        return told
+        return errors
 
-    def _why_refused(self, told: list[str]) -> str | None:
+    def _why_refused(self, errors: list[str]) -> str | None:
         """Each set of reports is looked into once: that asks the broker again."""
-        key = tuple(sorted({_without_times(text) for text in told}))
+        key = tuple(sorted({_without_times(text) for text in errors}))
         if key not in self._refusals:
-            self._refusals[key] = refusal(self.config, told)
+            self._refusals[key] = refusal(self.config, errors)
         why = self._refusals[key]
         return None if why is None else without_secrets(why, self.config)
 
@@ -200,14 +200,14 @@ class LiveCluster:
     def _no_answer(self, error: KafkaException) -> Retryable | Misconfigured:
         self._admin.poll(0)
         causes = [e for e in self._errors if e.code() != KafkaError._ALL_BROKERS_DOWN]
-        told = list(dict.fromkeys(map(self._text, causes)))
-        if (why := self._why_refused(told)) is not None:
+        errors = list(dict.fromkeys(map(self._text, causes)))
+        if (why := self._why_refused(errors)) is not None:
             return Misconfigured(why)
-        shown = f" ({told[0] if told else self._text(error)})"
+        shown = f" ({errors[0] if errors else self._text(error)})"
         if any(e.code() in _CREDENTIALS for e in causes):
             return Misconfigured(f"{self.address} refused the connection{shown}; check the security settings and "
                                  f"credentials.")  # fmt: skip
-        hint = None if told else guess(self.config)
+        hint = None if errors else guess(self.config)
         return Retryable(f"No broker answers at {self.address} within {self.timeout_s:g} s{shown}; check the address, "
                          f"the network and the security settings{f' ({hint})' if hint else ''}.")  # fmt: skip
 

@@ -171,7 +171,7 @@ class _Collector:
         """Each partition is read by somebody."""
         self.is_flushing = False
         """Also after a flush that failed: then nothing more is written, and the next run reads it again."""
-        self.told_errors: set[str] = set()
+        self.reported_errors: set[str] = set()
 
     def run(
         self, cluster: LiveCluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
@@ -187,17 +187,17 @@ class _Collector:
                 if shares:
                     self._begin_sharing(cluster, topics)
                 for topic, problem in {**problems, **self.reader.problems}.items():
-                    self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
-            told = 0 if self.reader is None else len(self.reader.problems)
+                    self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
+            reported = 0 if self.reader is None else len(self.reader.problems)
             while not stop():
                 arrived = self._poll_broker()
                 self._poll_logs()
                 now_ms = self.now_ms()
                 if self.reader is not None and cluster is not None:
                     self._report_errors(cluster, has_news=arrived)
-                    told = self._tell_from(told)
+                    reported = self._report_from(reported)
                     partitions = self.reader.partitions
-                    if told and not (partitions or self.settings.logs or self.share):
+                    if reported and not (partitions or self.settings.logs or self.share):
                         raise Misconfigured(*(problem.sentence for problem in self.reader.problems.values()))
                     progress(sum(p.position for p in partitions), sum(p.end_offset for p in partitions), "records")
                     moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
@@ -223,11 +223,11 @@ class _Collector:
                     self.reader.close()
         return self.summary
 
-    def _tell_from(self, told: int) -> int:
-        """Tell of topics that turned out to be unreadable since so many were told; how many there are now."""
+    def _report_from(self, reported: int) -> int:
+        """Report topics that turned out to be unreadable since so many were reported; how many there are now."""
         problems = {} if self.reader is None else self.reader.problems
-        for topic, problem in list(problems.items())[told:]:
-            self._tell(SourceReading(source=f"record:{topic}", kind="record"), problem)
+        for topic, problem in list(problems.items())[reported:]:
+            self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
         return len(problems)
 
     def _is_done(self) -> bool:
@@ -274,10 +274,10 @@ class _Collector:
 
     def _report_errors(self, cluster: LiveCluster, *, has_news: bool) -> None:
         if has_news:
-            self.told_errors.clear()
+            self.reported_errors.clear()
         for line in cluster.take_errors():
-            if line not in self.told_errors:
-                self.told_errors.add(line)
+            if line not in self.reported_errors:
+                self.reported_errors.add(line)
                 self.report(line)
 
     def _poll_broker(self) -> bool:
@@ -326,7 +326,7 @@ class _Collector:
         before, self.glance = self.glance, self.tail.glance()
         return before != self.glance or self.tail.is_behind or waited_ms >= LIVE_LOOK_MS
 
-    def _tell(self, reading: SourceReading, problem: Problem) -> None:
+    def _report(self, reading: SourceReading, problem: Problem) -> None:
         reading.problems.add(problem)
         self.readings.append(reading)
         self._note(reading)
@@ -362,8 +362,8 @@ class _Collector:
         self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
         self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, self.lines)
         self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *_by_source(self.readings)])
-        told = {"partitions": positions} if self.share is None else {}  # else they are in the shared document
-        self.landing.write_positions(self.positions_name, {**told, "logs": self.tail.positions()})
+        stated = {"partitions": positions} if self.share is None else {}  # else they are in the shared document
+        self.landing.write_positions(self.positions_name, {**stated, "logs": self.tail.positions()})
         self.record_positions = positions
         if self.follower is not None and (runs or self.lines):
             self.follower.landed(

@@ -206,8 +206,8 @@ def _cluster_id(data: Mapping[str, Path], meta: Mapping[str, Any], default: str)
         if path.is_file() and (match := re.search(r"(?m)^cluster\.id=(\S+)", path.read_text("utf-8", "replace"))):
             ids[node] = match[1]
     if len(set(ids.values())) > 1:
-        told = ", ".join(f"{node}: {id_}" for node, id_ in sorted(ids.items()))
-        raise Misconfigured(f"The folder mixes nodes of several clusters ({told}); import each cluster by itself.")
+        stated = ", ".join(f"{node}: {id_}" for node, id_ in sorted(ids.items()))
+        raise Misconfigured(f"The folder mixes nodes of several clusters ({stated}); import each cluster by itself.")
     return str(meta.get("cluster_id") or next(iter(ids.values()), default))
 
 

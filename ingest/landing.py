@@ -89,10 +89,10 @@ class Landing:
             if reading.from_position is not None or not len(reading.problems):
                 rows.append({**known, **seen, "read_id": read_id})
             for n, problem in enumerate(reading.problems, 1):
-                told = {
+                read = {
                     "problem": problem.sentence, "problem_code": problem.code, "problem_position": problem.position
                 }  # fmt: skip
-                rows.append({**known, **told, "read_id": f"{read_id}#{n}", "item_count": 0})
+                rows.append({**known, **read, "read_id": f"{read_id}#{n}", "item_count": 0})
         if rows:
             self._write("source", landing_id, pa.Table.from_pylist(rows, schema=_SOURCE))
         return len(rows)

@@ -14,19 +14,19 @@ from ingest.batches import ROW_COLUMNS, Row
 from ingest.landing import record_column
 from ingest.readings import Columns
 
-_TOLD = ROW_COLUMNS[:6]
-_NOT_TOLD: tuple[None, ...] = (None,) * (len(ROW_COLUMNS) - len(_TOLD))
+_GIVEN = ROW_COLUMNS[:6]
+_NOT_GIVEN: tuple[None, ...] = (None,) * (len(ROW_COLUMNS) - len(_GIVEN))
 """Columns of a batch: a consumer does not see them."""
 _TIMESTAMP_MS = itemgetter(1)
 
 
 def rows_of(messages: Sequence[Message]) -> list[Row]:
-    told = zip(*_columns_of(messages), strict=True)
-    return [(*row, *_NOT_TOLD) for row in told]
+    given = zip(*_columns_of(messages), strict=True)
+    return [(*row, *_NOT_GIVEN) for row in given]
 
 
 def _columns_of(messages: Sequence[Message]) -> list[Iterable[Any]]:
-    """In the order of _TOLD."""
+    """In the order of _GIVEN."""
     headers: list[Any] = list(map(Message.headers, messages))
     return [
         map(Message.offset, messages),
@@ -51,7 +51,7 @@ class LiveRun:
     @property
     def columns(self) -> Columns:
         table = pa.Table.from_batches(self._arrived)
-        return dict(zip(_TOLD, table.columns, strict=True))
+        return dict(zip(_GIVEN, table.columns, strict=True))
 
     def add_messages(self, messages: Sequence[Message]) -> int:
         """Gives back how many bytes that takes."""
@@ -59,10 +59,10 @@ class LiveRun:
 
     def add_rows(self, rows: Sequence[Row]) -> int:
         """Gives back how many bytes that takes."""
-        return self._add([[row[at] for row in rows] for at in range(len(_TOLD))])
+        return self._add([[row[at] for row in rows] for at in range(len(_GIVEN))])
 
     def _add(self, columns: Sequence[Iterable[Any]]) -> int:
         # At once, while what the client made of the messages is still in the processor's cache.
-        arrays = [record_column(name, list(column)) for name, column in zip(_TOLD, columns, strict=True)]
-        self._arrived.append(pa.RecordBatch.from_arrays(arrays, names=list(_TOLD)))
+        arrays = [record_column(name, list(column)) for name, column in zip(_GIVEN, columns, strict=True)]
+        self._arrived.append(pa.RecordBatch.from_arrays(arrays, names=list(_GIVEN)))
         return int(self._arrived[-1].nbytes)

@@ -36,8 +36,8 @@ class _ReadPosition:
     """(position, size, CRC, end offset) of the last ones in that segment."""
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> _ReadPosition:
-        return cls(told["next_offset"], told["segment"], [(p, s, c, e) for p, s, c, e in told["batches"]])
+    def from_json(cls, stated: Mapping[str, Any]) -> _ReadPosition:
+        return cls(stated["next_offset"], stated["segment"], [(p, s, c, e) for p, s, c, e in stated["batches"]])
 
 
 class MetadataTail:
@@ -47,8 +47,8 @@ class MetadataTail:
         self, cluster_id: str, folders: Mapping[str, Path], positions: Mapping[str, Any] | None = None
     ) -> None:
         self.cluster_id, self.folders = cluster_id, folders
-        self._read = {node: _ReadPosition.from_json(told) for node, told in (positions or {}).items()}
-        self._told: set[str] = set()
+        self._read = {node: _ReadPosition.from_json(stated) for node, stated in (positions or {}).items()}
+        self._reported: set[str] = set()
 
     def positions(self) -> dict[str, Any]:
         return {node: asdict(read) for node, read in sorted(self._read.items())}
@@ -66,8 +66,8 @@ class MetadataTail:
     def _problem(
         self, sentence: str, position: int | None = None, code: str = "unreadable"
     ) -> Iterator[tuple[SourceReading, list[RecordRun]]]:
-        if sentence not in self._told:
-            self._told.add(sentence)
+        if sentence not in self._reported:
+            self._reported.add(sentence)
             reading = _reading()
             reading.problems.add(Problem(code=code, sentence=sentence, position=position))
             yield reading, []
@@ -187,15 +187,15 @@ def _joined(readings: Sequence[SourceReading]) -> SourceReading:
 
 def cluster_of(folders: Mapping[str, Path], expected: str | None) -> str:
     """The cluster these folders are of, as the nodes' own meta.properties say it. Raises Misconfigured."""
-    told = {}
+    stated = {}
     for node, folder in folders.items():
         meta = folder.parent / "meta.properties"
         if meta.is_file() and (found := re.search(r"(?m)^cluster\.id=(\S+)", meta.read_text("utf-8", "replace"))):
-            told[node] = found[1]
-    cluster_id = expected or next(iter(told.values()), None)
+            stated[node] = found[1]
+    cluster_id = expected or next(iter(stated.values()), None)
     if cluster_id is None:
         raise Misconfigured("No meta.properties beside the metadata log says its cluster; give --cluster-id ID.")
-    if strangers := [f"{node} is of cluster {id_}" for node, id_ in told.items() if id_ != cluster_id]:
+    if strangers := [f"{node} is of cluster {id_}" for node, id_ in stated.items() if id_ != cluster_id]:
         raise Misconfigured(f"{', '.join(strangers)}, not {cluster_id}; check --metadata.")
     return cluster_id
 

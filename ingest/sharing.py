@@ -52,12 +52,12 @@ class _Book:
 
     @classmethod
     def parse(cls, content: bytes) -> _Book:
-        told = json.loads(content)
-        return cls(told["members"], told["owners"], told["partitions"])
+        stated = json.loads(content)
+        return cls(stated["members"], stated["owners"], stated["partitions"])
 
     def to_bytes(self) -> bytes:
-        told = {"members": self.members, "owners": self.owners, "partitions": self.partitions}
-        return json.dumps(told, indent=1, sort_keys=True).encode()
+        stated = {"members": self.members, "owners": self.owners, "partitions": self.partitions}
+        return json.dumps(stated, indent=1, sort_keys=True).encode()
 
 
 class Share:

@@ -49,12 +49,12 @@ class _FollowedLog:
     """Reported to have an unknown layout."""
 
     def to_json(self) -> dict[str, Any]:
-        told = dataclasses.asdict(self)
-        return {**told, "path": str(self.path), "identity": [self.identity.file_id, self.identity.head_bytes]}
+        stated = dataclasses.asdict(self)
+        return {**stated, "path": str(self.path), "identity": [self.identity.file_id, self.identity.head_bytes]}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> _FollowedLog:
-        return cls(**{**told, "path": Path(told["path"]), "identity": Identity(*told["identity"])})
+    def from_json(cls, stated: Mapping[str, Any]) -> _FollowedLog:
+        return cls(**{**stated, "path": Path(stated["path"]), "identity": Identity(*stated["identity"])})
 
 
 @dataclass(slots=True)

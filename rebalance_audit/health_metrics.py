@@ -83,17 +83,17 @@ def health_metrics(warehouse: Warehouse) -> Iterator[Metric]:
     for row in warehouse.query(sql).to_pylist():
         parts.add_metric([row["cluster_id"], row["part"]], row["count"])
     yield parts
-    told = warehouse.recall(LAST_RUN)
+    stated = warehouse.recall(LAST_RUN)
     seconds, rows = _gauge("run_seconds", ["stage"]), _gauge("run_rows", ["table"])
-    for stage, ms in told.get("ms_by_stage", {}).items():
+    for stage, ms in stated.get("ms_by_stage", {}).items():
         seconds.add_metric([stage], ms / 1000)
-    for table, count in told.get("rows_written", {}).items():
+    for table, count in stated.get("rows_written", {}).items():
         rows.add_metric([table], count)
     yield seconds
     yield rows
     ended = _gauge("last_run_timestamp_seconds", [])
-    if "ended_at_ms" in told:
-        ended.add_metric([], told["ended_at_ms"] / 1000)
+    if "ended_at_ms" in stated:
+        ended.add_metric([], stated["ended_at_ms"] / 1000)
     yield ended
     leaves = _gauge("evidence_log_leaves", [])
     if (size := warehouse.evidence_log_size()) is not None:

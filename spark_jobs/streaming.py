@@ -1,7 +1,7 @@
 """Bronze from Kafka by Spark's own source, for those who run nothing but Spark.
 
 Rows in:  records of the offsets topic and of Connect's, as Structured Streaming reads them.
-Rows out: landing files, as the collector writes them, without the leader's epoch, which this source does not tell.
+Rows out: landing files, as the collector writes them, without the leader's epoch, which this source does not give.
 Law:      a batch is landed before its checkpoint says so. A crash between the two lands the same offsets again, under
           the same names or others, and the bronze stage takes each record once: no record is lost or doubled.
 

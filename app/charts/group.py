@@ -131,10 +131,10 @@ def stops_and_resumes(movements: pd.DataFrame) -> pd.DataFrame:
     stop = (
         (resume - pause).fillna(middle(movements["stopped_at_lower_ms"], movements["stopped_at_upper_ms"])).fillna(at)
     )
-    return _told_later(movements.assign(stop_ms=stop.astype(float), resume_ms=resume.astype(float)))
+    return _stopped_earlier(movements.assign(stop_ms=stop.astype(float), resume_ms=resume.astype(float)))
 
 
-def _told_later(movements: pd.DataFrame) -> pd.DataFrame:
+def _stopped_earlier(movements: pd.DataFrame) -> pd.DataFrame:
     """What a round took away stopped when the round that hands it on says: a killed worker did not work until its
     session ended."""
     later = movements[movements["revoked_in_rebalance_id"].notna() & movements["pause_estimate_ms"].notna()]

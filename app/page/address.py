@@ -31,7 +31,7 @@ _arrive = st.components.v2.component(
 
 def arrive(view: str) -> None:
     """At the begin of each run, with the page that it shows. Of a page that was not there before, the browser checks
-    the address: whoever clicks early is told late what the page before wrote into its own."""
+    the address: whoever clicks early sees late what the page before wrote into its own."""
     state = st.session_state
     if state.get("view") != view:
         asked = urlencode(st.query_params.to_dict())

@@ -30,7 +30,7 @@ def is_quiet(story: ConnectStory) -> bool:
 
 
 def once(stories: list[ConnectStory]) -> list[ConnectStory]:
-    """By time; a story all of whose rounds a longer one tells is a part of that one."""
+    """By time; a story all of whose rounds a longer one has is a part of that one."""
     longest_first = sorted(stories, key=lambda s: -len(s.rebalance_ids))
     kept: list[ConnectStory] = []
     for story in longest_first:

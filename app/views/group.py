@@ -182,11 +182,11 @@ incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, mos
 if incidents:
     page.heading("Its incidents")
     page.incident_list(incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False)
-told = {f for i in incidents for f in i.finding_ids}
+shown_there = {f for i in incidents for f in i.finding_ids}
 apart = [
     f
     for f in reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
-    if f.finding_id not in told
+    if f.finding_id not in shown_there
 ]
 if apart:
     page.heading("Also found")

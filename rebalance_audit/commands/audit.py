@@ -52,8 +52,8 @@ def verify(
         raise options.UsageError(f"-o {output.value}: a verification is printed as table or json.")
     verdict = verifying.verify(warehouse, heads, signing.public_key(key) if key else None)
     if output is options.Output.JSON:
-        told = {"intact": not verdict.faults, **asdict(verdict)}
-        sys.stdout.write(json.dumps(told, indent=1) + "\n")
+        stated = {"intact": not verdict.faults, **asdict(verdict)}
+        sys.stdout.write(json.dumps(stated, indent=1) + "\n")
     else:
         for fault in verdict.faults:
             print(visible(fault.sentence))

@@ -64,7 +64,7 @@ def import_folder(
         folder, data_dir, node, options.log_folders(logs), cluster_id, log_time_zone, options.connect_topics(topics)
     )
     summary = land_folder(found, warehouse, quiet=quiet)
-    tell_import(summary, quiet=quiet)
+    print_import(summary, quiet=quiet)
 
 
 def land_folder(found: object, warehouse: str, *, quiet: bool) -> ImportSummary:
@@ -78,7 +78,7 @@ def land_folder(found: object, warehouse: str, *, quiet: bool) -> ImportSummary:
         return import_evidence(found, Landing(opened.location), progress=progress)  # type: ignore[arg-type]
 
 
-def tell_import(summary: ImportSummary, *, quiet: bool) -> None:
+def print_import(summary: ImportSummary, *, quiet: bool) -> None:
     for problem in summary.problems:
         note(f"not read: {problem}", quiet=quiet)
     skipped = f", {summary.skipped_count} files and partitions had nothing new" if summary.skipped_count else ""

@@ -22,7 +22,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
 from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.pipeline import Carried, run_stages, tell_outcome
+from rebalance_audit.commands.pipeline import Carried, print_outcome, run_stages
 from rebalance_audit.commands.serve import serve_app, start_app
 from rebalance_audit.commands.watch import follow
 from rebalance_audit.commands.whatif_fleet import weigh
@@ -88,7 +88,7 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
         land_folder(open_folder(capture, cluster_id=name), warehouse, quiet=quiet)
     opened = Warehouse.open(warehouse)
     outcome = run_stages(opened, quiet=quiet)
-    tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
+    print_outcome(outcome, time.monotonic() - started, quiet=quiet)
     note("Replaying each group under other settings.", quiet=quiet)
     weigh(opened, seconds=REPLAYING_S, days=30, carried=Carried())
     print_report(opened)

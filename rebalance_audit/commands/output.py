@@ -147,13 +147,13 @@ def note(text: str, *, quiet: bool = False) -> None:
         _line(text, "info", visible(text))
 
 
-def complain(text: str, told: str) -> None:
-    """What went wrong, on stderr, quiet or not; `told` is the line as text."""
-    _line(text, "error", told)
+def complain(text: str, line: str) -> None:
+    """What went wrong, on stderr, quiet or not; `line` is the line as text."""
+    _line(text, "error", line)
 
 
-def _line(text: str, level: str, told: str) -> None:
+def _line(text: str, level: str, line: str) -> None:
     if log_format() is LogFormat.JSON:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        told = json_text({"at": at, "level": level, "program": "rebalance-audit", "pid": os.getpid(), "message": text})
-    print(told, file=sys.stderr, flush=True)
+        line = json_text({"at": at, "level": level, "program": "rebalance-audit", "pid": os.getpid(), "message": text})
+    print(line, file=sys.stderr, flush=True)

@@ -55,7 +55,7 @@ def run(
     started = time.monotonic()
     note(carried.sentence, quiet=quiet)
     outcome = run_stages(opened, stage, carried, is_checked=not no_check, quiet=quiet)
-    tell_outcome(outcome, time.monotonic() - started, quiet=quiet)
+    print_outcome(outcome, time.monotonic() - started, quiet=quiet)
     for sentence in receivers.send(opened) if receivers is not None else ():
         note(sentence)
 
@@ -150,7 +150,7 @@ def usual_verdicts(opened: Any) -> list[dict[str, Any]]:
     return verdicts(opened.recall(VOLUMES), time.time_ns() // 1_000_000)
 
 
-def tell_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
+def print_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
     for sentence in outcome.put_aside:
         note(sentence)
     if not outcome.ms_by_stage:

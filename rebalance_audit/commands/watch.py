@@ -24,7 +24,7 @@ from rebalance_audit.commands.collect import (
 )
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.outward import outward
-from rebalance_audit.commands.pipeline import Carried, run_stages, stage_settings, tell_outcome
+from rebalance_audit.commands.pipeline import Carried, print_outcome, run_stages, stage_settings
 from rebalance_audit.commands.report import alert_state, routes_of_teams, send
 from rebalance_audit.domain.kinds import Severity
 
@@ -222,7 +222,7 @@ class StageRuns:
         self._seen = landed
         _give_memory_back()
         if outcome.ms_by_stage:
-            tell_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
+            print_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
             if self._sender is not None:
                 self._sender.published()
             if self.alert_to:

@@ -33,7 +33,7 @@ class RememberedCluster:
         self._groups: dict[str, Sequence[Rebalance]] = dict(rows.groups)
         self._tasks: dict[str, list[ConnectTask]] = defaultdict(list)
         self._findings: dict[str | None, list[Finding]] = defaultdict(list)
-        self._told: dict[str, Incident] | None = None
+        self._incidents: dict[str, Incident] | None = None
         self._of_group: dict[str, set[str]] = defaultdict(set)
         self._of_thing: dict[str, set[str]] = defaultdict(set)
         self._names: dict[str, set[str]] = {}
@@ -70,14 +70,14 @@ class RememberedCluster:
     def incidents(self, now_ms: int) -> list[Incident]:
         """Of the whole cluster, as `incidents_of` would say."""
         before_ms, self._rows = self._rows.now_ms, replace(self._rows, now_ms=now_ms)
-        if self._told is None:
-            self._told = {}
+        if self._incidents is None:
+            self._incidents = {}
             groups = self._groups.keys()
             found, _ = incidents_of(self.rows(groups, self.since_ms or 0, apart=True))
             self._take((), found)
         elif self._changed or now_ms != before_ms:
             news, apart = dict(self._changed), False
-            for incident in self._told.values():
+            for incident in self._incidents.values():
                 if incident.status == "open" and (incident.rebalance_ids or incident.reassignment_ids):
                     apart = apart or bool(incident.reassignment_ids)
                     if self._may_end(incident, before_ms):
@@ -87,7 +87,7 @@ class RememberedCluster:
                 around = incidents_around(news, since_ms, self, apart=apart)
                 self._take([known.incident_id for known in around.gone], around.incidents)
         self._changed.clear()
-        return sorted(self._told.values(), key=lambda i: (i.first_at_ms, i.incident_id))
+        return sorted(self._incidents.values(), key=lambda i: (i.first_at_ms, i.incident_id))
 
     def _may_end(self, incident: Incident, before_ms: int) -> bool:
         quiet_ms = {self._rows.limits(group_id).quiet_ms for group_id in incident.group_ids}
@@ -96,15 +96,15 @@ class RememberedCluster:
         )
 
     def _take(self, gone: Iterable[str], found: Iterable[Incident]) -> None:
-        assert self._told is not None
+        assert self._incidents is not None
         for incident_id in gone:
-            incident = self._told.pop(incident_id)
+            incident = self._incidents.pop(incident_id)
             for group_id in incident.group_ids:
                 self._of_group[group_id].discard(incident_id)
             for thing in _things(incident):
                 self._of_thing[thing].discard(incident_id)
         for incident in found:
-            self._told[incident.incident_id] = incident
+            self._incidents[incident.incident_id] = incident
             for group_id in incident.group_ids:
                 self._of_group[group_id].add(incident.incident_id)
             for thing in _things(incident):
@@ -113,7 +113,7 @@ class RememberedCluster:
     # ---- as a WholeCluster
 
     def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
-        known = self._told or {}
+        known = self._incidents or {}
         concerned = known.keys() if apart else {i for group_id in groups for i in self._of_group.get(group_id, ())}
         shown = {f for i in concerned if known[i].status == "open" for f in known[i].finding_ids}
         listed: list[str | None] = [*sorted(groups), *((None,) if apart else ())]
@@ -129,7 +129,7 @@ class RememberedCluster:
     def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
         found = {incident_id for group_id in groups for incident_id in self._of_group.get(group_id, ())}
         if apart:
-            found |= {i.incident_id for i in (self._told or {}).values() if not i.group_ids or i.reassignment_ids}
+            found |= {i.incident_id for i in (self._incidents or {}).values() if not i.group_ids or i.reassignment_ids}
         return list(self._known(found, from_ms))
 
     def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
@@ -137,7 +137,7 @@ class RememberedCluster:
 
     def _known(self, ids: Iterable[str], from_ms: int) -> Iterator[KnownIncident]:
         for incident_id in ids:
-            incident = (self._told or {})[incident_id]
+            incident = (self._incidents or {})[incident_id]
             if incident.status == "open" or incident.last_at_ms >= from_ms:
                 yield KnownIncident.of(incident)
 

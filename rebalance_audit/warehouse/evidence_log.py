@@ -374,11 +374,11 @@ def _read_state(files: Files) -> _LogState | None:
             raise WarehouseError(f"The signed head {place} is lost, and leaves are there; {_WITHOUT_A_HEAD}")
         return None
     try:
-        told = json.loads(text)
-        frontier = Frontier(int(told["head"]["size"]), tuple(bytes.fromhex(each) for each in told["frontier"]))
+        stated = json.loads(text)
+        frontier = Frontier(int(stated["head"]["size"]), tuple(bytes.fromhex(each) for each in stated["frontier"]))
         return _LogState(
-            head_of(json.dumps(told["head"]).encode(), place), frontier,
-            {str(k): int(v) for k, v in told["logged"].items()}, told["published"], int(told["publications"]),
+            head_of(json.dumps(stated["head"]).encode(), place), frontier,
+            {str(k): int(v) for k, v in stated["logged"].items()}, stated["published"], int(stated["publications"]),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError):
         raise WarehouseError(f"The signed head {place} is damaged; {_WITHOUT_A_HEAD}") from None

@@ -154,14 +154,15 @@ def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     return tuple(_of_statistics(group.num_rows, group.column(at).statistics) for group in groups)
 
 
-def _of_statistics(row_count: int, told: pq.Statistics | None) -> ColumnOfGroup:
-    if told is None:
+def _of_statistics(row_count: int, statistics: pq.Statistics | None) -> ColumnOfGroup:
+    if statistics is None:
         return ColumnOfGroup(row_count)
-    may_be_null = not told.has_null_count or told.null_count > 0
-    if told.has_min_max:
-        return ColumnOfGroup(row_count, told.min, told.max, False, may_be_null)
+    may_be_null = not statistics.has_null_count or statistics.null_count > 0
+    if statistics.has_min_max:
+        return ColumnOfGroup(row_count, statistics.min, statistics.max, False, may_be_null)
     # Nothing but null, unless the writer kept no bounds.
-    return ColumnOfGroup(row_count, None, None, not (told.has_null_count and told.num_values == 0), may_be_null)
+    is_all_null = statistics.has_null_count and statistics.num_values == 0
+    return ColumnOfGroup(row_count, None, None, not is_all_null, may_be_null)
 
 
 @functools.lru_cache(maxsize=2_048)

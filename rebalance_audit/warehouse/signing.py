@@ -63,10 +63,10 @@ def canonical(content: Mapping[str, Any]) -> bytes:
 def head_of(text: bytes, place: str) -> Head:
     """Raises WarehouseError that names the place."""
     try:
-        told = json.loads(text)
+        stated = json.loads(text)
         return Head(
-            log=str(told["log"]), size=int(told["size"]), root=str(told["root"]), at_ms=int(told["at_ms"]),
-            key=told["key"], signature=told["signature"],
+            log=str(stated["log"]), size=int(stated["size"]), root=str(stated["root"]), at_ms=int(stated["at_ms"]),
+            key=stated["key"], signature=stated["signature"],
         )  # fmt: skip
     except (ValueError, KeyError, TypeError):
         raise WarehouseError(f"{place} is no head of a log of evidence; restore it from the second place.") from None

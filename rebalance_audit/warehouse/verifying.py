@@ -64,7 +64,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Leaves:
     """All leaves together: what must be there."""
 
     files: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
@@ -108,15 +108,15 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
     verdict.unwitnessed = head.size - max((w.size for w in witnessed if w.log == head.log), default=head.size)
     hashes = _check_leaves(verdict, lines, head)
     _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
-    told = _all_leaves(lines[: head.size])
-    verdict.faults += told.faults
-    verdict.leaves, verdict.publications = min(head.size, len(lines)), told.publications
-    _check_publication(verdict, told, published)
-    for name in sorted(told.files):
+    leaves = _all_leaves(lines[: head.size])
+    verdict.faults += leaves.faults
+    verdict.leaves, verdict.publications = min(head.size, len(lines)), leaves.publications
+    _check_publication(verdict, leaves, published)
+    for name in sorted(leaves.files):
         if name in unreadable:
             verdict.faults.append(Fault(name, f"{name}: its Delta log cannot be read ({unreadable[name]})."))
         else:
-            _check_table(verdict, told, opened, files, name, stand[name])
+            _check_table(verdict, leaves, opened, files, name, stand[name])
     return verdict
 
 
@@ -243,65 +243,65 @@ def _since(found: Mapping[int, bytes], witnessed: Sequence[Head]) -> str:
     return f", one of leaves {last_good} to {first_bad - 1}" if first_bad is not None else ""
 
 
-def _all_leaves(lines: Sequence[tuple[str, bytes]]) -> _Told:
-    told = _Told()
+def _all_leaves(lines: Sequence[tuple[str, bytes]]) -> _Leaves:
+    leaves = _Leaves()
     for at, (_, content) in enumerate(lines):
         try:
             leaf = json.loads(content)
             if leaf["what"] == "evidence":
-                _take_evidence(told, at, leaf)
+                _take_evidence(leaves, at, leaf)
             elif leaf["what"] == "publication":
-                told.publication, told.publications = leaf, told.publications + 1
+                leaves.publication, leaves.publications = leaf, leaves.publications + 1
                 for name, version in leaf["versions"].items():
-                    told.versions[name] = int(version)
-                    _take_files(told, at, name, leaf["added"].get(name, {}), leaf["removed"].get(name, []))
+                    leaves.versions[name] = int(version)
+                    _take_files(leaves, at, name, leaf["added"].get(name, {}), leaf["removed"].get(name, []))
                 for name, versions in leaf.get("by_others", {}).items():
-                    told.faults += (_of_others(name, version, f"leaf {at}") for version in versions)
+                    leaves.faults += (_of_others(name, version, f"leaf {at}") for version in versions)
         except (ValueError, KeyError, TypeError, AttributeError):
-            told.faults.append(Fault(f"leaf {at}", f"Leaf {at} of the log cannot be read."))
-    return told
+            leaves.faults.append(Fault(f"leaf {at}", f"Leaf {at} of the log cannot be read."))
+    return leaves
 
 
-def _take_files(told: _Told, at: int, name: str, added: Mapping[str, Any], removed: Sequence[str]) -> None:
-    known = told.files.setdefault(name, {})
+def _take_files(leaves: _Leaves, at: int, name: str, added: Mapping[str, Any], removed: Sequence[str]) -> None:
+    known = leaves.files.setdefault(name, {})
     for path in removed:
         known.pop(path, None)
     for path, (size, sha256) in added.items():
         known[path] = (int(size), str(sha256))
-        told.leaf_of[name, path] = at
+        leaves.leaf_of[name, path] = at
 
 
-def _take_evidence(told: _Told, at: int, leaf: Mapping[str, Any]) -> None:
+def _take_evidence(leaves: _Leaves, at: int, leaf: Mapping[str, Any]) -> None:
     name = leaf["table"]
-    _take_files(told, at, name, leaf["added"], leaf["removed"])
-    told.versions[name] = int(leaf["version"])
-    told.landings.setdefault(name, {})
+    _take_files(leaves, at, name, leaf["added"], leaf["removed"])
+    leaves.versions[name] = int(leaf["version"])
+    leaves.landings.setdefault(name, {})
     if leaf["cause"] == "unknown":
-        told.faults.append(
+        leaves.faults.append(
             Fault(
                 name,
                 f"{name}: rows were removed up to version {leaf['version']}, and no verb of ours did it (leaf {at}).",
             )
         )
     for landing, (rows, sha256) in leaf["landings"].items():
-        told.landings.setdefault(name, {})[landing] = RowDigest(int(rows), str(sha256)), tuple(leaf["columns"])
-        told.leaf_of[name, f"landing {landing}"] = at
+        leaves.landings.setdefault(name, {})[landing] = RowDigest(int(rows), str(sha256)), tuple(leaf["columns"])
+        leaves.leaf_of[name, f"landing {landing}"] = at
 
 
-def _check_publication(verdict: Verdict, told: _Told, published: bytes | None) -> None:
-    if told.publication is None:
+def _check_publication(verdict: Verdict, leaves: _Leaves, published: bytes | None) -> None:
+    if leaves.publication is None:
         if published is not None:
             verdict.faults.append(Fault("published.json", "published.json is there, and no publication is in the log."))
         return
-    number = told.publication["number"]
+    number = leaves.publication["number"]
     if published is None:
         verdict.faults.append(Fault("published.json", f"published.json is gone; publication {number} was the last."))
-    elif hashlib.sha256(published).hexdigest() != told.publication["manifest"]:
+    elif hashlib.sha256(published).hexdigest() != leaves.publication["manifest"]:
         verdict.faults.append(
             Fault(
                 "published.json",
                 f"published.json is not what publication {number} wrote: "
-                f"{_what_differs(told.publication['versions'], published)}.",
+                f"{_what_differs(leaves.publication['versions'], published)}.",
             )
         )
 
@@ -319,10 +319,12 @@ def _what_differs(logged: Mapping[str, int], published: bytes) -> str:
     return ", ".join(differing) or "its other parts differ"
 
 
-def _check_table(verdict: Verdict, told: _Told, opened: Warehouse, files: Files, name: str, newest: int | None) -> None:
+def _check_table(
+    verdict: Verdict, leaves: _Leaves, opened: Warehouse, files: Files, name: str, newest: int | None
+) -> None:
     before = len(verdict.faults)
-    expected, version = told.files[name], told.versions[name]
-    bent = list(_bent_files(told, files, name, expected))
+    expected, version = leaves.files[name], leaves.versions[name]
+    bent = list(_bent_files(leaves, files, name, expected))
     verdict.faults += bent
     verdict.files += len(expected)
     if newest is None or newest < version:
@@ -330,20 +332,20 @@ def _check_table(verdict: Verdict, told: _Told, opened: Warehouse, files: Files,
         verdict.faults.append(Fault(name, f"{name} {stands}; the log ends with its version {version}."))
     else:
         verdict.faults += _listed_otherwise(opened, name, expected, version)
-        if name in told.landings and newest > version:
+        if name in leaves.landings and newest > version:
             verdict.faults += _unrecorded(verdict, opened, name, version, newest)
         elif newest > version:
             verdict.faults += (
                 _of_others(name, each, "no publication has it yet") for each in by_others(opened, name, version, newest)
             )
-    if len(verdict.faults) == before and name in told.landings:
-        _check_rows(verdict, told, opened, name, version)
+    if len(verdict.faults) == before and name in leaves.landings:
+        _check_rows(verdict, leaves, opened, name, version)
 
 
-def _bent_files(told: _Told, files: Files, name: str, expected: Mapping[str, tuple[int, str]]) -> Iterator[Fault]:
+def _bent_files(leaves: _Leaves, files: Files, name: str, expected: Mapping[str, tuple[int, str]]) -> Iterator[Fault]:
     for path, stated in sorted(expected.items()):
         place = f"{folder_of(name)}/{path}"
-        leaf = told.leaf_of[name, path]
+        leaf = leaves.leaf_of[name, path]
         try:
             found = file_hash(files, place)
         except OSError:
@@ -382,12 +384,12 @@ def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, ne
     verdict.not_yet.append(name)
 
 
-def _check_rows(verdict: Verdict, told: _Told, opened: Warehouse, name: str, version: int) -> None:
+def _check_rows(verdict: Verdict, leaves: _Leaves, opened: Warehouse, name: str, version: int) -> None:
     schema, files = arrow_schema(tables.BY_NAME[name]), opened.files(name, version)
-    expected = {landing: digest for landing, (digest, _) in told.landings[name].items() if digest.rows}
+    expected = {landing: digest for landing, (digest, _) in leaves.landings[name].items() if digest.rows}
     found: dict[str, RowDigest] = {}
     of_columns: dict[tuple[str, ...], list[str]] = {}
-    for landing, (_, columns) in told.landings[name].items():
+    for landing, (_, columns) in leaves.landings[name].items():
         of_columns.setdefault(columns, []).append(landing)
     for columns, landings in of_columns.items():  # an older release had fewer
         covered = pa.schema([schema.field(column) for column in columns])
@@ -395,7 +397,7 @@ def _check_rows(verdict: Verdict, told: _Told, opened: Warehouse, name: str, ver
         found |= {each: digest for each, digest in digests.items() if each in set(landings) or each not in expected}
     for landing in sorted({*found, *expected}):
         here, stated = found.get(landing), expected.get(landing)
-        leaf = told.leaf_of.get((name, f"landing {landing}"))
+        leaf = leaves.leaf_of.get((name, f"landing {landing}"))
         if here == stated:
             continue
         if stated is None:

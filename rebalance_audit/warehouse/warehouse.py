@@ -123,8 +123,8 @@ class Warehouse:
             self._state_schema()
             return self
         try:
-            told = json.loads(stated)
-            version = int(told["schema_version"])
+            stated = json.loads(stated)
+            version = int(stated["schema_version"])
         except (ValueError, KeyError, TypeError):
             raise WarehouseError(
                 f"{self.location}/warehouse.json is damaged; restore it, or give another folder."
@@ -134,30 +134,30 @@ class Warehouse:
                 f"The warehouse at {self.location} was written by a newer version (schema {version}, this one knows "
                 f"{tables.SCHEMA_VERSION}); upgrade rebalance-audit to read it."
             )
-        if told.get("tables") != fingerprint():
+        if stated.get("tables") != fingerprint():
             self._lacking = lacking(self)
-        self._unknown = self._not_there_yet(told)
+        self._unknown = self._not_there_yet(stated)
         return self
 
-    def _not_there_yet(self, told: Mapping[str, Any]) -> list[str]:
+    def _not_there_yet(self, stated: Mapping[str, Any]) -> list[str]:
         """Tables of a publication that the older release which made it did not know, as warehouse.json shows."""
-        is_ours = told.get("tables") == fingerprint()
-        if is_ours and "unknown" not in told:
+        is_ours = stated.get("tables") == fingerprint()
+        if is_ours and "unknown" not in stated:
             return []
         stands = self.publication()
-        if "unknown" in told and told["published_before"] == stands.get("consumed"):
-            return list(told["unknown"])
+        if "unknown" in stated and stated["published_before"] == stands.get("consumed"):
+            return list(stated["unknown"])
         if is_ours or not stands:
             return []
-        known = {*told.get("names", ()), *stands["versions"]}
+        known = {*stated.get("names", ()), *stands["versions"]}
         return [name for name in _OF_A_PUBLICATION if name not in known]
 
     def _state_schema(self, unknown: Sequence[str] = ()) -> None:
         """`unknown`: tables that the publication does not know; until the next one."""
-        told = {"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint(), "names": sorted(tables.BY_NAME)}
+        stated = {"schema_version": tables.SCHEMA_VERSION, "tables": fingerprint(), "names": sorted(tables.BY_NAME)}
         if unknown:
-            told |= {"unknown": list(unknown), "published_before": self.publication().get("consumed")}
-        self._files.write("warehouse.json", json.dumps(told).encode())
+            stated |= {"unknown": list(unknown), "published_before": self.publication().get("consumed")}
+        self._files.write("warehouse.json", json.dumps(stated).encode())
 
     # ---- tables: what is there -------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ _SYMPTOM_AT = (
     f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {NOTHING_NEW} END"
 )
 """The others are about no rebalance: they make nothing old new."""
-_TOLD = (
+_SHOWN = (
     "finding_id, rule_id, severity, subject, status, first_seen_at_ms, last_seen_at_ms, title, advice, connectors, "
     "evidence"
 )
@@ -56,8 +56,8 @@ def news_since(
     """What readers do not see as it is now."""
     news: News = {}
     found = _differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, AT, changed)
-    told = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
-    found += _differing(warehouse, versions, FINDINGS, "gold.finding", _TOLD, _SYMPTOM_AT, told)
+    changed = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
+    found += _differing(warehouse, versions, FINDINGS, "gold.finding", _SHOWN, _SYMPTOM_AT, changed)
     if REASSIGNMENTS not in before or before[REASSIGNMENTS] != versions[REASSIGNMENTS]:
         at = "coalesce(started_at_ms, 0)"
         found += _differing(warehouse, versions, REASSIGNMENTS, "gold.reassignment", "*", at, None)

@@ -66,7 +66,7 @@ _BUCKET_ROWS = 20_000
 _BUCKETS_PER_TASK = 4
 
 
-def told_since(
+def incidents_since(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     leader_moves: pa.Table,
@@ -86,7 +86,7 @@ def told_since(
     beside = _beside(warehouse, versions, since, now_ms, leader_moves)
     asked = engine.share((reader, beside))
     found = engine.gather(
-        reader.work(), _packing(asked), _telling(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
+        reader.work(), _packing(asked), _building(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
     )
     written = files_by_table(found)
     gone = [row for cluster_id, from_ms in since.items() for row in stored.since(cluster_id, from_ms)]
@@ -166,7 +166,7 @@ def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
 
 
-# ---- what incidents are made of: read once for all clusters, told cluster by cluster
+# ---- what incidents are made of: read once for all clusters, worked out cluster by cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,22 +328,22 @@ def _packed(bucket: int, table: str, parts: Sequence[pa.RecordBatch]) -> Iterato
         yield parcel(bucket, 0, table, batch)
 
 
-def _telling(
+def _building(
     shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]],
     limits: LimitsOf,
     folder: str,
 ) -> ArrowTask:
-    def tell(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def build(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
         for rows in _clusters_in(parcels, *shared(), limits):
             found, marked = incidents_of(rows)
-            told = {"gold.incident": list(map(incident_row, found)), "gold.mark": list(map(mark_row, marked))}
-            for table, of_table in told.items():
+            built = {"gold.incident": list(map(incident_row, found)), "gold.mark": list(map(mark_row, marked))}
+            for table, of_table in built.items():
                 for batch in rows_to_table(table, of_table).to_batches():
                     writer.add(table, batch)
         yield from writer.written()
 
-    return tell
+    return build
 
 
 def _clusters_in(

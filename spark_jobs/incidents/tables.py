@@ -28,7 +28,7 @@ from spark_jobs.incidents.rows import (
     open_tasks,
     reassignments_since,
 )
-from spark_jobs.incidents.since import told_since
+from spark_jobs.incidents.since import incidents_since
 from spark_jobs.task_files import (
     WRITTEN,
     TaskWriter,
@@ -53,23 +53,25 @@ def incident_tables(
 ) -> Incidents:
     """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
     keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
-    cluster the end of its evidence when incidents were told last, where that is known."""
+    cluster the end of its evidence when incidents were worked out last, where that is known."""
     now_ms = seen_until_ms(warehouse)
     news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
     for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits):
         note(news, cluster_id, group_id, at_ms)
     is_first = warehouse.published().get("gold.incident") is None
     wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
-    told = _told_around(
+    built = _around_news(
         warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits, folder
     )
     if wide:
         earliest = {cluster_id: min(news[cluster_id].values()) for cluster_id in wide}
-        told = _together(told, told_since(warehouse, versions, leader_moves, earliest, now_ms, limits, engine, folder))
-    return told
+        built = _together(
+            built, incidents_since(warehouse, versions, leader_moves, earliest, now_ms, limits, engine, folder)
+        )
+    return built
 
 
-def _told_around(
+def _around_news(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     leader_moves: pa.Table,

@@ -193,7 +193,7 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
     )
     keys = ", ".join(place)
     # A gap that may be a standstill, and no other: the longest of any group grows now and then.
-    told = (
+    compared = (
         f"{keys}, first_at_ms, topic_id, CASE WHEN gap_to_at_ms - gap_from_at_ms >= "
         f"greatest({LEAST_MS}, {MISSED_COMMITS} * second_gap_ms + {SLACK_MS}) THEN [gap_to_at_ms, after_at_ms] END"
     )
@@ -210,7 +210,8 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
                     FROM grown JOIN was USING ({keys}) WHERE was.last_at_ms < grown.last_at_ms
                 )
             SELECT DISTINCT cluster_id, group_id FROM changed LEFT JOIN (
-                SELECT {keys} FROM (SELECT {told} FROM grown INTERSECT SELECT {told} FROM was) LEFT JOIN (
+                SELECT {keys} FROM (SELECT {compared} FROM grown INTERSECT SELECT {compared} FROM was)
+                LEFT JOIN (
                     SELECT cluster_id, group_id, max("offset") last_record FROM record GROUP BY ALL
                 ) USING (cluster_id, group_id)
                 WHERE first_offset > coalesce(last_record, -1)
@@ -300,7 +301,7 @@ def _folding(folder: str, clocks: Clocks, names: Names, points: Mapping[Place, M
         for (cluster_id, group_id), pieces in groups_in(batches):
             known = clocks.get(cluster_id, {}), topics.get(cluster_id, [])
             point = points.get((cluster_id, group_id))
-            for table, row in _told(cluster_id, group_id, pieces, *known, point, window, around):
+            for table, row in _rows_of(cluster_id, group_id, pieces, *known, point, window, around):
                 waiting[table].append(row)
                 if len(waiting[table]) >= _ROWS_AT_ONCE:
                     write(table)
@@ -312,7 +313,7 @@ def _folding(folder: str, clocks: Clocks, names: Names, points: Mapping[Place, M
     return fold
 
 
-def _told(
+def _rows_of(
     cluster_id: str,
     group_id: str,
     pieces: Iterator[tuple[int, Piece]],

@@ -58,7 +58,7 @@ def _grow_to_two(members: Members, **options: str | int) -> None:
     members.join("w1", settings=streams_settings(state_dir="data/w1", **options))
     members.start("w2", settings=streams_settings(state_dir="data/w2", **options))
     members.expect(Cause.MEMBER_JOINED, ["w2"])
-    # Either name: a consumer that gave something up joins again by itself, and the assignor had told it to.
+    # Either name: a consumer that gave something up joins again by itself, and the assignor had asked it to.
     members.expect(Cause.STREAMS_FOLLOW_UP, ["w1"], or_trigger=Cause.COOPERATIVE_FOLLOW_UP)
     members.settle()
 

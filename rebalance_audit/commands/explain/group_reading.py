@@ -164,10 +164,10 @@ def not_found(reading: GroupReading) -> CommandError:
 
 
 def _counted(items: Iterator[T], progress: Progress, what: str) -> Iterator[T]:
-    told_at = 0.0
+    shown_at = 0.0
     for count, item in enumerate(items, 1):
-        if count % 2_000 == 0 and time.monotonic() - told_at > 0.1:
-            told_at = time.monotonic()
+        if count % 2_000 == 0 and time.monotonic() - shown_at > 0.1:
+            shown_at = time.monotonic()
             progress(0, 0, f"{count:,} {what}")
         yield item
 

@@ -1,8 +1,8 @@
 """When time alone changes what the rules say, so that a run looks again at groups of which that may be, and no others.
 
 A fault is open until nothing was seen of it for a while: from its last moment on one knows when it will be over. A
-state that lasts is told with its length; told to the millisecond it would change whenever evidence comes. So its length
-is told in steps that grow with it.
+state that lasts is shown with its length; to the millisecond it would change whenever evidence comes. So its length
+is shown in steps that grow with it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _HOLDS = ("settled_ms", "quiet_ms")
 """Limits that a state must last for."""
 
 
-def told_until(first_ms: int, now_ms: int) -> int:
-    """Until when a state that began at `first_ms` and lasts is told to have lasted: at most a minute less than it did,
+def shown_until(first_ms: int, now_ms: int) -> int:
+    """Until when a state that began at `first_ms` and lasts is shown to have lasted: at most a minute less than it did,
     or, of what lasts longer than 32 min, a sixteenth less."""
     lasted_ms = max(now_ms - first_ms, 0)
     step_ms = FIRST_STEP_MS
@@ -43,7 +43,7 @@ def may_differ(
     """An open finding may be otherwise at `now_ms` than at `before_ms`, without any new evidence of its group."""
     if rule_id not in _OF_STATES and rule_id not in _OF_FAULTS:
         return before_ms != now_ms
-    if rule_id in _OF_STATES and told_until(first_seen_at_ms, before_ms) != told_until(first_seen_at_ms, now_ms):
+    if rule_id in _OF_STATES and shown_until(first_seen_at_ms, before_ms) != shown_until(first_seen_at_ms, now_ms):
         return True
     return any(before_ms - last_seen_at_ms <= gap_ms < now_ms - last_seen_at_ms for gap_ms in _quiet_times(limits))
 
@@ -51,14 +51,14 @@ def may_differ(
 def may_begin(first_at_ms: int, at_ms: int, before_ms: int, now_ms: int, limits: Limits) -> bool:
     """A state that began with this rebalance may be a finding at `now_ms` that it was not at `before_ms`: some must
     last for a while. `first_at_ms` and `at_ms` as in HistoryStep."""
-    before, now = (told_until(first_at_ms, t) - at_ms for t in (before_ms, now_ms))
+    before, now = (shown_until(first_at_ms, t) - at_ms for t in (before_ms, now_ms))
     return any(before < getattr(limits, name) <= now for name in _HOLDS)
 
 
 def longest_hold_ms(overrides: Iterable[Mapping[str, Any]]) -> int:
     """`may_begin` of nothing that began longer ago, whatever limits these make."""
     longest_ms = max(of[name] for of in (asdict(DEFAULT), *overrides) for name in _HOLDS if name in of)
-    return 2 * int(longest_ms) + FIRST_STEP_MS  # what is told of a length lags behind it
+    return 2 * int(longest_ms) + FIRST_STEP_MS  # what is shown of a length lags behind it
 
 
 def _quiet_times(limits: Limits) -> Iterator[int]:

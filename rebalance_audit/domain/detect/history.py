@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from rebalance_audit.domain.causes import ARRIVALS, DEPARTURES, Cause
-from rebalance_audit.domain.detect.due import told_until
+from rebalance_audit.domain.detect.due import shown_until
 from rebalance_audit.domain.detect.finding import Extent, capped, make_finding
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
@@ -51,7 +51,7 @@ class Spell:
 
     steps: tuple[HistoryStep, ...]
     to_ms: int
-    """Of one that lasts: see `due.told_until`."""
+    """Of one that lasts: see `due.shown_until`."""
     is_open: bool
 
     @property
@@ -151,8 +151,8 @@ class History:
                 yield Spell(steps=tuple(run), to_ms=max(step.at_ms, run[-1].at_ms), is_open=False)
                 run = []
         if run:
-            told_ms = told_until(run[0].first_at_ms, self.now_ms)
-            yield Spell(steps=tuple(run), to_ms=max(told_ms, run[-1].at_ms), is_open=True)
+            until_ms = shown_until(run[0].first_at_ms, self.now_ms)
+            yield Spell(steps=tuple(run), to_ms=max(until_ms, run[-1].at_ms), is_open=True)
 
     def finding(
         self,

@@ -21,7 +21,7 @@ def stuck(history: History) -> list[Finding]:
     for step in history.attempts:
         r = step.rebalance
         if r.group_type != GroupType.CLASSIC or r.started_at_ms is None or Cause.JOIN_PHASE_FAILED in _causes(r):
-            continue  # of a failed join phase RB020 tells
+            continue  # RB020 shows a failed join phase
         timeout_ms = _timeout_ms(history, step)
         limit_ms = timeout_ms + history.limits.stuck_slack_ms
         if r.outcome == Outcome.OPEN:

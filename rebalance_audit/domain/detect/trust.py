@@ -147,7 +147,7 @@ def undecoded_findings(rows: Iterable[UndecodedCount], seen_until_ms: int) -> li
                 severity=Severity.WARNING,
                 title=f"{counted(row.count, 'record')} of {shown(row.source)} could not be read: "
                 f"{row.reason.replace('_', ' ')}",
-                detail="Everything else of this source was read; what these would have told is missing.",
+                detail="Everything else of this source was read; what these would have shown is missing.",
                 numbers={"count": row.count, "reason": row.reason},
                 advice="This cluster writes something newer than this release knows: update it, then run again; the "
                 "bytes "

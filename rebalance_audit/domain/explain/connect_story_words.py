@@ -191,10 +191,8 @@ def zombie_tasks(r: Rebalance, twice: Sequence[str], late: Sequence[Member]) -> 
         f"{_work(len(twice))} ran on two workers at once when {who} came back",
         f"{who} had been put out of the group (it was frozen, or cut off) and did not know: it went on with "
         f"{folded(twice, 4)}, which others had been given meanwhile. In generation {r.generation_id} it joined again "
-        "and "
-        "told what it runs; the leader saw the doubles and revoked them from everyone. Records of source connectors "
-        "may "
-        "have been written twice in between.",
+        "and said what it runs; the leader saw the doubles and revoked them from everyone. Records of source "
+        "connectors may have been written twice in between.",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from rebalance_audit.domain.incidents.building import Alone, told, troubles_in
+from rebalance_audit.domain.incidents.building import Alone, built, troubles_in
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
 from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, Trouble, departures
@@ -119,7 +119,7 @@ def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluste
         reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms))])
         has_moved = any(k.reassignment_ids for k in gone.values()) or any(m.reassignment_id for m in moves)
         if (_with_theirs(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
-            incidents, marks = told(rows, chosen, left)
+            incidents, marks = built(rows, chosen, left)
             return Around(
                 incidents=incidents, marks=marks, gone=list(gone.values()), from_ms=from_ms, apart=apart,
                 marked=frozenset(_marked(together, gone.values())),
@@ -146,8 +146,8 @@ def moved_together(
 
 
 def is_recent(finding: Finding, from_ms: int, shown: Collection[str]) -> bool:
-    """It may be told of since this moment. `shown`: those of open incidents, of which what is over by now may have a
-    last moment long ago."""
+    """It may have been shown since this moment. `shown`: those of open incidents; what is over by now may have a last
+    moment long ago."""
     return finding.status == "open" or finding.last_seen_at_ms >= from_ms or finding.finding_id in shown
 
 

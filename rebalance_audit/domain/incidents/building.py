@@ -40,7 +40,7 @@ def incidents_of(rows: ClusterRows) -> tuple[list[Incident], list[ChangeMark]]:
     `rows` may be a range of time that begins where nothing was going on: with a range that begins later, what began
     before it would get another id.
     """
-    return told(rows, *troubles_in(rows))
+    return built(rows, *troubles_in(rows))
 
 
 Alone = tuple[str | None, Finding]
@@ -58,12 +58,12 @@ def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
     return together, attach(rows, together)
 
 
-def told(
+def built(
     rows: ClusterRows, together: Iterable[Trouble], alone: Iterable[Alone]
 ) -> tuple[list[Incident], list[ChangeMark]]:
     """Some of the troubles and findings that `troubles_in` found in these rows, as incidents and marks."""
     together = list(together)
-    incidents = [_incident(rows, trouble) for trouble in together if _is_worth_telling(trouble)]
+    incidents = [_incident(rows, trouble) for trouble in together if _is_worth_showing(trouble)]
     incidents += [_of_finding(finding, group_id) for group_id, finding in alone]
     marks = [mark for trouble in together for mark in _marks(rows, trouble)]
     return (
@@ -85,7 +85,7 @@ def incident_id(cluster_id: str, subject: str, first: str) -> str:
     return f"in:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-def _is_worth_telling(trouble: Trouble) -> bool:
+def _is_worth_showing(trouble: Trouble) -> bool:
     is_fault = trouble.kind in ("storm", "reassignment", "connect_worker", "member_fault")
     is_grave = any(SEVERITIES.index(f.severity) >= _WARNING for f in trouble.findings)
     return is_fault or is_grave or any(has_cost(s.rebalance) for _, s in trouble.steps)

@@ -233,8 +233,8 @@ class _Cutter:
         change = self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "configuration")
         if change is None:
             return self._new("configuration")
-        told_ms = max(s.at_ms for s in change.steps if s.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED)
-        return change if step.first_at_ms - told_ms <= SAME_CHANGE_MS else self._new("configuration")
+        changed_ms = max(s.at_ms for s in change.steps if s.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED)
+        return change if step.first_at_ms - changed_ms <= SAME_CHANGE_MS else self._new("configuration")
 
     def _follows_a_conversion(self, step: HistoryStep) -> bool:
         last = self._last

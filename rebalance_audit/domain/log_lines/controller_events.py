@@ -82,7 +82,7 @@ class ControllerKind(StrEnum):
     """KRaft: record (field -> value; absent where null), isr, from_isr, replicas, from_replicas, epochs where shown."""
     ALTER_PARTITION_DONE = "alter_partition_done"
     """KRaft: broker_id, is_completed, isr, from_isr, replicas, from_replicas. `is_completed` is None where the line
-    cannot tell: 3.9 to 4.3 print "completed" while the reassignment goes on; the replica set tells, or a new leader."""
+    cannot say: 3.9 to 4.3 print "completed" while the reassignment goes on; the replica set or a new leader shows."""
     ALTER_PARTITION_REFUSED = "alter_partition_refused"
     """KRaft: broker_id, text."""
     UNCLEAN_CHANGE = "unclean_change"

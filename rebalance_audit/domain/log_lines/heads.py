@@ -339,11 +339,11 @@ def _json_time(value: dict[str, Any]) -> tuple[int, int | None] | None:
     """(local, UTC or None) of the first time key that can be read."""
     for key in _TIME_KEYS:
         try:
-            told = _json_instant(value.get(key))
+            instant = _json_instant(value.get(key))
         except (ValueError, OverflowError, TypeError):  # infinity, the 99th of a month, text for a number
             continue
-        if told is not None and 0 <= told[0] < _YEAR_10_000_MS:
-            return told
+        if instant is not None and 0 <= instant[0] < _YEAR_10_000_MS:
+            return instant
     return None
 
 

@@ -166,8 +166,8 @@ def _disagree(readings: list[Reading]) -> bool:
     """Whether they name different groups or members: forms that contain each other do not."""
     if len(readings) == 1:
         return False
-    told = {(r.rule.kind, r.fields.get("group_id"), r.fields.get("member_id")) for r in readings}
-    return len(told) > 1
+    meant = {(r.rule.kind, r.fields.get("group_id"), r.fields.get("member_id")) for r in readings}
+    return len(meant) > 1
 
 
 def _has_torn_off_end(head: LogHead, body: str, candidates: tuple[LineForm, ...]) -> bool:

@@ -240,9 +240,9 @@ def _rejoined(otherwise: Cause) -> _Classify:
         if follow_up := _FOLLOW_UP.match(client_reason):
             trigger = Cause.STREAMS_FOLLOW_UP if int(follow_up[1]) == 0 else Cause.STREAMS_PROBING
             return ClassifiedReason(trigger, members, client_reason)
-        for beginning, told in _JOIN_REASONS:
+        for beginning, means in _JOIN_REASONS:
             if client_reason.startswith(beginning):
-                return ClassifiedReason(told or otherwise, members, client_reason)
+                return ClassifiedReason(means or otherwise, members, client_reason)
         # A Java client sends its own reasons or the user's; sarama's may be any error's: see is_in_free_words.
         return ClassifiedReason(Cause.CLIENT_REQUESTED, members, client_reason)
 

@@ -63,8 +63,8 @@ class Template:
 
     def _could_be_printed(self, fields: Mapping[str, str | None]) -> bool:
         """Whether its numbers are Java's: greater ones are a client's, and fit into no column."""
-        told = ((fields[name], limit) for name, limit in self.numbers)
-        return all(text is None or -limit <= int(text) < limit for text, limit in told)
+        numbers = ((fields[name], limit) for name, limit in self.numbers)
+        return all(text is None or -limit <= int(text) < limit for text, limit in numbers)
 
     def _fitting(self, message: str) -> list[dict[str, str | None]]:
         start = self.first.match(message)

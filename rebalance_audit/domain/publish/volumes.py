@@ -42,7 +42,7 @@ def noted(past: Past, rows_written: Mapping[str, int], at_ms: int) -> dict[str, 
         of_table["days"][today] = [rows + count, max(wait_ms, waited_ms)]
         of_table["last_at_ms"] = max(at_ms, of_table["last_at_ms"])
         oldest = _day(at_ms, -DAYS_KEPT)
-        of_table["days"] = {day: told for day, told in of_table["days"].items() if day >= oldest}
+        of_table["days"] = {day: counted for day, counted in of_table["days"].items() if day >= oldest}
     return known
 
 
@@ -52,16 +52,16 @@ def verdicts(past: Past, now_ms: int) -> list[Verdict]:
     for table, of_table in sorted(past.items()):
         days: Mapping[str, tuple[int, int]] = of_table["days"]
         yesterday, first = _day(now_ms, -1), _day(now_ms, -DAYS_KEPT)
-        before = {day: told for day, told in days.items() if first <= day < yesterday}
+        before = {day: counted for day, counted in days.items() if first <= day < yesterday}
         # A day without any row counts, once the first one is known.
         span = _days_between(min(before), yesterday) if before else 0
         if span >= DAYS_NEEDED:
-            counts = [told[0] for told in before.values()] + [0] * (span - len(before))
+            counts = [counted[0] for counted in before.values()] + [0] * (span - len(before))
             rows = days.get(yesterday, (0, 0))[0]
             is_usual = min(counts) / FACTOR <= rows <= max(counts) * FACTOR
             sentence = f"{rows:,} rows on {yesterday}; {min(counts):,} to {max(counts):,} a day before"
             found.append(_verdict(table, VOLUME_CHECK, is_usual, rows, sentence))
-        waits = [told[1] for day, told in days.items() if first <= day]
+        waits = [counted[1] for day, counted in days.items() if first <= day]
         if len(waits) >= DAYS_NEEDED:
             age_ms, usual_ms = now_ms - of_table["last_at_ms"], max(waits)
             is_fresh = age_ms <= max(WAITS * usual_ms, LEAST_WAIT_MS)

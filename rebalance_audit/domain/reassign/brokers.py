@@ -144,8 +144,8 @@ def throttled_replicas(value: str | None, partition: int) -> frozenset[int] | No
     if value is None or value.strip() == "*":
         return None
     pairs = (pair.strip().partition(":") for pair in value.split(","))
-    told = (java_int(broker) for number, _, broker in pairs if number == str(partition))
-    return frozenset(broker for broker in told if broker is not None)
+    stated = (java_int(broker) for number, _, broker in pairs if number == str(partition))
+    return frozenset(broker for broker in stated if broker is not None)
 
 
 def slows(throttles: list[Throttle], topic: str, partition: int, leader: int | None, adding: tuple[int, ...]) -> bool:

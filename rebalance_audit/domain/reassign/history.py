@@ -63,8 +63,8 @@ def _with_doubted_zones(history: ReassignmentHistory, lines: Sequence[PartitionL
         doubt = f"{NO_ZONE} {', '.join(own)}'s log times is known: they were read as UTC."
         return replace(r, detail=f"{r.detail} {doubt}" if r.detail else doubt)
 
-    told = tuple(map(doubted, history.reassignments))
-    return replace(history, reassignments=told, unzoned_nodes=tuple(sorted(nodes)))
+    found = tuple(map(doubted, history.reassignments))
+    return replace(history, reassignments=found, unzoned_nodes=tuple(sorted(nodes)))
 
 
 def _is_kraft(line: PartitionLine) -> bool:
@@ -80,10 +80,10 @@ def _with_lines(history: ReassignmentHistory, lines: Sequence[PartitionLine]) ->
         if line.kind == K.FOLLOWER_STARTED and line.event.topic is not None and line.event.logged_by is not None:
             place = (line.event.topic, line.event.partition or 0, line.event.logged_by)
             starts.setdefault(place, []).append(line.at_ms)
-    told = [_with_starts(r, starts) for r in history.reassignments]
+    found = [_with_starts(r, starts) for r in history.reassignments]
     return replace(
         history,
-        reassignments=tuple(sorted((*told, *refused), key=lambda r: (r.started_at_ms or 0, r.topic, r.partition))),
+        reassignments=tuple(sorted((*found, *refused), key=lambda r: (r.started_at_ms or 0, r.topic, r.partition))),
         elections=tuple(_with_causes(history.elections, lines)),
     )
 
@@ -108,16 +108,16 @@ def _with_causes(elections: Sequence[LeaderElection], lines: Sequence[PartitionL
     no such line, somebody asked for it."""
     runs = sorted(line.at_ms for line in lines if line.kind == PREFERRED_RUN)
     active = [line.at_ms for line in lines if line.kind == K.CONTROLLER_ELECTED]
-    told = []
+    found = []
     for election in elections:
         if election.cause != "preferred":
-            told.append(election)
+            found.append(election)
             continue
         at = bisect_left(runs, election.at_ms - _PREFERRED_RUN_MS)
         if at < len(runs) and runs[at] <= election.at_ms + _PREFERRED_RUN_MS:
-            told.append(replace(election, cause="automatic"))
+            found.append(replace(election, cause="automatic"))
         elif active and active[0] <= election.at_ms <= lines[-1].at_ms:
-            told.append(replace(election, cause="tool"))
+            found.append(replace(election, cause="tool"))
         else:
-            told.append(election)
-    return told
+            found.append(election)
+    return found

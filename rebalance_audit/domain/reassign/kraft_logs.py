@@ -19,7 +19,7 @@ from rebalance_audit.domain.reassign.sightings import Story, sighting
 from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
 from rebalance_audit.domain.reassign.transitions import Attempts, Key
 
-_TOLD_LATE = "Times are of a replay: no line of the active controller tells of it."
+_SEEN_LATE = "Times are of a replay: no line of the active controller shows it."
 
 
 def kraft_logs_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
@@ -161,9 +161,9 @@ class _LogFold:
 
     # What partitions went through
 
-    def _tell(self, topic: str, partition: int, story: Story) -> PartitionState | None:
+    def _follow(self, topic: str, partition: int, story: Story) -> PartitionState | None:
         key = (story.topic_id or topic, partition)
-        if not story.tells_of_growth:
+        if not story.shows_growth:
             self.unseen.add(key)
         before: PartitionState | None = None
         for after, is_late in story.states():
@@ -207,7 +207,7 @@ class _LogFold:
         names: dict[str, str] = {}
         for (topic, partition), stories in self.stories.items():
             for story in stories:
-                state = self._tell(topic, partition, story)
+                state = self._follow(topic, partition, story)
                 if story.topic_id is not None:
                     names[story.topic_id] = topic
                 if state is not None:
@@ -233,7 +233,7 @@ class _LogFold:
         if key in self.unseen and r.blocked_by in ("replica_not_fetching", "old_replica_out_of_sync"):
             r = replace(r, blocked_by="unknown", blocked_replicas=())
         if key in self.late:
-            r = replace(r, is_complete_evidence=False, detail=r.detail or _TOLD_LATE)
+            r = replace(r, is_complete_evidence=False, detail=r.detail or _SEEN_LATE)
         return r
 
     def _changes(self, from_ms: int | None, to_ms: int | None) -> int:

@@ -145,8 +145,8 @@ class LogLines:
         if (event := parse_controller_line(source)) is not None:
             if event.topic is None or is_legal_topic(event.topic):
                 if event.kind is ControllerKind.PARTITION_CREATED and "PartitionRegistration(" in source.text:
-                    told = registration(source.text.partition("PartitionRegistration(")[2])
-                    event = replace(event, fields={**event.fields, "registration": told})
+                    stated = registration(source.text.partition("PartitionRegistration(")[2])
+                    event = replace(event, fields={**event.fields, "registration": stated})
                 yield self._line(event, event.kind.value)
         elif any(sign in source.text for sign in _SIGNS) and (head := read_head(source.text)) is not None:
             # Names in brackets before the message look like a thread.
@@ -180,18 +180,18 @@ def settled(lines: Iterable[PartitionLine], clocks: Mapping[str, NodeClock]) -> 
     return sorted(found, key=lambda line: line.at_ms)
 
 
-_Told = tuple[str, int | None, str | None, int | None, dict[str, Any]]
+_Stated = tuple[str, int | None, str | None, int | None, dict[str, Any]]
 """(kind, who wrote it, topic, partition, fields)."""
 
 
-def _created(message: str) -> Iterator[_Told]:
+def _created(message: str) -> Iterator[_Stated]:
     """With what each partition of new topics was created: one line names all."""
     if found := _CREATED.match(message):
         for topic, partition, later, first in _CREATED_WITH.findall(found[2]):
             yield CREATED_WITH, int(found[1]), topic, int(partition), {"replicas": _ids(later or first)}
 
 
-def _own_form(message: str) -> _Told | None:
+def _own_form(message: str) -> _Stated | None:
     if found := _ELECT_PREFERRED.match(message):
         return PREFERRED_RUN, int(found[1]), None, None, {"count": int(found[2])}
     if found := _TOPIC_DELETED.match(message):
@@ -199,8 +199,8 @@ def _own_form(message: str) -> _Told | None:
     if found := _NO_OVERRIDE.match(message):
         return ControllerKind.THROTTLE_CHANGED, None, None, None, {"entity": found[1], "text": ""}
     if found := _SEEN.match(message):
-        told = registration(found[5])
-        fields = {"topic_id": found[4], "registration": told, "partition_epoch": told.pop("epoch", None)}
+        stated = registration(found[5])
+        fields = {"topic_id": found[4], "registration": stated, "partition_epoch": stated.pop("epoch", None)}
         return PARTITION_SEEN, int(found[1]), found[2], int(found[3]), fields
     if found := _ROLLED.match(message):
         return SEGMENT_ROLLED, None, found[1], int(found[2]), {"offset": int(found[3])}
@@ -232,23 +232,23 @@ def _own_form(message: str) -> _Told | None:
 
 def _could_be_printed(event: ControllerEvent) -> bool:
     """Whether ids and epochs are Java's `int`: greater ones are a client's words, and fit into no column."""
-    told: list[Any] = [event.logged_by, *(value for name, value in event.fields.items() if name not in _LONGS)]
-    while told:
-        match told.pop():
+    stated: list[Any] = [event.logged_by, *(value for name, value in event.fields.items() if name not in _LONGS)]
+    while stated:
+        match stated.pop():
             case int(number) if not -(1 << 31) <= number < 1 << 31:
                 return False
             case tuple(several):
-                told.extend(several)
+                stated.extend(several)
             case dict(inner):
-                told.extend(inner.values())
+                stated.extend(inner.values())
     return True
 
 
 def registration(text: str) -> dict[str, Any]:
     """Of `replicas=[1, 2], …, isr=[1, 2], …, leader=1, …, partitionEpoch=0`: as a sighting names them."""
-    told = _REGISTERED.findall(text[:65_536])
-    lists = {name: ids for name, ids, number in told if not number}
-    numbers = {name: number for name, _, number in told if number}
+    stated = _REGISTERED.findall(text[:65_536])
+    lists = {name: ids for name, ids, number in stated if not number}
+    numbers = {name: number for name, _, number in stated if number}
     found: dict[str, Any] = {}
     for ours, theirs in (
         ("replicas", "replicas"), ("isr", "isr"), ("adding", "addingReplicas"), ("removing", "removingReplicas"),
@@ -276,8 +276,8 @@ def surroundings_in(lines: Sequence[PartitionLine], cluster_id: str, stall_limit
 
 def brokers_by_node(lines: Iterable[PartitionLine]) -> dict[str, int]:
     """The broker whose logs a node has, where its lines say so."""
-    told = ((line.event.node, line.event.logged_by) for line in lines if line.kind in _BY_BROKERS)
-    return {node: broker for node, broker in told if broker is not None}
+    stated = ((line.event.node, line.event.logged_by) for line in lines if line.kind in _BY_BROKERS)
+    return {node: broker for node, broker in stated if broker is not None}
 
 
 def _rolls_in(lines: Sequence[PartitionLine]) -> dict[tuple[str, int], list[Roll]]:

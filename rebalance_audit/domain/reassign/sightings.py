@@ -106,7 +106,7 @@ class Story:
         self.removed: tuple[int, str] | None = None
 
     @property
-    def tells_of_growth(self) -> bool:
+    def shows_growth(self) -> bool:
         """Whether lines show anything beyond requests and ends: before 4.3 controllers alone do not."""
         return any(s.epoch for s in self.sightings)
 
@@ -116,11 +116,11 @@ class Story:
         for seen in self._changes():
             earliest = min(seen, key=lambda s: (s.is_replay, s.at_ms))
             if before is None or _differs(before, seen):
-                told = _before(seen)
-                if told is not None and (before is None or before.replicas == told.replicas):
+                shown = _before(seen)
+                if shown is not None and (before is None or before.replicas == shown.replicas):
                     at_ms = None if before is None else earliest.at_ms
-                    told = replace(told, at_ms=at_ms, ref=earliest.ref if before is not None else "")
-                    before = told if before is None else replace(before, isr=told.isr, at_ms=at_ms, ref=told.ref)
+                    shown = replace(shown, at_ms=at_ms, ref=earliest.ref if before is not None else "")
+                    before = shown if before is None else replace(before, isr=shown.isr, at_ms=at_ms, ref=shown.ref)
                     yield before, False
             after = self._merged(before, seen, earliest)
             yield after, all(s.is_replay for s in seen)
@@ -139,12 +139,12 @@ class Story:
                 by_epoch[epoch].append(each)
             elif not (each.is_replay and any(_same(each, other[0]) for other in loose)):
                 loose.append([each])
-        told = [by_epoch[epoch] for epoch in sorted(by_epoch)]
+        shown = [by_epoch[epoch] for epoch in sorted(by_epoch)]
         for group in loose:
             at_ms = group[0].at_ms
-            place = next((i for i, other in enumerate(told) if min(s.at_ms for s in other) > at_ms), len(told))
-            told.insert(place, group)
-        return told
+            place = next((i for i, other in enumerate(shown) if min(s.at_ms for s in other) > at_ms), len(shown))
+            shown.insert(place, group)
+        return shown
 
     def _merged(self, before: PartitionState | None, seen: Sequence[Sighting], earliest: Sighting) -> PartitionState:
         adding, removing = _first(s.adding for s in seen), _first(s.removing for s in seen)

@@ -166,9 +166,9 @@ class Surroundings:
             return Blocker("unknown")
         if self.rule.overlap_hangs and (both := overlap(state)):
             return Blocker("adding_and_removing_overlap", both, (state.ref,))
-        for gone_ms, back_ms, told_by in self.without_controller:
+        for gone_ms, back_ms, ref in self.without_controller:
             if 2 * (min(back_ms, to_ms) - max(gone_ms, from_ms)) > to_ms - from_ms:
-                return Blocker("controller_unavailable", (), (told_by,))
+                return Blocker("controller_unavailable", (), (ref,))
         if state.leader is None and state.is_leader_known:
             return Blocker("no_leader", state.isr, (state.ref,))
         missing = tuple(r for r in state.adding if r not in state.isr)

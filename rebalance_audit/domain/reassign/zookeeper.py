@@ -98,12 +98,12 @@ class _ZooKeeperFold:
                 self._taken_from_isr(key, line, known)
             case K.ISR_CHANGED:
                 known.version = max(known.version, fields.get("version", -1))
-                if fields.get("seen_by") == "controller" or not self._told_by_controller(key, line):
+                if fields.get("seen_by") == "controller" or not self._is_of_controller(key, line):
                     self._moved(key, line, known, known.leader, fields["isr"], known.leader_epoch)
             case K.REPLICAS_CAUGHT_UP | K.FOLLOWER_STARTED:
                 self._copied(key, line, known)
             case K.ELECTION_COMPLETED:
-                self.elections.told(key, line, fields["leader"], "elected")
+                self.elections.ended(key, line, fields["leader"], "elected")
             case K.REASSIGNMENT_REFUSED:
                 self._refuse(key, line)
             case _:
@@ -133,7 +133,7 @@ class _ZooKeeperFold:
             known.is_caught_up = True
 
     def _taken_from_isr(self, key: Key, line: PartitionLine, known: Partition) -> None:
-        """Replicas that a reassignment removes leave the ISR one by one. Up to 2.5 no line tells of the writes between,
+        """Replicas that a reassignment removes leave the ISR one by one. Up to 2.5 no line shows the writes between,
         but that of the replica's own state."""
         replica = line.fields["replica"]
         is_taken = line.fields["to_state"] == "OfflineReplica" and replica in known.removing
@@ -273,10 +273,11 @@ class _ZooKeeperFold:
         attempt_id = f"{key[0]}-{key[1]}@{line.event.ref.partition('#')[2] or line.event.ref}"
         self.attempts.found_running(key, key[0], known.state(), attempt_id).original = None
 
-    def _told_by_controller(self, key: Key, line: PartitionLine) -> bool:
+    def _is_of_controller(self, key: Key, line: PartitionLine) -> bool:
         isr = frozenset(line.fields["isr"])
         return any(
-            told == isr and abs(at_ms - line.at_ms) <= _SAME_CHANGE_MS for at_ms, told in self._controller_isr[key]
+            isr_then == isr and abs(at_ms - line.at_ms) <= _SAME_CHANGE_MS
+            for at_ms, isr_then in self._controller_isr[key]
         )
 
     def _refuse(self, key: Key, line: PartitionLine) -> None:
@@ -308,7 +309,7 @@ class _ZooKeeperFold:
         elif self.brokers.is_away(was) or known.leader is None:
             cause = "broker_failure"
         outcome = "no_leader" if known.leader is None else "elected"
-        self.elections.told(key, line, known.leader, outcome, cause=cause, previous=was)
+        self.elections.ended(key, line, known.leader, outcome, cause=cause, previous=was)
 
     # Lines about the cluster
 

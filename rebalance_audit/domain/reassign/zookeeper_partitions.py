@@ -93,18 +93,18 @@ class Elections:
             known = self.partitions[key]
             if leader:
                 if key in self._asked:
-                    self.told(key, line, int(leader), "elected")
+                    self.ended(key, line, int(leader), "elected")
             elif error == "ELECTION_NOT_NEEDED":
-                self.told(key, line, known.leader, "not_needed", cause=cause)
+                self.ended(key, line, known.leader, "not_needed", cause=cause)
             else:
                 preferred = known.replicas[0] if known.replicas else None
                 why = None
                 if preferred is not None:
                     is_away = self.brokers.is_away(preferred)
                     why = "preferred_not_alive" if is_away else "preferred_not_in_isr"
-                self.told(key, line, known.leader, "failed", cause=cause, prevented_by=why)
+                self.ended(key, line, known.leader, "failed", cause=cause, prevented_by=why)
 
-    def told(
+    def ended(
         self,
         key: Key,
         line: PartitionLine,

@@ -8,7 +8,7 @@ No record and no line shows it. Their commits stop while those of others go on. 
 - its own partitions are known to have moved: what it had missed it read afterwards, or it commits even where nothing
   moves, or others on its topic that commit only what moved went on (docs/clients.md).
 
-A member that never came back is told of where its group has no later record: then it goes on until evidence ends.
+A member that never came back has a row where its group has no later record: then it goes on until evidence ends.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, Outcome
 from rebalance_audit.domain.model import CommitMark, Member, MemberStandstill, Rebalance, changed
 
 LEAST_MS = 5_000
-"""Shorter ones are not told: a garbage collection, or a commit that was sent twice. Chosen."""
+"""Shorter ones have no row: a garbage collection, or a commit that was sent twice. Chosen."""
 MISSED_COMMITS = 2
 """So many in a row did not come. One may be late or lost on a loaded machine."""
 SLACK_MS = 1_000
 """A commit is so late on a loaded machine (docs/measured.md#standing-still)."""
 OPEN_AFTER_MS = 60_000
-"""One that never came back is told of when it has been silent for so long. Chosen."""
+"""One that never came back has a row when it has been silent for so long. Chosen."""
 OPEN_AFTER_COMMITS = 10
 HALF = 0.5
 REGULAR_COMMITS = 4
@@ -47,7 +47,7 @@ def with_standstills(rebalances: Iterable[Rebalance], marks: Iterable[CommitMark
     rebalances, marks = tuple(rebalances), tuple(marks)
     if not rebalances or not marks:
         return rebalances
-    # Where nothing was interrupted only what goes on can be told of: most groups end here.
+    # Where nothing was interrupted only what goes on can have a row: most groups end here.
     first = 0 if any(map(_is_interrupted, marks)) else len(rebalances) - 1
     places = _places(rebalances, first)
     stretches: dict[int, list[CommitMark]] = {}

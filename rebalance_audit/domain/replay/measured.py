@@ -203,7 +203,7 @@ def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:
 
 
 ALL_JOIN_BY_THEMSELVES = frozenset({Cause.CONNECT_CONFIG_CHANGED, Cause.CONNECT_DELAY_EXPIRED})
-"""Connect's workers read of these, or wait for them; no heartbeat tells them."""
+"""Connect's workers read of these, or wait for them; no heartbeat does."""
 
 
 def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:

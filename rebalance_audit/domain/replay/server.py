@@ -188,7 +188,7 @@ class ServerGroup(PlayedGroup):
         if surplus:
             seat.to_revoke = surplus
             seat.assigned -= surplus
-            self.tells_to_revoke(seat, frozenset(surplus))
+            self.asks_to_revoke(seat, frozenset(surplus))
             return
         seat.epoch = self.target_epoch
         free = {p for p in seat.target - seat.assigned if p not in self.owners}
@@ -209,7 +209,7 @@ class ServerGroup(PlayedGroup):
             process.owned |= begun
             self.plan_beat(seat, self.loop.now_ms)  # it acknowledges at once
 
-    def tells_to_revoke(self, seat: ServerSeat, partitions: frozenset[Partition]) -> None:
+    def asks_to_revoke(self, seat: ServerSeat, partitions: frozenset[Partition]) -> None:
         process = seat.process
         at_ms = max(self.loop.now_ms + draw(self.rng, self.timing.react_ms), process.busy_until_ms)
         if at_ms != inf:

@@ -41,7 +41,7 @@ CALLBACK_MS: Mapping[ClientFamily, Draws] = {
     ClientFamily.LIBRDKAFKA: (2, 2, 3, 4, 6, 7, 20),
 }
 """KIP-848: from the coordinator's answer to the end of the member's callback (golden captures of 4.3.0). Java's polling
-thread is told by its network thread; other libraries are taken for librdkafka."""
+thread hears of it from its network thread; other libraries are taken for librdkafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group
-from rebalance_audit.domain.detect.due import longest_hold_ms, may_begin, may_differ, told_until
+from rebalance_audit.domain.detect.due import longest_hold_ms, may_begin, may_differ, shown_until
 from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.model import Finding, Rebalance
 from tests.domain.detect.group_story import T0_MS, GroupStory
@@ -30,11 +30,11 @@ CLIENTS = ("c1", "c2", "c3", "c4")
     ],
 )
 def test_a_length_is_told_in_steps_that_grow_with_it(lasted_ms: int, told_ms: int) -> None:
-    assert told_until(T0_MS, T0_MS + lasted_ms) == T0_MS + told_ms
+    assert shown_until(T0_MS, T0_MS + lasted_ms) == T0_MS + told_ms
 
 
 def test_what_is_told_of_a_length_is_never_shorter_later() -> None:
-    told = [told_until(0, at_ms) for at_ms in range(0, 40 * 3_600_000, 7_001)]
+    told = [shown_until(0, at_ms) for at_ms in range(0, 40 * 3_600_000, 7_001)]
     assert told == sorted(told)
     assert all(0 <= at_ms - told_ms <= max(MINUTE_MS, at_ms / 16) for at_ms, told_ms in zip(
         range(0, 40 * 3_600_000, 7_001), told, strict=True

@@ -80,8 +80,8 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
 
 
 def _is_leaders(before: Before, trigger: Trigger) -> bool:
-    """Up to 2.5 a leader that joins again is told in the words of a follower with another subscription: the topics that
-    it subscribes to are the same, or the records would have said so."""
+    """Up to 2.5 a leader that joins again is logged in the words of a follower with another subscription: its topics
+    are the same, or the records would have said so."""
     led = before.delivered_value
     return trigger.trigger == Cause.SUBSCRIPTION_CHANGED and led is not None and trigger.members == (led.leader,)
 

@@ -37,8 +37,8 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged(LOWER, lower_ms, detail, departure.ref)
                 if stretch.is_alike:  # it may be dead, and another one of its name have come
-                    told = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
-                    return [lower, *(m for m in told if m.bound == ESTIMATE)]
+                    expired = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
+                    return [lower, *(m for m in expired if m.bound == ESTIMATE)]
                 return [lower, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
             return expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
         case Cause.MEMBER_POLL_TIMEOUT:

@@ -1,4 +1,4 @@
-"""Static members that return within their session: the same generation, written again or only told of by a line (up to
+"""Static members that return within their session: the same generation, written again or shown by a line alone (up to
 2.4), with the partitions of one member standing still. Source: KIP-345; docs/versions.md."""
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _given(run: OwnershipRun) -> Mark:
     at_ms = run.seen.joined_at_ms or run.seen.at_ms
     if run.ended is run.seen:
         # All that is known is that it ran when its worker joined.
-        at_ms = min(at_ms, run.seen.told_at_ms or at_ms) - 2 * GRACEFUL_STOP_MS
+        at_ms = min(at_ms, run.seen.heard_at_ms or at_ms) - 2 * GRACEFUL_STOP_MS
     return not_before(run.seen, "the worker had it then", at_ms)
 
 
@@ -212,31 +212,31 @@ def _own_until_ms(run: OwnershipRun, ended: Round, lines: WorkerLines) -> int:
 def _revoked(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
     """The assignment asks for it, the worker stops it at once; then it joins again."""
     marks: list[Mark] = []
-    told_at_ms = ended.delivered_at_ms
+    heard_at_ms = ended.delivered_at_ms
     if sources.has_new_config(ended):
         # A worker stops tasks whose configuration changed before it joins, whether or not it will be given them again.
         changes = sources.changes(ended)
-        told_at_ms = min((record.at_ms for record in changes), default=None)
-        marks += [not_before(r, "the configuration changed") for r in changes if r.at_ms == told_at_ms][:1]
-    elif told_at_ms is not None:
-        marks.append(not_before(ended, "the assignment that took it away", told_at_ms))
+        heard_at_ms = min((record.at_ms for record in changes), default=None)
+        marks += [not_before(r, "the configuration changed") for r in changes if r.at_ms == heard_at_ms][:1]
+    elif heard_at_ms is not None:
+        marks.append(not_before(ended, "the assignment that took it away", heard_at_ms))
     detail, record_ms = "soon after the assignment that took it away", ended.delivered_at_ms
     at_ms = ended.at_ms if record_ms is None else record_ms + STOP_AFTER_RECORD_MS
     marks.append(about(ended, detail, at_ms, rank=3, basis=Basis.CONNECT_ROUND, tier=EvidenceTier.INFERRED))
-    if told_at_ms is None:
-        told_at_ms = _began_to_stop_ms(run, ended, sources.lines)
-    if is_marked or told_at_ms is None:
+    if heard_at_ms is None:
+        heard_at_ms = _began_to_stop_ms(run, ended, sources.lines)
+    if is_marked or heard_at_ms is None:
         return marks
     worker = ended.worker(run.worker.member_id)
     if worker is not None and worker.joined is not None:
         joined_ms = worker.joined.at_ms or 0
-        if joined_ms - told_at_ms < GRACEFUL_STOP_MS:
+        if joined_ms - heard_at_ms < GRACEFUL_STOP_MS:
             marks.append(not_after(worker.joined, "the worker had stopped it and went on", joined_ms + LINE_SLACK_MS))
     following = sources.rounds.after(ended.index)
     if following is None or following.worker(run.worker.member_id) is None:
         return marks
     rejoined_ms = following.joined_at_ms
-    if rejoined_ms is not None and rejoined_ms - told_at_ms < GRACEFUL_STOP_MS:
+    if rejoined_ms is not None and rejoined_ms - heard_at_ms < GRACEFUL_STOP_MS:
         marks.append(not_after(following, "the worker had joined again", rejoined_ms + LINE_SLACK_MS))
     return marks
 
@@ -252,7 +252,7 @@ def _began_to_stop_ms(run: OwnershipRun, ended: Round, lines: WorkerLines) -> in
 def _stopped_to_join(run: OwnershipRun, ended: Round, sources: Sources, *, is_marked: bool) -> list[Mark]:
     """Eager: everything stops before the worker joins."""
     marks: list[Mark] = []
-    preparing, heard_ms = ended.attempt.preparing, ended.told_at_ms
+    preparing, heard_ms = ended.attempt.preparing, ended.heard_at_ms
     if sources.has_new_config(ended):
         # Every worker reads the config topic by itself, and stops its work before the group hears of it.
         marks += [not_before(r, "the configuration changed") for r in sources.changes(ended)[:1]]

@@ -71,7 +71,7 @@ class Round:
         return self.attempt.known_at_ms or 0
 
     @property
-    def told_at_ms(self) -> int | None:
+    def heard_at_ms(self) -> int | None:
         """When members could first hear of the rebalance that led here."""
         return self.attempt.preparing.at_ms if self.attempt.preparing is not None else None
 
