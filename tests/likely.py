@@ -50,10 +50,6 @@ OF_SARAMA: Mapping[str, Callable[[TruePause], str]] = {
 """Kinds that are measured on sarama's members alone, and whose habit it is."""
 
 
-OLD_WORKERS = ("2.4.", "2.5.", "2.6.")
-"""They agree on what later ones do, too, and stop as those of 2.3: docs/limits.md."""
-
-
 class Sample(NamedTuple):
     """One instant as estimated and as it was."""
 
@@ -101,8 +97,6 @@ def samples(capture: Path) -> Iterator[Sample]:
                 if best is not None and seen.estimate is not None:
                     assert best.basis is not None, f"an estimate without a kind: {best.detail}"
                     if best.basis in OF_SARAMA and library_of.get(OF_SARAMA[best.basis](pause)) != "sarama":
-                        continue
-                    if best.basis == Basis.STATUS_OF_STOP and capture.parent.name.startswith(OLD_WORKERS):
                         continue
                     yield Sample(Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms)
 

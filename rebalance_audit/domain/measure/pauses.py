@@ -155,10 +155,13 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
     if lower is not None:
         estimate = max(estimate, lower)
     (stop_from, stop_to), (resume_from, resume_to) = stop.likely, resume.likely
+    # Both of an old worker's statuses are wrong, or neither is.
+    is_one_cause = stop.basis is Basis.STATUS_OF_OLD_STOP and resume.basis is Basis.STATUS_OF_OLD_START
+    together = _added if is_one_cause else math.hypot
     likely = around(
         estimate,
-        math.ceil(math.hypot(stop_to - stop.estimate, resume.estimate - resume_from)),
-        math.ceil(math.hypot(stop.estimate - stop_from, resume_to - resume.estimate)),
+        math.ceil(together(stop_to - stop.estimate, resume.estimate - resume_from)),
+        math.ceil(together(stop.estimate - stop_from, resume_to - resume.estimate)),
         lower,
         upper,
     )
@@ -177,6 +180,10 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
         pause_tier=_worst((stop.tier, resume.tier)),
         pause_detail=f"stopped: {stop.detail}; resumed: {resume.detail}",
     )
+
+
+def _added(one: float, other: float) -> float:
+    return one + other
 
 
 NOT_PAUSING = MovementNumbers()

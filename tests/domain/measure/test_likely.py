@@ -44,7 +44,7 @@ def test_a_death_lies_in_the_middle_of_the_time_between_two_signs_of_life() -> N
 
 
 def test_an_instant_of_bounds_alone_is_anywhere_between_them() -> None:
-    assert likely_instant(1_500, 1_000, 2_000, None, None) == (1_050, 1_950)
+    assert likely_instant(1_500, 1_000, 2_000, None, None) == (1_040, 1_960)
 
 
 def test_the_two_errors_of_a_pause_add_up_by_their_squares() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, Bound, EvidenceTier
-from rebalance_audit.domain.model import ConnectRecord, LogEvent, Mark
+from rebalance_audit.domain.model import ConnectRecord, LogEvent, Mark, changed
 
 from .rounds import Round
 
@@ -23,6 +23,11 @@ def about(
     source: Source, detail: str, at_ms: int | None = None, *, rank: int, basis: Basis, tier: EvidenceTier | None = None
 ) -> Mark:
     return _mark(ESTIMATE, source, detail, at_ms, tier, rank, basis)
+
+
+def within(mark: Mark, window: tuple[int, int]) -> Mark:
+    """The estimate, and the time in which it must have been by reasoning."""
+    return changed(mark, window_from_ms=window[0], window_to_ms=window[1])
 
 
 def _mark(

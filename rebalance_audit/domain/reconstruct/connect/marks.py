@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.kinds import Basis, Bound, EvidenceTier, TaskState
-from rebalance_audit.domain.model import NO_END, ConnectRecord, LogEvent, LogKind, Mark
+from rebalance_audit.domain.model import NO_END, ConnectRecord, LogEvent, LogKind, Mark, changed
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS
 
-from .bounds import about, not_after, not_before
+from .bounds import about, not_after, not_before, within
 from .configs import Configs
 from .departures import Departures
 from .gone import gone_marks, zombie_marks
 from .lines import STARTED, TASK_STARTS, TASK_STOPS, WorkerLines
-from .reading import SESSIONED
 from .rounds import Round, Rounds
 from .runs import LATE_STATUS_MS, OwnershipRun
 
@@ -34,6 +33,12 @@ STOP_AFTER_RECORD_MS = 50
 """From the group record to the call of stop(): tens of ms, on a loaded worker some hundred."""
 STATUS_ORDER_MS = 50
 """Statuses of a partition are not in the order of their times, by some tens of ms."""
+OLD_START_MS = 100
+"""How far a task's start() lies from its RUNNING on a worker that may be of 2.3 to 2.6: chosen, half of what bounds
+allow; the lab's lay from 105 ms before to 52 ms after (docs/measured.md#likely-ranges)."""
+OLD_POLL_MS = 500
+"""How long a source task's poll() may go on after its stop() on a worker up to 2.6: chosen, the lab's went on for 310
+to 393 ms (docs/measured.md#likely-ranges)."""
 GRACEFUL_STOP_MS = 5_000
 """task.shutdown.graceful.timeout.ms by default (docs/measured.md#defaults-of-kafka). A worker goes on after it, whether
 or not the task has stopped."""
@@ -90,7 +95,8 @@ def _start_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
         marks.append(not_before(begun, "the assignment was delivered"))
         marks += _start_lines(run, begun, running, sources.lines)
     if running is not None:
-        marks += running_marks(running, is_first=begun is None or running.record.generation == begun.number)
+        is_first = begun is None or running.record.generation == begun.number
+        marks += running_marks(running, run, is_first=is_first, rounds=sources.rounds)
     elif begun is None:
         marks.append(not_after(run.seen, "it ran already when evidence begins", run.seen.joined_at_ms))
     if begun is not None:
@@ -100,13 +106,34 @@ def _start_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     return marks
 
 
-def running_marks(status: ConnectRecord, *, is_first: bool = True) -> list[Mark]:
-    """A RUNNING status marks the start() before it. One that is not the first bounds the first all the same."""
-    marks = [not_after(status, "its status says RUNNING", status.at_ms + START_AFTER_RUNNING_MS)]
+def _ran_nothing(run: OwnershipRun, rounds: Rounds) -> bool:
+    """Whether its worker ran nothing before the run began, so far as is known."""
+    before = rounds.before(run.begun.index) if run.begun is not None else None
+    worker = before.worker(run.worker.member_id) if before is not None else None
+    return run.begun is not None and (worker is None or not worker.running)
+
+
+def running_marks(
+    status: ConnectRecord, run: OwnershipRun, *, is_first: bool = True, rounds: Rounds | None = None
+) -> list[Mark]:
+    """A RUNNING status marks the start() before it. One that is not the first bounds the first all the same. `rounds`:
+    where it may be the first that its worker wrote."""
+    detail = "its status says RUNNING"
+    marks = [not_after(status, detail, status.at_ms + START_AFTER_RUNNING_MS)]
     if is_first:
-        at_ms = status.at_ms - RUNNING_AFTER_START_MS
-        marks.append(about(status, "its status says RUNNING", at_ms, rank=1, basis=Basis.STATUS))
+        is_new_worker = rounds is not None and _ran_nothing(run, rounds)
+        basis = Basis.STATUS_OF_NEW_WORKER if is_new_worker else Basis.STATUS
+        started = about(status, detail, status.at_ms - RUNNING_AFTER_START_MS, rank=1, basis=basis)
+        if _may_be_old(run):
+            around = status.at_ms - OLD_START_MS, status.at_ms + OLD_START_MS
+            started = within(changed(started, basis=Basis.STATUS_OF_OLD_START), around)
+        marks.append(started)
     return marks
+
+
+def _may_be_old(run: OwnershipRun) -> bool:
+    """A task whose worker may be of 2.3 to 2.6. Connectors are started and stopped as by later ones."""
+    return run.resource[1] is not None and not run.worker.is_of_3_7
 
 
 def _start_lines(run: OwnershipRun, begun: Round, running: ConnectRecord | None, lines: WorkerLines) -> list[Mark]:
@@ -142,7 +169,7 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
         marks.append(not_before(status, f"its status said {status.record.state}", status.at_ms - STATUS_ORDER_MS))
     unassigned = [r for r in run.statuses[-1:] if r.record.state == TaskState.UNASSIGNED]
     for status in unassigned:
-        marks += unassigned_marks(status, run.last)
+        marks += unassigned_marks(status, run)
     marks += _stop_lines(run, ended, sources.lines)
     match run.how:
         case "revoked":
@@ -160,15 +187,16 @@ def _stop_marks(run: OwnershipRun, sources: Sources) -> list[Mark]:
     return marks
 
 
-def unassigned_marks(status: ConnectRecord, last: Round) -> list[Mark]:
-    """An UNASSIGNED status marks the stop() before it. Tasks that took longer to stop write none. `last`: a generation
-    that its worker was in. From 2.4 on workers agree on `sessioned`, if nobody forbids it."""
+def unassigned_marks(status: ConnectRecord, run: OwnershipRun) -> list[Mark]:
+    """An UNASSIGNED status marks the stop() before it. Tasks that took longer to stop write none."""
     detail = "its status says UNASSIGNED, written when it has stopped"
-    basis = Basis.STATUS_OF_STOP if last.assignor == SESSIONED else Basis.STATUS_OF_OLD_STOP
+    stopped = about(status, detail, status.at_ms - UNASSIGNED_AFTER_STOP_MS, rank=1, basis=Basis.STATUS_OF_STOP)
+    if _may_be_old(run):
+        stopped = within(changed(stopped, basis=Basis.STATUS_OF_OLD_STOP), (status.at_ms - OLD_POLL_MS, status.at_ms))
     return [
         not_before(status, detail, status.at_ms - 2 * GRACEFUL_STOP_MS),
         not_after(status, detail, status.at_ms + LINE_SLACK_MS),
-        about(status, detail, status.at_ms - UNASSIGNED_AFTER_STOP_MS, rank=1, basis=basis),
+        stopped,
     ]
 
 

@@ -43,11 +43,11 @@ class TaskRestart:
                 about(self.stopped, "the worker began to stop it", rank=2, basis=Basis.WORKER_LINE),
             ]
             return marks if self.began is None else [*marks, not_after(self.began, "the worker began to start it anew")]
-        return unassigned_marks(self.stopped, self.run.last) if self.stopped is not None else []
+        return unassigned_marks(self.stopped, self.run) if self.stopped is not None else []
 
     def resumes(self) -> list[Mark]:
         if not isinstance(self.started, LogEvent):
-            return running_marks(self.started)
+            return running_marks(self.started, self.run)
         marks = [about(self.started, "the worker's log: it has started", rank=1, basis=Basis.OWN_LINE)]
         if self.started.kind is LogKind.WORKER_TASK_STARTED:
             # A connector's line says that it was created; its start() is called in a thread of its own.

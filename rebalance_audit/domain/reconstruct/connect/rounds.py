@@ -39,6 +39,12 @@ class Worker:
     joined: LogEvent | None = None
     """Its own line that it joined."""
 
+    @property
+    def is_of_3_7(self) -> bool:
+        """Whether it is of 3.7 or later: since then its client id, with which its member id begins, is its own address,
+        if nobody chose another. False also where it is not known."""
+        return self.worker_id is not None and self.member_id.startswith(f"connect-{self.worker_id}-")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:

@@ -133,7 +133,7 @@ class TaskHistory:
                 continue
             at = _by_status(record, run)
             if status.state == TaskState.UNASSIGNED:
-                at = settle(unassigned_marks(record, run.last), record.at_ms)
+                at = settle(unassigned_marks(record, run), record.at_ms)
             at = at.no_earlier_than(current.start.at)
             has_more = record is not run.statuses[-1]
             current.end, current.ended_by = at, _ends(current.state, status.state, has_more=has_more)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from rebalance_audit.domain.kinds import Basis
+from rebalance_audit.domain.measure.marks import best_estimate
 from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.reconstruct.connect.rebalances import is_connect_group
@@ -21,6 +23,8 @@ from tests.domain.reconstruct.connect.stories import (
     running,
     url,
 )
+
+OLD = (Basis.STATUS_OF_OLD_STOP, Basis.STATUS_OF_OLD_START)
 
 
 class TestWhichGroups:
@@ -157,6 +161,44 @@ class TestMovements:
         # Stopped between the record (5 000) and 10 ms after UNASSIGNED; started between 8 000 and 200 ms after RUNNING.
         assert (moved.pause_lower_ms, moved.pause_estimate_ms, moved.pause_upper_ms) == (2_960, 3_037, 3_260)
         assert moved.pause_tier == "recorded"
+
+    def test_statuses_of_a_worker_that_may_be_old_and_of_a_new_process_have_kinds_of_their_own(self) -> None:
+        for urls, names, kinds in (
+            ({}, ("w1", "w2"), (Basis.STATUS_OF_STOP, Basis.STATUS_OF_NEW_WORKER)),
+            # Its client id is not its address: of 3.6 or earlier, or somebody chose it.
+            ({w: url(f"{w}.lan") for w in ("w1", "w2")}, ("w1.lan", "w2.lan"), OLD),
+        ):
+            story = (
+                a_connect_group(urls=urls)
+                .generation(1, {"w1": FRESH.gets("alpha alpha-0")}, at_ms=1_000)
+                .generation(2, {"w1": has("alpha alpha-0").loses("alpha-0"), "w2": FRESH}, at_ms=5_000)
+                .status("alpha-0", "UNASSIGNED", names[0], 1, at_ms=5_430)
+                .generation(3, {"w1": has("alpha"), "w2": has().gets("alpha-0")}, at_ms=8_000)
+                .status("alpha-0", "RUNNING", names[1], 3, at_ms=8_060)
+            )
+            (moved,) = story.rebalances()[-1].movements
+            stop, resume = best_estimate(moved.stop_marks), best_estimate(moved.resume_marks)
+            assert stop is not None
+            assert resume is not None
+            assert (stop.basis, resume.basis) == kinds
+            if kinds == OLD:
+                assert (stop.window_from_ms, stop.window_to_ms) == (4_930, 5_430)
+                assert (resume.window_from_ms, resume.window_to_ms) == (7_960, 8_160)
+                # It may have stopped at the record of 5 000 and have started 100 ms after its status, both at once.
+                assert moved.pause_likely_upper_ms == 8_160 - 5_000
+
+    def test_a_worker_that_ran_others_writes_its_status_at_once(self) -> None:
+        story = (
+            a_connect_group()
+            .generation(1, {"w1": FRESH.gets("alpha-0"), "w2": FRESH.gets("alpha-1")}, at_ms=1_000)
+            .generation(2, {"w1": has("alpha-0")}, at_ms=20_000)
+            .generation(3, {"w1": has("alpha-0").gets("alpha-1")}, at_ms=30_000)
+            .status("alpha-1", "RUNNING", "w1", 3, at_ms=30_060)
+        )
+        (moved,) = story.rebalances()[-1].movements
+        resume = best_estimate(moved.resume_marks)
+        assert resume is not None
+        assert resume.basis == Basis.STATUS
 
     def test_a_lost_workers_task_stands_still_from_its_death_to_its_start_elsewhere(self) -> None:
         _, second, third = a_lost_worker().rebalances()
