@@ -27,4 +27,4 @@ def test_each_side_ran_three_times(pairs: list[Pair]) -> None:
 def test_better_and_worse_are_never_confused_and_few_lie_outside(pairs: list[Pair]) -> None:
     said = [pair for pair in pairs if pair.refused is None]
     assert [pair for pair in said if pair.confuses] == []
-    assert sum(pair.is_inside for pair in said) >= 0.88 * len(said)
+    assert sum(pair.is_inside for pair in said) >= 0.9 * len(said)

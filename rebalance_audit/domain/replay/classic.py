@@ -26,7 +26,7 @@ from .assignors import (
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
-from .timing import DELIVER_MS, draw
+from .timing import DELIVER_MS, FIRST_DELIVER_MS, REACT_MS, REVOKE_MS, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
     "range": assign_ranges,
@@ -42,7 +42,8 @@ it was in 22 of the 132 follow-ups of lab runs with a newcomer (Java and librdka
 
 BEAT_CHECK_MS = 100
 """While the application is busy, only the heartbeat thread of Java's consumer sends heartbeats. It looks once in
-retry.backoff.ms whether one is due, and counts the next interval from there (AbstractCoordinator.HeartbeatThread)."""
+retry.backoff.ms whether one is due, and counts the next interval from there. Where the poll interval is over when it
+looks, it sends none any more (AbstractCoordinator.HeartbeatThread)."""
 
 
 class State(Enum):
@@ -152,7 +153,7 @@ class ClassicGroup(PlayedGroup):
         if self.state is State.STABLE:
             self.rewrite_count += 1
             delay_ms = draw(self.rng, self.timing.sync_ms)
-            delay_ms += draw(self.rng, self.timing.deliver_ms or DELIVER_MS[process.family])
+            delay_ms += self.delivering_ms(process)
             generation = self.generation
             process.beats_begin(self.loop.now_ms, self.beat_ms)
             self.loop.after(delay_ms, lambda: self.is_given(seat, process, generation))
@@ -181,6 +182,7 @@ class ClassicGroup(PlayedGroup):
             return
         self.loop.after(timeout_ms, lambda: self.is_overdue(number))
         now_ms, is_follow_up = self.loop.now_ms, trigger == Cause.COOPERATIVE_FOLLOW_UP
+        hearing: list[tuple[float, PlayedProcess]] = []
         for seat in self.seats.values():
             process = seat.process
             if seat is not joined and process.is_alive:
@@ -189,9 +191,24 @@ class ClassicGroup(PlayedGroup):
                     is_follow_up and seat.first_generation == self.generation and self.rng.random() < LATE_SYNC_SHARE
                 )
                 hears_ms = now_ms if is_waiting else process.next_beat_ms(now_ms)
-                self.loop.at(hears_ms + draw(self.rng, self.timing.react_ms), partial(self.hears, process, number))
+                hearing.append((hears_ms, process))
+        self.hear(hearing, number)
         if was_empty:
             self.try_complete()
+
+    def hear(self, hearing: list[tuple[float, PlayedProcess]], number: int) -> None:
+        """A history shows how late the last one of a join phase was. That is drawn once: the others, who hear of it
+        with the same heartbeat or an earlier one, were no later, whatever kept the last one."""
+        if not hearing:
+            return
+        late_ms = draw(self.rng, self.timing.react_ms)
+        last_ms = max(hears_ms for hears_ms, _ in hearing)
+        is_last_known = False
+        for hears_ms, process in hearing:
+            is_last = hears_ms == last_ms and not is_last_known
+            is_last_known = is_last_known or is_last
+            own_ms = late_ms if is_last else min(late_ms, draw(self.rng, REACT_MS))
+            self.loop.at(hears_ms + own_ms, partial(self.hears, process, number))
 
     def ends_delay(self, number: int, left_ms: float) -> None:
         if number != self.round or self.state is not State.PREPARING:
@@ -228,7 +245,16 @@ class ClassicGroup(PlayedGroup):
         self.loop.after(revoking_ms, lambda: self.joins(process))
 
     def revoking_ms(self, process: PlayedProcess) -> float:
-        return draw(self.rng, self.timing.revoke_ms)
+        return draw(self.rng, self.timing.revoke_ms or REVOKE_MS[process.family])
+
+    def rejoining_ms(self) -> float:
+        """Cooperative: from the revoked callback to the request to join, at the next poll and after the commit."""
+        return draw(self.rng, self.timing.react_ms)
+
+    def delivering_ms(self, process: PlayedProcess) -> float:
+        of_libraries = DELIVER_MS if process.was_assigned else FIRST_DELIVER_MS
+        process.was_assigned = True
+        return draw(self.rng, self.timing.deliver_ms or of_libraries[process.family])
 
     def joins(self, process: PlayedProcess) -> None:
         process.is_joining = False
@@ -297,8 +323,9 @@ class ClassicGroup(PlayedGroup):
                     self.ledger.is_given_up(partition, self.loop.now_ms)
             seat.assigned = now
             if seat.has_joined and seat.process.is_alive:
-                delay_ms = draw(self.rng, self.timing.deliver_ms or DELIVER_MS[seat.process.family])
-                self.loop.after(delay_ms, partial(self.is_given, seat, seat.process, generation))
+                self.loop.after(
+                    self.delivering_ms(seat.process), partial(self.is_given, seat, seat.process, generation)
+                )
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
@@ -323,7 +350,7 @@ class ClassicGroup(PlayedGroup):
         process.generation = process.remembered_generation = generation
         process.remembered = seat.assigned
         if revoked and self.settings.is_cooperative:
-            self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.joins(process))
+            self.loop.after(self.rejoining_ms(), lambda: self.joins(process))
 
     def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):
@@ -362,8 +389,8 @@ class ClassicGroup(PlayedGroup):
         if heard_ms is None:
             waits_for_join = self.state is State.PREPARING and seat.has_joined
             heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
-        if is_silent and process.family is ClientFamily.JAVA:
-            heard_ms += sum(self.rng.uniform(0, BEAT_CHECK_MS) for _ in range(process.late_beats(self.loop.now_ms)))
+            if is_silent and process.family is ClientFamily.JAVA:
+                heard_ms = process.last_late_beat_ms(self.loop.now_ms, self.rng, BEAT_CHECK_MS)
         self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))
 
     def expires(self, process: PlayedProcess, is_silent: bool) -> None:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import Assigned, IncrementalAssignor, Subscriber, Work, assign_connect_eagerly
 from .assignors.consumers import Partition
 from .classic import ClassicGroup, Seat, State
 from .process import PlayedProcess
-from .timing import draw
+from .timing import REVOKE_MS, draw
 
 CONNECTOR_ITSELF = -1
 EAGER = "default"
@@ -127,7 +128,13 @@ class ConnectGroup(ClassicGroup):
     def revoking_ms(self, process: PlayedProcess) -> float:
         """Tasks end what they poll for; connectors stop at once."""
         runs_tasks = any(task != CONNECTOR_ITSELF for _, task in process.owned)
-        return draw(self.rng, self.timing.revoke_ms if runs_tasks else self.timing.react_ms)
+        return self.stopping_ms() if runs_tasks else draw(self.rng, self.timing.react_ms)
+
+    def rejoining_ms(self) -> float:
+        return self.stopping_ms()
+
+    def stopping_ms(self) -> float:
+        return draw(self.rng, self.timing.revoke_ms or REVOKE_MS[ClientFamily.JAVA])
 
     def delay_ends(self, number: int) -> None:
         """Every worker got the same delay, and joins again when it is over."""

@@ -25,6 +25,10 @@ a connector's life on 2.7.2)."""
 START_MS = (13, 26, 44, 77, 111, 190, 304)
 """From the group record to a connector's or task's start on its worker's own clock: quantiles of 186 of them in the
 golden captures of Connect, 2.3.1 to 4.3.0."""
+REACT_MS = (4, 6, 8, 12, 15, 20, 40)
+"""From when a worker hears that the group rebalances to when it stops its tasks, where the history shows nothing."""
+REACTING_SHARE = 0.3
+"""Of the time from a heartbeat to a worker's request to join; the rest is for tasks that stop. A choice."""
 CONFIGURED = frozenset({Cause.CONNECT_CONFIG_CHANGED})
 
 
@@ -87,7 +91,10 @@ def connect_script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
 def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:
     """With the time that connectors and tasks need to stop before their worker joins or leaves: as the history shows,
     else as the lab's do: the mean over them, since some are stopped while others still work."""
-    timing = replace(timing_of(rows), revoke_ms=STOP_MS, deliver_ms=START_MS)
+    timing = timing_of(rows)
+    is_measured = "react_ms" in timing.is_measured
+    react_ms = tuple(ms * REACTING_SHARE for ms in timing.react_ms) if is_measured else REACT_MS
+    timing = replace(timing, react_ms=react_ms, revoke_ms=STOP_MS, deliver_ms=START_MS)
     joins = [ms for row in rows if row.trigger in CONFIGURED for ms in _stopped_before_join_ms(row)]
     if len(joins) >= FEWEST_MEASURED:
         timing = replace(timing, revoke_ms=tuple(joins), is_measured=(*timing.is_measured, "revoke_ms"))

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.model import Movement, Rebalance
 
 from .standstill import Standstill, Stood, Why
-from .timing import Timing
+from .timing import REVOKE_MS, Timing
 
 DELIVERED_MS = 7
 """The assigned callback follows the group record by so much in the median."""
@@ -137,18 +138,21 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
     if heartbeat_ms is not None:
         timing, measured = replace(timing, heartbeat_ms=heartbeat_ms), [*measured, "heartbeat_ms"]
         if len(windows) >= FEWEST_MEASURED:
-            drift_ms = _drift(windows)
-            # What is left comes before and after the revoked callback.
-            late = sorted(ms - beats * drift_ms for beats, ms in windows)
-            timing = replace(
-                timing,
-                drift_ms=(drift_ms,),
-                react_ms=tuple(ms * 0.3 for ms in late),
-                revoke_ms=tuple(ms * 0.7 for ms in late),
-            )
-            measured += ["drift_ms", "react_ms", "revoke_ms"]
+            drift_ms, way_ms = _drift(windows), _way_ms(rows)
+            late = sorted(max(0.0, ms - beats * drift_ms - way_ms) for beats, ms in windows)
+            timing = replace(timing, drift_ms=(drift_ms,), react_ms=tuple(late))
+            measured += ["drift_ms", "react_ms"]
     delay_ms = _initial_delay(rows)
     return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(measured))
+
+
+def _way_ms(rows: Sequence[Rebalance]) -> float:
+    """Eager members revoke before they ask to join: what that takes is no part of their reaction."""
+    if rows[-1].mode == "cooperative":
+        return 0.0
+    libraries = {library for row in rows for m in row.members for library in m.client_libraries or ()}
+    family = ClientFamily(libraries.pop()) if len(libraries) == 1 else ClientFamily.JAVA
+    return statistics.median(REVOKE_MS[family]) if family in REVOKE_MS else 0.0
 
 
 def server_timing_of(rows: Sequence[Rebalance]) -> Timing:

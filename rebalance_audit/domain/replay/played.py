@@ -146,7 +146,7 @@ class PlayedGroup(ABC):
         now_ms = self.loop.now_ms
         settled_ms = now_ms - since_ms if self.script.settled_ms is None else self.script.settled_ms
         self.ledger.process_starts(process, now_ms)
-        process.is_alive = process.is_in = True
+        process.is_alive = process.is_in = process.was_assigned = True
         process.owned = set(process.life.owned_at_first)
         process.remembered = process.life.owned_at_first
         process.generation = process.remembered_generation = 0

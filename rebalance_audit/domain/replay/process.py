@@ -40,6 +40,8 @@ class PlayedProcess:
     beats_from_ms: float = 0.0
     has_beaten: bool = False
     beat_ms: float = 3_000.0
+    was_assigned: bool = False
+    """It has been given an assignment before."""
     is_in: bool = False
     """It believes that it is a member."""
     asked_ms: float = 0.0
@@ -63,11 +65,13 @@ class PlayedProcess:
         beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms)
         return self.beats_from_ms + max(beats, 0) * self.beat_ms
 
-    def late_beats(self, now_ms: float) -> int:
-        """How many heartbeats it has sent since it is busy."""
-        last_ms = self.last_beat_ms(now_ms)
-        before_ms = self.last_beat_ms(max(self.busy_since_ms, self.beats_from_ms))
-        return max(0, round((last_ms - before_ms) / self.beat_ms))
+    def last_late_beat_ms(self, now_ms: float, rng: Random, late_ms: float) -> float:
+        """The last heartbeat by `now_ms` of a process that is busy: each comes up to `late_ms` late, and the next
+        interval begins there."""
+        last_ms = self.last_beat_ms(max(self.busy_since_ms, self.beats_from_ms))
+        while (next_ms := last_ms + self.beat_ms + rng.uniform(0, late_ms)) <= now_ms:
+            last_ms = next_ms
+        return last_ms
 
     def keeps_rhythm(self, now_ms: float) -> bool:
         """Whether its heartbeats go on as before it asked to join. librdkafka sends none while it joins, and one that

@@ -20,7 +20,7 @@ from .life import Life
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
-from .timing import CALLBACK_MS, draw
+from .timing import CALLBACK_MS, SERVER_REVOKE_MS, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[int, int], list[ServerMember]], dict[str, dict[int, list[int]]]]] = {
     "uniform": assign_uniformly,
@@ -220,7 +220,10 @@ class ServerGroup(PlayedGroup):
             return
         self.ledger.stops(partitions, process, self.loop.now_ms)
         process.owned -= partitions
-        self.loop.after(draw(self.rng, self.timing.revoke_ms), lambda: self.has_revoked(seat, process, partitions))
+        self.loop.after(
+            draw(self.rng, self.timing.revoke_ms or SERVER_REVOKE_MS),
+            lambda: self.has_revoked(seat, process, partitions),
+        )
 
     def has_revoked(self, seat: ServerSeat, process: PlayedProcess, partitions: frozenset[Partition]) -> None:
         if not process.is_alive or seat.process is not process:

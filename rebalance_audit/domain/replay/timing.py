@@ -13,17 +13,46 @@ from rebalance_audit.domain.client_families import ClientFamily
 
 Draws = tuple[float, ...]
 DELIVER_MS: Mapping[ClientFamily, Draws] = {
-    ClientFamily.JAVA: (3, 5, 7, 7, 10, 15, 39),
-    ClientFamily.LIBRDKAFKA: (1, 1, 2, 3, 5, 9, 13),
-    ClientFamily.AIOKAFKA: (1, 2, 3, 4, 7, 10, 18),
-    ClientFamily.FRANZ_GO: (1, 1, 2, 3, 4, 5, 11),
-    ClientFamily.KAFKA_GO: (3, 4, 4, 6, 10, 18, 30),
-    ClientFamily.KAFKA_PYTHON: (2, 4, 5, 6, 10, 16, 38),
-    ClientFamily.KAFKAJS: (1, 2, 3, 4, 5, 7, 21),
-    ClientFamily.SARAMA: (3, 5, 10, 13, 16, 27, 67),
+    ClientFamily.JAVA: (1, 2, 3, 4, 6, 9, 15),
+    ClientFamily.LIBRDKAFKA: (1, 1, 1, 2, 2, 3, 7),
+    ClientFamily.AIOKAFKA: (1, 2, 2, 3, 6, 9, 18),
+    ClientFamily.FRANZ_GO: (1, 1, 2, 3, 4, 6, 7),
+    ClientFamily.KAFKA_GO: (1, 2, 4, 5, 7, 10, 18),
+    ClientFamily.KAFKA_PYTHON: (2, 3, 4, 6, 7, 8, 13),
+    ClientFamily.KAFKAJS: (1, 1, 2, 3, 4, 6, 10),
+    ClientFamily.SARAMA: (3, 6, 10, 11, 14, 18, 26),
 }
-"""From the group record to the end of the assigned callback, on the clients' own clocks: quantiles of 39 to 322
-callbacks of each library in the golden captures (2.3.1 to 4.4.0)."""
+"""From the group record to the end of the assigned callback, on the clients' own clocks, of a process that had one
+before: quantiles of 37 to 934 callbacks of each library in the golden captures (2.3.1 to 4.4.0) and the pairs."""
+FIRST_DELIVER_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (8, 15, 25, 35, 48, 68, 113),
+    ClientFamily.LIBRDKAFKA: (1, 1, 2, 3, 4, 6, 11),
+    ClientFamily.AIOKAFKA: (2, 3, 5, 6, 7, 9, 14),
+    ClientFamily.FRANZ_GO: (1, 2, 2, 4, 6, 6, 22),
+    ClientFamily.KAFKA_GO: (2, 4, 6, 8, 11, 18, 33),
+    ClientFamily.KAFKA_PYTHON: (4, 6, 9, 11, 12, 16, 40),
+    ClientFamily.KAFKAJS: (3, 4, 6, 6, 8, 11, 21),
+    ClientFamily.SARAMA: (5, 8, 12, 19, 25, 41, 80),
+}
+"""The same of a process's first assignment (24 to 446 callbacks): a JVM that has just started is slower."""
+REVOKE_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (1, 1, 2, 2, 4, 6, 11),
+    ClientFamily.LIBRDKAFKA: (2, 3, 5, 8, 11, 14, 21),
+    ClientFamily.AIOKAFKA: (1, 1, 1, 2, 4, 5, 10),
+    ClientFamily.FRANZ_GO: (0, 1, 1, 1, 2, 3, 6),
+    ClientFamily.KAFKA_GO: (155, 189, 269, 277, 287, 306, 329),
+    ClientFamily.KAFKA_PYTHON: (1, 1, 2, 2, 3, 6, 13),
+    ClientFamily.KAFKAJS: (2, 2, 3, 4, 5, 6, 11),
+    ClientFamily.SARAMA: (13, 60, 80, 85, 89, 99, 230),
+}
+"""Eager: from the revoked callback of the member that joins last to the end of the join phase (31 to 489 join phases of
+each library). Java commits before the callback, and only the request to join comes after it
+(ConsumerCoordinator.onJoinPrepare)."""
+REACT_MS: Draws = (0, 2, 6, 10, 15, 23, 42)
+"""From a heartbeat that says the group rebalances to the end of the join phase: 724 of Java and librdkafka in the same
+captures."""
+SERVER_REVOKE_MS: Draws = (8, 10, 12, 15, 20, 30, 60)
+"""KIP-848: from the revoked callback to the heartbeat that says so."""
 LEAVE_MS: Mapping[ClientFamily, Draws] = {
     ClientFamily.JAVA: (1, 2, 3, 4, 6, 9, 13),
     ClientFamily.LIBRDKAFKA: (2, 3, 3, 5, 6, 11, 14),
@@ -46,14 +75,16 @@ thread hears of it from its network thread; other libraries are taken for librdk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    react_ms: Draws = (4, 6, 8, 12, 15, 20, 40)
-    """From the heartbeat that says the group rebalances to the request to join: the next poll, and the way."""
-    revoke_ms: Draws = (8, 10, 12, 15, 20, 30, 60)
-    """To give partitions up, with the commit: from the revoked callback to the request to join."""
+    react_ms: Draws = REACT_MS
+    """From the heartbeat that says the group rebalances to the revoked callback (eager) or the request to join, of the
+    member that is last: the next poll, the commit, the way."""
+    revoke_ms: Draws | None = None
+    """From the revoked callback to the request to join; None: as the member's library, REVOKE_MS."""
     sync_ms: Draws = (2, 4, 6, 8, 11, 27, 30)
     """From the end of the join phase to the assignment: the leader computes, the coordinator writes."""
     deliver_ms: Draws | None = None
-    """From the group record to the end of the assigned callback; None: as the member's library, DELIVER_MS."""
+    """From the group record to the end of the assigned callback; None: as the member's library, DELIVER_MS
+    and FIRST_DELIVER_MS."""
     drift_ms: Draws = (2, 3, 4, 5, 6)
     """By how much each heartbeat comes later than its interval says."""
     leave_ms: Draws | None = None

@@ -1,0 +1,48 @@
+"""What a group's history is replayed with: how late its members were, and how much else could have been."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.measured import Measured, timing_of
+from rebalance_audit.domain.replay.settings import GroupSettings
+from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, runs_of
+from rebalance_audit.domain.replay.standstill import Standstill
+from tests.captures import GOLDEN, gathered
+from tests.domain.replay.stories import AT_ONCE, a_life, a_script
+
+EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
+
+
+@pytest.mark.parametrize(
+    ("library", "mode", "late_ms"), [("librdkafka", "eager", 42), ("java", "eager", 48), ("java", "cooperative", 50)]
+)
+def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(library: str, mode: str, late_ms: int) -> None:
+    """Each join phase ends 3.008 s after the one before, the last one 3.058 s. Heartbeats are 8 ms late, so the last
+    member to join was 50 ms later. librdkafka joins 8 ms after its revoked callback, Java 2 ms; cooperative ones revoke
+    later."""
+    measured = [measure(r) for r in reconstruct(gathered(EAGER).groups[0]).rebalances]
+    row = next(r for r in measured if any(m.change == "stayed" for m in r.members))
+    members = tuple(replace(m, change="stayed", client_libraries=(library,)) for m in row.members)
+    joined_ms = [3_008, 6_016, 9_024, 12_032, 15_090]
+    rows = [
+        replace(row, trigger="member_joined", mode=mode, members=members, started_at_ms=at_ms - 500,
+                joined_at_ms=at_ms, assigned_at_ms=at_ms)
+        for at_ms in joined_ms
+    ]  # fmt: skip
+    timing = timing_of(rows)
+    assert timing.drift_ms == (8,)
+    assert max(timing.react_ms) == late_ms
+
+
+@pytest.mark.parametrize(("library", "least_ms", "most_ms"), [("java", 400, 700), ("librdkafka", 100, 200)])
+def test_a_java_process_might_have_started_much_earlier_or_later(library: str, least_ms: int, most_ms: int) -> None:
+    lives = [replace(life, libraries=(library,)) for life in (a_life("a", 0), a_life("b", 10_000))]
+    settings = GroupSettings()
+    situation = Situation(a_script(*lives), AT_ONCE, Measured(Standstill(), 0, 0), (), settings)
+    later_ms = [abs(run.rebalances[1].at_ms - 10_000) for run in runs_of(situation, settings, LAST_STEP_MS + 1)]
+    assert least_ms < max(later_ms) <= most_ms
