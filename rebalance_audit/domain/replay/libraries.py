@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rebalance_audit.domain.client_families import HABITS, RECORDS, Habits, family_of_client_id
+from rebalance_audit.domain.client_families import HABITS, RECORDS, ClientFamily, Habits, family_of_client_id
 
 from .life import Life
 from .requests import OF_OPERATORS, in_milliseconds
+from .settings import GroupSettings
 
 _HAS: Mapping[str, Callable[[Habits], bool]] = {
     "group.instance.id": lambda habits: habits.has_static_members,
@@ -64,6 +65,22 @@ def refusing(lives: Iterable[Life], asked: Mapping[str, str]) -> str | None:
         for name, value in asked.items():
             if likely and all(each in without[name] for each in likely):
                 return f"{life.client_id} runs {' or '.join(likely)}, which has no {_lacked(name, value)}"
+    return None
+
+
+def refusing_together(lives: Iterable[Life], settings: GroupSettings) -> str | None:
+    """A sentence, where librdkafka would not start: it refuses a session that outlasts its poll interval
+    (rd_kafka_conf_finalize)."""
+    if settings.session_timeout_ms is None and settings.max_poll_interval_ms is None:
+        return None
+    for life in lives:
+        session_ms = settings.session_timeout_ms or life.session_timeout_ms
+        interval_ms = settings.max_poll_interval_ms or life.rebalance_timeout_ms
+        if life.family is ClientFamily.LIBRDKAFKA and session_ms and interval_ms and session_ms > interval_ms:
+            return (
+                f"{life.client_id} runs librdkafka, which refuses a session.timeout.ms ({session_ms}) above its "
+                f"max.poll.interval.ms ({interval_ms})"
+            )
     return None
 
 

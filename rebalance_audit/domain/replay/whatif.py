@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 
 from .assignors import NotAssigned
 from .deploys import deploys_of
-from .libraries import properties, refusing
+from .libraries import properties, refusing, refusing_together
 from .life import Script
 from .outcome import ReplayRun
 from .requests import OF_DEPLOYS, RequestError, requested
@@ -171,7 +171,10 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
 def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, ReplayRun | None]:
     """With the run whose cost is the median; none where it is refused. RequestError as `option_of`."""
     asked, settings = request_of(situation, pairs)
-    refused = refusing(situation.script.lives, asked)
+    lives = situation.script.lives
+    refused = refusing(lives, asked)
+    if refused is None and settings.group_protocol == "classic":
+        refused = refusing_together(lives, settings)
     if refused is not None:
         return Option(settings=asked, refused=refused), None
     after_ms = settled_after_ms(situation, settings)

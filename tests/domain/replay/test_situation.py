@@ -12,9 +12,11 @@ from rebalance_audit.domain.replay.measured import Measured, timing_of
 from rebalance_audit.domain.replay.settings import GroupSettings
 from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, runs_of
 from rebalance_audit.domain.replay.standstill import Standstill
+from rebalance_audit.domain.replay.whatif import option_of
 from tests.captures import GOLDEN, gathered
 from tests.domain.replay.stories import AT_ONCE, a_life, a_script
 
+SESSION = "session.timeout.ms"
 EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 
 
@@ -46,3 +48,17 @@ def test_a_java_process_might_have_started_much_earlier_or_later(library: str, l
     situation = Situation(a_script(*lives), AT_ONCE, Measured(Standstill(), 0, 0), (), settings)
     later_ms = [abs(run.rebalances[1].at_ms - 10_000) for run in runs_of(situation, settings, LAST_STEP_MS + 1)]
     assert least_ms < max(later_ms) <= most_ms
+
+
+@pytest.mark.parametrize(
+    ("library", "refused"),
+    [
+        ("librdkafka", f"b runs librdkafka, which refuses a {SESSION} (10000) above its max.poll.interval.ms (8000)"),
+        ("java", None),
+    ],
+)
+def test_librdkafka_refuses_a_session_that_outlasts_the_poll_interval(library: str, refused: str | None) -> None:
+    lives = [a_life("a", 0), replace(a_life("b", 5_000), libraries=(library,)), a_life("c", 10_000)]
+    situation = Situation(a_script(*lives), AT_ONCE, Measured(Standstill(), 0, 0), (), GroupSettings())
+    assert option_of(situation, ["max.poll.interval.ms=8s"]).refused == refused
+    assert option_of(situation, ["max.poll.interval.ms=10s"]).refused is None
