@@ -96,8 +96,8 @@ def _situation_of(rows: Sequence[Rebalance], until_ms: int, marks: Collection[Co
     counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
     if len(counted) < FEWEST_REBALANCES:
         raise TooLittle(
-            f"The history of group {group!r} is too short to learn from: {len(counted)} rebalances, and at least "
-            f"{FEWEST_REBALANCES} are needed; give a longer time or more evidence."
+            f"The history of group {group!r} is too short to learn from: {len(counted)} of the "
+            f"{FEWEST_REBALANCES} rebalances that are needed; give a longer time or more evidence."
         )
     latest = counted[-1]
     kind = latest.group_type if latest.group_type != "classic" else latest.protocol_type or "consumer"
