@@ -136,7 +136,10 @@ def would_have_helped(reader: Questions, found: list[Change], span: Span, unit: 
         settings=words.join([words.code(s, 120) for s in best.settings], " and "),
         why=words.cut(words.visible(best.why), 300),
     )
-    page.note("Standing still as the replay counts it, with time beyond a poll interval: not the cost above.")
+    page.note(
+        "The replay also counts first waits and members that took too long between two polls, so its seconds are not "
+        "those of the cost above."
+    )
     _beside(reader, [c for c in found if c.settings and c.saved_seconds is not None], best, span, unit)
     page.link(
         f"Other settings for {words.name(best.group_id, 40)}", "whatif", cluster=best.cluster_id, group=best.group_id
