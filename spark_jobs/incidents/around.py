@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,6 +58,15 @@ def _departures(file: str) -> pa.Table:
         ).to_arrow_table()
 
 
+def _with_any(lists: pa.ChunkedArray, values: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Of each list, whether it has one of the values. DuckDB's list_has_any compares each with each."""
+    joined = lists.combine_chunks()
+    is_one = pc.is_in(pc.list_flatten(joined), pa.array(sorted(values), pa.string()))
+    found = np.zeros(len(joined), np.bool_)
+    found[pc.list_parent_indices(joined).filter(is_one).to_numpy()] = True
+    return found
+
+
 class StoredCluster:
     """One cluster for `incidents_around`: silver as it stands, and the incidents that readers see."""
 
@@ -77,6 +88,8 @@ class StoredCluster:
         self._tasks, self._leader_moves, self._reassignments = tasks, leader_moves, reassignments
         self._shown: set[str] = set()
         """Findings of open incidents: what is over by now has a last moment long ago."""
+        self._incidents: pa.Table | None = None
+        self._since_ms = 0
 
     def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
         return ClusterRows(
@@ -119,18 +132,30 @@ class StoredCluster:
         return [one for one in found if is_recent(one[1], from_ms, self._shown)]
 
     def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
-        of_none = " OR len(group_ids) = 0 OR len(reassignment_ids) > 0" if apart else ""
-        return self._known(f"list_has_any(group_ids, ?){of_none}", [sorted(groups)], from_ms)
+        stored = self._stored(from_ms)
+        chosen = _with_any(stored["group_ids"], groups)
+        if apart:
+            group_count, plan_count = (pc.list_value_length(stored[c]) for c in ("group_ids", "reassignment_ids"))
+            chosen |= pc.or_(pc.equal(group_count, 0), pc.greater(plan_count, 0)).to_numpy()
+        return self._known(stored.filter(pa.array(chosen)))
 
     def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
         if not things:
             return []
+        stored = self._stored(from_ms)
         listed = ("rebalance_ids", "finding_ids", "reassignment_ids")
-        where = " OR ".join(f"list_has_any({column}, ?)" for column in listed)
-        return self._known(where, [sorted(things)] * len(listed), from_ms)
+        chosen = functools.reduce(operator.or_, (_with_any(stored[column], things) for column in listed))
+        return self._known(stored.filter(pa.array(chosen)))
 
-    def _known(self, where: str, asked: Sequence[Any], from_ms: int) -> list[KnownIncident]:
-        later = f"cluster_id = ? AND (status = 'open' OR last_at_ms >= ?) AND ({where})"
+    def _stored(self, from_ms: int) -> pa.Table:
+        """Incidents that are open or end at this moment or later. Asked several times of the same moment."""
+        if self._incidents is None or self._since_ms != from_ms:
+            later = "cluster_id = ? AND (status = 'open' OR last_at_ms >= ?)"
+            self._incidents = self._warehouse.read("gold.incident", _KNOWN, later, [self._cluster_id, from_ms])
+            self._since_ms = from_ms
+        return self._incidents
+
+    def _known(self, rows: pa.Table) -> list[KnownIncident]:
         found = [
             KnownIncident(
                 incident_id=row["incident_id"],
@@ -142,9 +167,7 @@ class StoredCluster:
                 last_at_ms=row["last_at_ms"],
                 is_open=row["status"] == "open",
             )
-            for row in self._warehouse.read(
-                "gold.incident", _KNOWN, later, [self._cluster_id, from_ms, *asked]
-            ).to_pylist()
+            for row in rows.to_pylist()
         ]
         self._shown.update(*(known.finding_ids for known in found if known.is_open))
         return found

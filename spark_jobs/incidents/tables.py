@@ -35,7 +35,7 @@ from spark_jobs.task_files import (
     files_by_table,
 )
 
-FEW_GROUPS = 300
+FEW_GROUPS = 1_000
 """Of more groups with news, all that happened meanwhile is read."""
 
 
