@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from statistics import median
 from time import process_time
 
@@ -35,6 +36,7 @@ from spark_jobs.session import open_session
 from spark_jobs.stages import measure as stage_measure
 from spark_jobs.stages import reconstruct as stage_reconstruct
 from spark_jobs.stages.stage import Run
+from tests.domain.reconstruct.connect.stories import FRESH, Work, a_connect_group, has
 
 ROUNDS = 5
 
@@ -51,20 +53,46 @@ def _mark(row: group_events.Row) -> CommitMark:
     return CommitMark(**{name: value for name, value in row.items() if name not in ("cluster_id", "group_id")})
 
 
+def connect(rounds: int) -> GroupEvidence:
+    """A Connect cluster in which every other round takes a task from a worker and the next gives it to another."""
+    story, random, at_ms = a_connect_group(), Random(1), 0
+    work = {"w1": ["a", *(f"a-{task}" for task in range(4))], "w2": ["b", "b-0", "b-1"], "w3": ["b-2", "b-3"]}
+
+    def held(worker: str) -> Work:
+        return has(" ".join(work[worker]))
+
+    story.generation(1, {worker: FRESH.gets(" ".join(work[worker])) for worker in work}, at_ms=at_ms)
+    for number in range(2, rounds, 2):
+        at_ms += 60_000
+        source, target = random.choice([worker for worker in work if work[worker]]), random.choice([*work])
+        task = random.choice(work[source])
+        story.generation(number, {w: held(w).loses(task if w == source else "") for w in work}, at_ms=at_ms)
+        story.status(task, "UNASSIGNED", source, number - 1, at_ms=at_ms + 30)
+        work[source].remove(task)
+        given = {w: held(w).gets(task if w == target else "") for w in work}
+        story.generation(number + 1, given, at_ms=at_ms + 200)
+        story.status(task, "RUNNING", target, number + 1, at_ms=at_ms + 220)
+        work[target].append(task)
+    return story.evidence()
+
+
 def pure(generations: int) -> None:
     """Every second history is half as long; twice the history should cost twice the time, or something looks back."""
-    storm = {"apart_ms": 5}
-    shapes: dict[str, tuple[int, dict[str, int], Callable[[GroupEvidence], GroupEvidence]]] = {
-        "quiet, 3 members": (generations, {}, lambda whole: whole),
-        "large, 50 members": (generations // 10, {"members": 50, "partitions": 100}, lambda whole: whole),
-        "storm, 200 generations a second": (generations, storm, lambda whole: whole),
-        "storm, logs alone": (generations, storm, lambda whole: replace(whole, records=(), marks=())),
+
+    def storm(count: int) -> GroupEvidence:
+        return evidence("group", count, apart_ms=5)[1]
+
+    shapes: dict[str, tuple[int, Callable[[int], GroupEvidence]]] = {
+        "quiet, 3 members": (generations, lambda count: evidence("group", count)[1]),
+        "large, 50 members": (generations // 10, lambda count: evidence("group", count, members=50, partitions=100)[1]),
+        "storm, 200 generations a second": (generations, storm),
+        "storm, logs alone": (generations, lambda count: replace(storm(count), records=(), marks=())),
+        "Connect, 3 workers, 10 resources": (generations * 4, connect),
     }
     print(f"{'pure fold and measure':34}{'events':>9}{'events/s':>11}{'µs/event':>10}{'twice as long':>15}")
-    for name, (count, shape, part) in shapes.items():
-        whole = part(evidence("group", count, **shape)[1])
-        half = part(evidence("group", count // 2, **shape)[1])
-        size = len(whole.records) + len(whole.lines) + len(whole.marks)
+    for name, (count, of_length) in shapes.items():
+        whole, half = of_length(count), of_length(count // 2)
+        size = len(whole.records) + len(whole.lines) + len(whole.marks) + len(whole.statuses)
         spent: dict[bool, list[float]] = {True: [], False: []}
         for _ in range(ROUNDS):  # in turns, so that a busy moment hits both
             for is_whole, given in ((True, whole), (False, half)):

@@ -61,8 +61,8 @@ class Existence:
             configured = self._configs.configured(round_.config_offset)
         found = set(configured - held)
         for resource in self._ownership.orphans.get(round_.index, ()):
-            ended = [r for r in self._ownership.runs[resource] if r.ended is not None and r.ended.index <= round_.index]
-            deleted = self.deleted_in(ended[-1]) if ended else None
+            ended = self._ownership.ended_by(resource, round_.index)
+            deleted = self.deleted_in(ended) if ended is not None else None
             if deleted is None or deleted.index > round_.index:
                 found.add(resource)
         return sorted(found, key=order)

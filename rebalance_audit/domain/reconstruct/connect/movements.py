@@ -40,7 +40,8 @@ class Movements:
             found.append(self._given(run, before, round_))
         given = {run.resource for run in begun}
         for run in self._ownership.ended_in(round_):
-            if run.resource not in given and not self._is_held(run, round_):
+            # Unless another worker has it, too.
+            if run.resource not in given and not self._ownership.is_held_after(run.resource, round_.index):
                 given.add(run.resource)
                 found.append(_movement(MovementKind.REVOKED, run, None, round_))
         for restart in self._restarts.get(round_.index, []):
@@ -71,15 +72,6 @@ class Movements:
         stops += [not_before(line, "the worker began to stop it") for line in lines[-1:]]
         resumes = (not_before(round_, "the assignment was delivered"), *restart.resumes())
         return _movement(MovementKind.RESTARTED, run, run, round_, stops=tuple(stops), resumes=resumes)
-
-    def _is_held(self, run: OwnershipRun, round_: Round) -> bool:
-        """Another worker has it, too."""
-        return any(
-            other is not run
-            and other.seen.index <= round_.index
-            and (other.ended is None or other.ended.index > round_.index)
-            for other in self._ownership.runs[run.resource]
-        )
 
 
 def _movement(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from rebalance_audit.domain.connect_topics import ConnectStatus
 from rebalance_audit.domain.kinds import Mode, TaskState
-from rebalance_audit.domain.model import ConnectRecord, LogKind
+from rebalance_audit.domain.model import NO_END, ConnectRecord, LogKind
 
 from .lines import WorkerLines
 from .rounds import Resource, Round, Rounds, Worker, order
@@ -67,6 +69,8 @@ class Ownership:
         self._after: dict[OwnershipRun, OwnershipRun] = {}
         self._begun: dict[int, list[OwnershipRun]] = {}
         self._ended: dict[int, list[OwnershipRun]] = {}
+        self._last_ends: dict[Resource, list[int]] = {}
+        """Of each run of a resource, the latest end of it and of those before it; see `is_held_after`."""
         self._index()
 
     def before(self, run: OwnershipRun) -> OwnershipRun | None:
@@ -86,15 +90,28 @@ class Ownership:
     def ended_in(self, round_: Round) -> list[OwnershipRun]:
         return self._ended.get(round_.index, [])
 
+    def ended_by(self, resource: Resource, index: int) -> OwnershipRun | None:
+        """The last run of the resource that ended in that generation or before it."""
+        runs = self.runs[resource]
+        until = bisect_right(runs, index, key=_seen_index)
+        return next((r for r in reversed(runs[:until]) if r.ended is not None and r.ended.index <= index), None)
+
+    def is_held_after(self, resource: Resource, index: int) -> bool:
+        """Whether some worker runs the resource after that generation, in which or before which it was seen to."""
+        until = bisect_right(self.runs[resource], index, key=_seen_index)
+        return until > 0 and self._last_ends[resource][until - 1] > index
+
     def _index(self) -> None:
         for run in self.all():
             if run.begun is not None:
                 self._begun.setdefault(run.begun.index, []).append(run)
             if run.ended is not None:
                 self._ended.setdefault(run.ended.index, []).append(run)
-        for runs in self.runs.values():
+        for resource, runs in self.runs.items():
             for earlier, later in pairwise(runs):
                 self._before[later], self._after[earlier] = earlier, later
+            ends = (NO_END if run.ended is None else run.ended.index for run in runs)
+            self._last_ends[resource] = list(accumulate(ends, max))
 
     def _step(self, round_: Round) -> None:
         present = {w.member_id for w in round_.workers}
@@ -203,9 +220,10 @@ def attach_statuses(ownership: Ownership, statuses: Iterable[ConnectRecord]) -> 
     knows (another cluster's, or from before the evidence) belong to none.
     """
     tombstones: dict[Resource, list[ConnectRecord]] = {}
-    of_worker: dict[tuple[Resource, str | None], list[OwnershipRun]] = {}
+    listed: dict[tuple[Resource, str | None], list[OwnershipRun]] = {}
     for run in ownership.all():
-        of_worker.setdefault((run.resource, run.worker.worker_id), []).append(run)
+        listed.setdefault((run.resource, run.worker.worker_id), []).append(run)
+    of_worker = {place: _RunsOfWorker(runs) for place, runs in listed.items()}
     for record in sorted(statuses, key=lambda r: (r.topic, r.partition, r.offset)):
         status = record.record
         if not isinstance(status, ConnectStatus) or status.kind == "topic":
@@ -215,13 +233,47 @@ def attach_statuses(ownership: Ownership, statuses: Iterable[ConnectRecord]) -> 
             tombstones.setdefault(resource, []).append(record)
             continue
         if status.worker_id is not None:
-            own = _run_of(of_worker.get((resource, status.worker_id), []), status, record.at_ms)
+            known = of_worker.get((resource, status.worker_id))
+            own = _run_of(known, status, record.at_ms) if known is not None else None
             if own is not None:
                 own.statuses.append(record)
     return tombstones
 
 
-def _run_of(runs: Sequence[OwnershipRun], status: ConnectStatus, at_ms: int) -> OwnershipRun | None:
+class _RunsOfWorker:
+    """The runs of one resource on one worker, in the order of their rounds."""
+
+    def __init__(self, runs: Sequence[OwnershipRun]) -> None:
+        self.all = runs
+
+    def near(self, at_ms: int) -> list[OwnershipRun]:
+        """Those that a late status of this moment may be of. Times need not rise with the rounds."""
+        spans, latest_ends = self._spans
+        at = bisect_right(spans, at_ms + LATE_STATUS_MS, key=itemgetter(0))
+        found = []
+        while at and latest_ends[at - 1] >= at_ms - LATE_STATUS_MS:
+            at -= 1
+            _, last_ms, place = spans[at]
+            if last_ms >= at_ms - LATE_STATUS_MS:
+                found.append(place)
+        return [self.all[place] for place in sorted(found)]
+
+    @cached_property
+    def _spans(self) -> tuple[list[tuple[int, int, int]], list[int]]:
+        """First and last moment and place of each run, by the first; of each the latest end up to it."""
+        spans = sorted(
+            (
+                run.begun.at_ms if run.begun is not None else 0,
+                run.ended.at_ms if run.ended is not None else NO_END,
+                place,
+            )
+            for place, run in enumerate(self.all)
+        )
+        return spans, list(accumulate((last_ms for _, last_ms, _ in spans), max))
+
+
+def _run_of(known: _RunsOfWorker, status: ConnectStatus, at_ms: int) -> OwnershipRun | None:
+    runs = known.all
     found: list[OwnershipRun] = []
     if status.generation is not None and runs:
         # Numbers rise with time, except where the group was made anew: then there is more than one such place.
@@ -232,8 +284,12 @@ def _run_of(runs: Sequence[OwnershipRun], status: ConnectStatus, at_ms: int) -> 
             near = runs[max(place - 1, 0) : place + 1]
         found = [_alive(run, at_ms) for run in near if _covers(run, status.generation)]
     if not found and status.state in (TaskState.UNASSIGNED, TaskState.FAILED):
-        found = [run for run in runs if _distance(run, at_ms) <= LATE_STATUS_MS]
+        found = known.near(at_ms)
     return min(found, key=lambda run: (_distance(run, at_ms), -run.seen.index), default=None)
+
+
+def _seen_index(run: OwnershipRun) -> int:
+    return run.seen.index
 
 
 def _seen_number(run: OwnershipRun) -> int:
