@@ -22,11 +22,13 @@ class SourceProbe:
     def __init__(self, settings: CollectSettings, landing: Landing) -> None:
         self._settings, self._landing = settings, landing
         self._cluster: LiveCluster | None = None
+        self._cluster_id = settings.cluster_id
         self._landed: dict[str, int] = {}
 
     @property
     def cluster_id(self) -> str | None:
-        return self._settings.cluster_id if self._cluster is None else self._cluster.cluster_id
+        """As the brokers gave it when they were last there; else as the settings have it."""
+        return self._cluster_id
 
     def faults(self) -> dict[str, str | None]:
         """Each source by a name for people, with one sentence about what is wrong; None: nothing is."""
@@ -48,6 +50,7 @@ class SourceProbe:
         """Records that are there and were landed neither now nor at the call before."""
         if self._cluster is None:
             self._cluster = LiveCluster(self._settings.client_config, timeout_s=TIMEOUT_S)
+            self._cluster_id = self._cluster.cluster_id
         landed = self._landing.read_positions(positions_name("live", self._cluster.cluster_id)).get("partitions", {})
         before, self._landed = self._landed, landed
         if not landed:

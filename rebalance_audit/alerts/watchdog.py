@@ -21,6 +21,8 @@ class Watchdog:
         self._good_ms: dict[str, int] = {}
         self._stopped_ms: dict[str, int] = {}
         """Since when, of those that are stopped."""
+        self._said_of: dict[str, str] = {}
+        """What the cluster was called when each stopped last: an alert ends under the name it began with."""
 
     def look(self, cluster_id: str, faults: Mapping[str, str | None], now_ms: int) -> list[Incident]:
         """How each source stands. `open` only after the limit; one that never stopped is `over`, of which nothing is
@@ -32,12 +34,14 @@ class Watchdog:
                 self._good_ms[source] = now_ms
                 since_ms = self._stopped_ms.pop(source, now_ms)
             elif now_ms - since_ms >= self._limit_ms:
+                if source not in self._stopped_ms:
+                    self._said_of[source] = cluster_id
                 self._stopped_ms[source] = since_ms
             is_stopped = source in self._stopped_ms
             for_ms = now_ms - since_ms
             found.append(
                 Incident(
-                    cluster_id=cluster_id,
+                    cluster_id=self._said_of.get(source, cluster_id),
                     incident_id=f"stopped:{hashlib.sha256(source.encode()).hexdigest()[:16]}",
                     kind="evidence",
                     root_cause="evidence_stopped",

@@ -50,6 +50,16 @@ def test_each_end_is_sent_once_and_a_second_stop_again(tmp_path: Path) -> None:
     assert receiver.alerts[0]["annotations"]["summary"] == "No evidence comes from the brokers"
 
 
+def test_an_alert_ends_under_the_cluster_that_it_began_with() -> None:
+    """A broker that is away from the start is known by no id until it answers."""
+    watchdog = Watchdog(MINUTE_MS, 0)
+    looks = [("unknown", "away"), ("c", None), ("c", None), ("c", "away"), ("c", "away"), ("c", None)]
+    stands = [watchdog.look(c, {"the brokers": f}, (n + 1) * MINUTE_MS)[0] for n, (c, f) in enumerate(looks)]
+    assert [(stand.cluster_id, stand.status) for stand in stands] == [
+        ("unknown", "open"), ("unknown", "over"), ("unknown", "over"), ("c", "open"), ("c", "open"), ("c", "over"),
+    ]  # fmt: skip
+
+
 def test_watch_tells_when_logs_are_gone_and_when_they_are_back(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.touch()

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
+from ingest.broker import LiveCluster
 from ingest.collector import CollectSettings, collect
+from ingest.errors import IngestError
 from ingest.landing import Landing
 from ingest.probe import SourceProbe
 
 OFFSETS = "__consumer_offsets"
 
 
+def _away(*_: object) -> None:
+    raise IngestError("away")
+
+
 def test_a_broker_with_nothing_new_is_idle_and_one_with_news_that_nobody_lands_is_behind(
-    mock_broker: Producer, address: str, tmp_path: Path
+    mock_broker: Producer, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = CollectSettings(client_config={"bootstrap.servers": address}, until_end=True, connect_topics={})
     landing = Landing(tmp_path)
@@ -33,7 +40,11 @@ def test_a_broker_with_nothing_new_is_idle_and_one_with_news_that_nobody_lands_i
     assert probe.faults()[name] == f"{OFFSETS}-1 holds records that are not landed."
     collect(settings, landing)
     assert probe.faults() == {name: None}
-    assert probe.cluster_id is not None
+    known = probe.cluster_id
+    assert known is not None
+    monkeypatch.setattr(LiveCluster, "end_offsets", _away)
+    assert probe.faults() == {name: "away"}
+    assert probe.cluster_id == known  # what the alert about it names
 
 
 def test_a_broker_that_does_not_answer_and_logs_that_are_gone_are_faults(tmp_path: Path) -> None:
