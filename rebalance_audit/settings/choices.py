@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from rebalance_audit.alerts.outward import Outward
@@ -143,7 +144,7 @@ def for_pipeline(settings: Settings) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     ids = {c.name: c.cluster_id for c in settings.clusters if c.cluster_id is not None}
     if settings.limits:
-        chosen["limits"] = LimitsOf(tuple(_by_id(entry, ids) for entry in settings.limits))
+        chosen["limits"] = LimitsOf(tuple(one for entry in settings.limits for one in _by_id(entry, ids)))
     if settings.teams:
         chosen["team"] = team_of(settings)
     return chosen
@@ -174,7 +175,9 @@ def routes_of(settings: Settings) -> Routes | None:
     return Routes(team_of(settings), by_key) if by_key else None
 
 
-def _by_id(entry: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
-    """A cluster that is named as the settings name it becomes its id, which evidence has."""
-    cluster = entry.get("cluster")
-    return {**entry, "cluster": ids[cluster]} if isinstance(cluster, str) and cluster in ids else dict(entry)
+def _by_id(entry: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The entry by ids, which evidence has: as it is, and for each cluster whose name matches it."""
+    yield dict(entry)
+    for name, cluster_id in ids.items():
+        if "cluster" in entry and fnmatchcase(name, entry["cluster"]):
+            yield {**entry, "cluster": cluster_id}

@@ -275,7 +275,24 @@ class Settings(_Part):
                 if name not in targets:
                     there = ", ".join(sorted(targets)) or "none"
                     yield ("teams", at), f"team {team.name!r} names an alert target {name!r}; there are {there}"
+        for at, entry in enumerate(self.limits):
+            if isinstance(cluster := entry.get("cluster"), str) and (fault := self._fault_of_cluster(cluster)):
+                yield ("limits", at), f"limits[{at + 1}] {fault}"
+        for at, team in enumerate(self.teams):
+            for cluster in team.clusters:
+                if fault := self._fault_of_cluster(cluster):
+                    yield ("teams", at), f"team {team.name!r} {fault}"
         yield from self._overlaps()
+
+    def _fault_of_cluster(self, named: str) -> str | None:
+        """Evidence has a cluster's id: what names a cluster otherwise has no effect."""
+        if _is_pattern(named) or not self.clusters or any(c.cluster_id == named for c in self.clusters):
+            return None
+        if any(c.name == named and c.cluster_id is None for c in self.clusters):
+            return f"names the cluster {named!r}, whose cluster_id the settings lack; add it (`doctor` says it)"
+        if all(c.name != named and c.cluster_id is not None for c in self.clusters):
+            return f"names a cluster {named!r}; there are {', '.join(c.name for c in self.clusters)}"
+        return None
 
     def _overlaps(self) -> Iterator[Placed]:
         """Patterns of two teams of which one is a name that the other matches, that are the same, or of which the

@@ -84,8 +84,8 @@ def parse_settings(text: str, name: str) -> Settings:
 def _contradictions(data: Mapping[str, Any], wrong: set[tuple[Any, ...]]) -> Iterator[Placed]:
     """Of the entries that are right each by itself; `wrong` are the places of the others. Of clusters and alert targets
     a name and an id are enough."""
-    kept: dict[str, list[Any]] = {"clusters": [], "teams": [], "alerts": []}
-    places: dict[str, list[int]] = {"clusters": [], "teams": [], "alerts": []}
+    kept: dict[str, list[Any]] = {"clusters": [], "teams": [], "alerts": [], "limits": []}
+    places: dict[str, list[int]] = {part: [] for part in kept}
     for part, entries in kept.items():
         found = data.get(part)
         for at, entry in enumerate(found if isinstance(found, list) else []):
@@ -97,6 +97,8 @@ def _contradictions(data: Mapping[str, Any], wrong: set[tuple[Any, ...]]) -> Ite
                 entries.append({"name": named, "cluster_id": cluster_id if isinstance(cluster_id, str) else None})
             elif part == "alerts" and named:
                 entries.append({"name": named, "url": "http://any"})
+            elif part == "limits":
+                entries.append(entry if isinstance(entry, dict) else {})
             else:
                 continue
             places[part].append(at)

@@ -141,6 +141,18 @@ CASES: list[tuple[str, list[str]]] = [
     ("clusters:\n  - name: a\n    client: {sasl.password: hunter2}\n", [
         "s.yaml:3: clusters[1].client: sasl.password is a secret; give it as {env: NAME} or {file: PATH}."
     ]),
+    (
+        "clusters:\n  - {name: shop, cluster_id: X}\n  - {name: lab, cluster_id: Y}\n"
+        "limits:\n  - {cluster: shpo, quiet_ms: 3}\n  - {cluster: 'sh*', quiet_ms: 3}\n  - {cluster: X, quiet_ms: 3}\n"
+        "teams:\n  - {name: t, groups: [g], clusters: [shop, lap]}\n",
+        [
+            "s.yaml:5: limits[1] names a cluster 'shpo'; there are shop, lab.",
+            "s.yaml:9: team 't' names a cluster 'lap'; there are shop, lab.",
+        ],
+    ),
+    ("clusters: [{name: shop, bootstrap_servers: a}]\nlimits:\n  - {cluster: shop, quiet_ms: 3}\n", [
+        "s.yaml:3: limits[1] names the cluster 'shop', whose cluster_id the settings lack; add it (`doctor` says it)."
+    ]),
     ("clusters:\n  - cluster_id: X\n", ["s.yaml:2: clusters[1].name: it is missing."]),
     ("warehouse: a\nwarehouse: b\n", ["s.yaml:2: warehouse: this key is here twice."]),
     ("- a\n", ["s.yaml:1: the file must be a mapping of settings, such as `clusters:`."]),
@@ -191,6 +203,15 @@ def test_limits_and_teams_reach_the_pipeline() -> None:
     assert limits("other", "orders-app") == DEFAULT
     assert (team("any", "orders-app"), team("any", "pay-1"), team("any", "x")) == ("orders", "payments", None)
     assert for_pipeline(Settings()) == {}
+
+
+def test_limits_meet_clusters_by_names_ids_and_patterns_of_both() -> None:
+    text = "clusters: [{name: shop-eu, cluster_id: X1}, {name: lab, cluster_id: X2}]\nlimits:\n"
+    for cluster, expected in (("shop-eu", [3, 0]), ("X2", [0, 3]), ("shop-*", [3, 0]), ("X*", [3, 3]), ("*", [3, 3])):
+        entry = f"  - {{cluster: '{cluster}', storm_short_count: 3}}\n"
+        limits = for_pipeline(parse_settings(text + entry, "s.yaml"))["limits"]
+        found = [limits(cluster_id, "g").storm_short_count for cluster_id in ("X1", "X2")]
+        assert [count if count == 3 else 0 for count in found] == expected, cluster
 
 
 def test_connectors_of_one_name_in_two_connect_clusters_may_have_two_teams() -> None:
