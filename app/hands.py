@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 
 import streamlit as st
 
 from app import access, clock, page, words
 from app.queries import Questions, WarehouseError
 from app.words import fill
+from rebalance_audit.domain.detect.wording import shown
 from rebalance_audit.domain.incidents.responses import (
     Response,
     ResponseRefused,
@@ -16,6 +18,8 @@ from rebalance_audit.domain.incidents.responses import (
     Subject,
     acknowledgement,
     silence,
+    silenced_words,
+    standing,
     standing_words,
 )
 
@@ -37,8 +41,8 @@ def answers(reader: Questions, incident: Subject) -> None:
         st.html(
             fill('<p class="ra-note">{s}.</p>', s=words.utc_in(words.visible(said[0].upper() + said[1:]), page.zone()))
         )
-    if (why := st.session_state.pop(f"hands-refused-{incident.incident_id}", None)) is not None:
-        page.panel(fill("<p>{w}</p>", w=words.visible(why)))
+    if (why := st.session_state.pop(f"hands-said-{incident.incident_id}", None)) is not None:
+        page.panel(fill("<p>{w}</p>", w=words.utc_in(words.visible(why), page.zone())))
     if not reader.may_answer:
         return
     with st.container(horizontal=True):
@@ -56,32 +60,40 @@ def answers(reader: Questions, incident: Subject) -> None:
             )
 
 
-def _who() -> str:
-    """Who is logged in, else who they say they are."""
-    known = access.visitor().name
-    return known if known is not None else st.text_input("Your name", value=st.session_state.get(_NAME, ""))
+def _who(key: str) -> None:
+    """Asks who they are, where nobody is logged in."""
+    if access.visitor().name is None:
+        st.text_input("Your name", value=st.session_state.get(_NAME, ""), key=key)
+
+
+# What was pressed is taken before the page is built again: by then the page may have started anew for what another
+# reader said meanwhile, or the form may be gone, and the press with it.
 
 
 def _acknowledge(reader: Questions, incident: Subject) -> None:
-    with st.form(f"hands-ack-{incident.incident_id}", border=False):
-        by = _who()
-        reason = st.text_input("What is being done (may be empty)")
-        if st.form_submit_button("I am on it"):
-            _keep(reader, incident, by, lambda now: acknowledgement(incident, by, now, reason.strip() or None))
+    form = f"hands-ack-{incident.incident_id}"
+    with st.form(form, border=False):
+        _who(f"{form}-by")
+        st.text_input("What is being done (may be empty)", key=f"{form}-reason")
+        st.form_submit_button("I am on it", on_click=_keep, args=(reader, incident, form, _acknowledged))
+
+
+def _acknowledged(incident: Subject, form: str, by: str, now: int) -> Response:
+    return acknowledgement(incident, by, now, st.session_state[f"{form}-reason"].strip() or None)
 
 
 def _silence(reader: Questions, incident: Subject) -> None:
-    with st.form(f"hands-silence-{incident.incident_id}", border=False):
-        by = _who()
-        ends = st.selectbox("For", list(ENDS))
-        reason = st.text_input("Why nobody need hear of it")
-        if st.form_submit_button("Send no alerts about it"):
-            _keep(
-                reader,
-                incident,
-                by,
-                lambda now: silence(incident.incident_id, by, now, now + ENDS[ends], reason, incident.cluster_id),
-            )
+    form = f"hands-silence-{incident.incident_id}"
+    with st.form(form, border=False):
+        _who(f"{form}-by")
+        st.selectbox("For", list(ENDS), key=f"{form}-ends")
+        st.text_input("Why nobody need hear of it", key=f"{form}-reason")
+        st.form_submit_button("Send no alerts about it", on_click=_keep, args=(reader, incident, form, _silenced))
+
+
+def _silenced(incident: Subject, form: str, by: str, now: int) -> Response:
+    until = now + ENDS[st.session_state[f"{form}-ends"]]
+    return silence(incident.incident_id, by, now, until, st.session_state[f"{form}-reason"], incident.cluster_id)
 
 
 def _lift(reader: Questions, incident: Subject, silenced: Response) -> None:
@@ -91,13 +103,20 @@ def _lift(reader: Questions, incident: Subject, silenced: Response) -> None:
     try:
         reader.respond(lifted)
     except (ResponseRefused, WarehouseError) as error:
-        st.session_state[f"hands-refused-{incident.incident_id}"] = str(error)
+        st.session_state[f"hands-said-{incident.incident_id}"] = str(error)
 
 
-def _keep(reader: Questions, incident: Subject, by: str, made: Callable[[int], Response]) -> None:
+def _keep(reader: Questions, incident: Subject, form: str, made: Callable[[Subject, str, str, int], Response]) -> None:
+    now = clock.now_ms()
+    by = access.visitor().name or st.session_state.get(f"{form}-by", "")
     try:
-        reader.respond(made(clock.now_ms()))
+        response = made(incident, form, by, now)
+        all_there_are = reader.respond(response)
         st.session_state[_NAME] = by.strip()
     except (ResponseRefused, WarehouseError) as error:
-        st.session_state[f"hands-refused-{incident.incident_id}"] = str(error)
-    st.rerun()
+        st.session_state[f"hands-said-{incident.incident_id}"] = str(error)
+        return
+    before = standing(incident, takewhile(lambda each: each != response, all_there_are), now)
+    if response.kind == "silenced" and before.silenced is not None:  # there was none when the form was offered
+        said = f"{shown(before.silenced.by, 60)} was first: {silenced_words(before)}. Yours is kept too."
+        st.session_state[f"hands-said-{incident.incident_id}"] = said

@@ -13,9 +13,10 @@ from tests.alerts.test_sending import T_MS, an_incident
 
 SCRIPT = """
 import os
-from app import access, hands
+from app import access, hands, page
 from app.queries import opened
 from tests.alerts.test_sending import an_incident
+page.follow()
 hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"], access.SEES_ALL), an_incident(1))
 """
 
@@ -54,6 +55,31 @@ def test_what_one_reader_answers_the_next_one_sees(location: Path) -> None:
     second = pressed(page(), "I am on it", "ben", "")
     assert "Acknowledged by &lt;b&gt;anna&lt;/b&gt; at 2025-11-21" in said(second)
     assert "rolling back; also by ben." in said(second)
+
+
+def test_a_press_counts_although_another_reader_answered_since_the_page_was_shown(
+    location: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page that looks again for what is new must not forget what was pressed on it."""
+    anna, ben = page(), page()
+    pressed(anna, "I am on it", "anna", "rolling back")
+    monkeypatch.setattr("app.clock.now_ms", lambda: T_MS + 1)
+    pressed(ben, "I am on it", "ben", "asking the team")
+    assert "rolling back; also by ben (asking the team)." in said(ben)
+    assert "rolling back; also by ben (asking the team)." in said(anna.run())
+
+
+def test_two_who_silence_at_once_are_both_kept_and_the_second_reads_who_was_first(
+    location: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna, ben = page(), page()
+    pressed(anna, "Send no alerts", "anna", "planned")
+    monkeypatch.setattr("app.clock.now_ms", lambda: T_MS + 1)
+    pressed(ben, "Send no alerts", "<i>ben</i>", "a drill")
+    kept = Questions.open(location).responses()
+    assert sorted((r.by, r.reason) for r in kept) == [("<i>ben</i>", "a drill"), ("anna", "planned")]
+    assert "anna was first: alerts silenced by anna until 2025-11-21 15:03:11 UTC: planned." in said(ben)
+    assert "was first" not in said(ben.run())
 
 
 def test_a_silence_is_set_with_a_reason_only_and_can_be_lifted(location: Path) -> None:

@@ -142,11 +142,11 @@ def in_order(responses: Iterable[Response]) -> list[Response]:
 
 
 def acknowledged_words(stands: Standing) -> str | None:
-    """`acknowledged by anna at 2026-11-21 14:03:11 UTC: rolling back; also by ben`. None: by nobody."""
+    """`acknowledged by anna at 2026-11-21 14:03:11 UTC: rolling back; also by ben (asking)`. None: by nobody."""
     first = stands.acknowledged
     if first is None:
         return None
-    others = list(dict.fromkeys(shown(r.by, _NAME_WIDTH) for r in stands.also if r.by != first.by))
+    others = list(dict.fromkeys(_name_and_why(r) for r in stands.also if (r.by, r.reason) != (first.by, first.reason)))
     also = f"; also by {', '.join(others[:3])}" + (" and others" if len(others) > 3 else "") if others else ""
     return f"acknowledged by {shown(first.by, _NAME_WIDTH)} at {clock(first.at_ms)}{_why(first)}{also}"
 
@@ -166,6 +166,11 @@ def standing_words(stands: Standing) -> Sequence[str]:
 
 def _why(response: Response) -> str:
     return f": {shown(response.reason, _REASON_WIDTH)}" if response.reason else ""
+
+
+def _name_and_why(response: Response) -> str:
+    reason = f" ({shown(response.reason, _REASON_WIDTH)})" if response.reason else ""
+    return shown(response.by, _NAME_WIDTH) + reason
 
 
 def response_id(response: Response) -> str:
