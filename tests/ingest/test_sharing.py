@@ -188,7 +188,7 @@ def test_collectors_that_are_killed_lose_and_double_nothing(
     Warehouse.open(tmp_path, create=True)
     running = {name: started(address, tmp_path, name) for name in ("a", "b", "c")}
     try:
-        assert eventually(lambda: owners() == {"a", "b", "c"})
+        assert eventually(lambda: owners() == {"a", "b", "c"}), (owners(), [p.poll() for p in running.values()])
         for victim, newcomer in (("a", "d"), ("c", "a"), ("b", "b"), ("d", "e")):
             produce(200)
             time.sleep(0.15)
@@ -196,7 +196,7 @@ def test_collectors_that_are_killed_lose_and_double_nothing(
             running.pop(victim).wait()
             produce(200)
             running[newcomer] = started(address, tmp_path, newcomer)
-            assert eventually(lambda: owners() == running.keys())
+            assert eventually(lambda: owners() == running.keys()), (owners(), [p.poll() for p in running.values()])
         produce(100)
         for process in running.values():
             process.send_signal(signal.SIGKILL)
