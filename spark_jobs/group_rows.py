@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import greatest, held_in
+from rebalance_audit.warehouse.row_groups import Least, greatest, held_in
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
@@ -67,9 +67,10 @@ def rows_of_groups(
     where: str = "true",
     version: int | None = None,
     asked: Sequence[str] = (),
+    least: Least | None = None,
 ) -> pa.Table:
     """The table's rows of these groups (None: of any), as `Warehouse.read` gives them. `asked`: the columns that
-    `where` names beside those."""
+    `where` names beside those. `least`: rows out of this bound may be left out."""
     if groups is None:
         return warehouse.read(table, columns, where, version=version)
     schema = warehouse.schema(table)
@@ -79,10 +80,12 @@ def rows_of_groups(
         return schema.empty_table()
     listed = ", ".join(f'"{column}"' for column in schema.names)
     of_table = warehouse.schema(table)
-    needed = dict.fromkeys((*GROUP.names, *schema.names, *asked))
+    bounded = () if least is None else (least.column,)
+    needed = dict.fromkeys((*GROUP.names, *schema.names, *asked, *bounded))
     read = pa.schema([of_table.field(column) for column in needed])
     with cursor() as db:
-        found = db.execute(f"SELECT {listed} FROM {of_keys(db, files, groups, read)} WHERE {where}").to_arrow_table()
+        source = of_keys(db, files, groups, read, least=least)
+        found = db.execute(f"SELECT {listed} FROM {source} WHERE {where}").to_arrow_table()
     return in_types_of(found, schema)
 
 
@@ -232,10 +235,11 @@ def of_keys(
     keys: pa.Table,
     schema: pa.Schema | None,
     name: str = "wanted",
+    least: Least | None = None,
 ) -> str:
     """Rows of these files of these keys: of groups, or of what is named with one other column. `schema`: the columns
     that are asked for; None where all rows of the keys may be too many for the memory. `name`: for what is registered,
-    not the same twice in one question."""
+    not the same twice in one question. `least`: rows out of this bound may be left out."""
     db.register(name, keys)
     column = keys.schema.names[-1]
     listed = set(keys[column].to_pylist()) - {None}
@@ -244,7 +248,7 @@ def of_keys(
         few = f" WHERE {column} IN ({', '.join(map(literal, sorted(listed)))})"
         whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= _LISTED_AT_MOST else ''})"
         return f"(SELECT * FROM {whole} SEMI JOIN {name} USING ({same}))"
-    rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed})]
+    rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, least)]
     db.register(f"{name}_rows", pa.concat_tables([schema.empty_table(), *rows]))
     return f"(SELECT * FROM {name}_rows SEMI JOIN {name} USING ({same}))"
 

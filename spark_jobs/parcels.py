@@ -29,17 +29,18 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.gather.belonging import routes_of
+from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import row_count_of, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, held_in, row_count_of, row_groups_of
 from spark_jobs.belonging import Belonging
 from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import GROUP, Place, of_keys, places_table
 from spark_jobs.stages.stage import Batch, Run
-from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, row_groups
+from spark_jobs.task_files import ASKED_AT_MOST, Flags, Numbers, batches_of, numbers_of, row_groups
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
 BUCKET_BYTES = 8 << 20
@@ -144,34 +145,39 @@ def plan_of(
         buckets[place] = bucket
         filled += size
         if size > BUCKET_BYTES:
-            cuts[bucket] = _cuts(context, batch, place, size // BUCKET_BYTES, starts)
+            cuts[bucket] = _cuts(context, batch, place, size // BUCKET_BYTES, starts, clocks)
     return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks, starts=starts)
 
 
-def evidence_sizes(context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start]) -> dict[Place, int]:
+def evidence_sizes(
+    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
+) -> dict[Place, int]:
     """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
-    with _pieces(context, batch, wanted, starts) as db:
+    with _pieces(context, batch, wanted, starts, clocks) as db:
         rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
     return dict.fromkeys(wanted, 0) | {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
 
 
-def _cuts(context: Run, batch: Batch, place: Place, count: int, starts: Mapping[Place, Start]) -> list[int]:
+def _cuts(
+    context: Run, batch: Batch, place: Place, count: int, starts: Mapping[Place, Start], clocks: Clocks
+) -> list[int]:
     """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
     shares = [(n + 1) / (count + 1) for n in range(count)]
-    with _pieces(context, batch, {place}, starts) as db:
+    with _pieces(context, batch, {place}, starts, clocks) as db:
         found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
     return [] if found is None or found[0] is None else sorted(set(found[0]))
 
 
 @contextmanager
 def _pieces(
-    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start]
+    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """The wanted groups' evidence as the view `piece`."""
     groups = places_table(wanted)
     chosen = sorted(place for place in starts if place in wanted)
+    before_ms = _most_behind_ms(clocks)
     started = places_table(chosen).append_column(
-        "from_ms", pa.array([starts[place].from_ms - _DAY_MS for place in chosen], pa.int64())
+        "from_ms", pa.array([starts[place].from_ms - before_ms for place in chosen], pa.int64())
     )
     with cursor() as db:
         selects: list[str] = []
@@ -186,7 +192,10 @@ def _pieces(
             read = pa.schema([of_table.field(name) for name in (*GROUP.names, *columns)])
             # Few row groups are read by Arrow; all of a large group may be too much for the memory.
             held = row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist())))
-            source = of_keys(db, files, groups, read if held <= _IN_MEMORY_ROWS else None, f"wanted_of_{len(selects)}")
+            source = of_keys(
+                db, files, groups, read if held <= _IN_MEMORY_ROWS else None, f"wanted_of_{len(selects)}",
+                Least(at_ms, "group_id", _floors(wanted, starts, before_ms)),
+            )  # fmt: skip
             selects.append(
                 f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} "
                 f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
@@ -202,7 +211,61 @@ def _pieces(
 def evidence_of(context: Run, batch: Batch, plan: ParcelPlan) -> pa.Table:
     """The work of the tasks that read."""
     files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
-    return row_groups(files, "group_id", {group_id for _, group_id in plan.buckets}, with_nameless=plan.has_nameless)
+    group_ids = {group_id for _, group_id in plan.buckets}
+    work = row_groups(files, "group_id", group_ids, with_nameless=plan.has_nameless)
+    if not plan.starts or len(group_ids) > ASKED_AT_MOST:
+        return work
+    may_start_from = _start_test(plan)
+    return work.filter(pa.array(list(map(may_start_from, *work.to_pydict().values())), pa.bool_()))
+
+
+def _start_test(plan: ParcelPlan) -> Callable[[str, str, int], bool]:
+    """Whether a row group may hold what a group's fold starts from or what comes after, by its statistics: of a long
+    history few do."""
+    has_nameless = plan.has_nameless
+    floors = _floors(plan.buckets, plan.starts, _most_behind_ms(plan.clocks))
+    within = {at: Least(at, "group_id", floors).row_group_test() for at in ("at_ms", "first_at_ms")}
+    offsets: dict[str, list[int]] = {}
+    for (_, group_id), start in plan.starts.items():
+        offsets.setdefault(group_id, []).extend(map(_offset_of, start.refs))
+    started = sorted(offsets)
+
+    def may_start_from(table: str, file: str, row_group: int) -> bool:
+        if table == MARKS:
+            return within["first_at_ms"](file, row_group)
+        groups, held = held_in(file, "group_id")[row_group], held_in(file, "offset")[row_group]
+        return (
+            (has_nameless and groups.may_be_null)
+            or within["at_ms"](file, row_group)
+            or any(not held.is_outside(at, at + 1) for group_id in groups.among(started) for at in offsets[group_id])
+        )
+
+    return may_start_from
+
+
+def _offset_of(ref: str) -> int:
+    """Of `record:TOPIC-PARTITION@OFFSET`."""
+    return int(ref.rpartition("@")[2])
+
+
+def _floors(wanted: Iterable[Place], starts: Mapping[Place, Start], before_ms: int) -> dict[str, int | None]:
+    """By group id, the time before which nothing is wanted but records that a fold starts from; None: all is wanted."""
+    found: dict[str, int | None] = {}
+    for place in wanted:
+        own = starts[place].from_ms - before_ms if place in starts else None
+        other = found.get(place[1], own)
+        found[place[1]] = None if own is None or other is None else min(own, other)
+    return found
+
+
+def _most_behind_ms(clocks: Clocks) -> int:
+    """How long after its local time the instant of any event may be."""
+    return max((_behind_ms(clock) for by_node in clocks.values() for clock in by_node.values()), default=0)
+
+
+def _behind_ms(clock: NodeClock) -> int:
+    is_steady = clock.zone is None and len(clock.offsets) == 1
+    return max(0, -clock.utc_offset_ms) if is_steady else _DAY_MS
 
 
 # ---- in the tasks that read

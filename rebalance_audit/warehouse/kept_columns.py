@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.file_sizes import compression_of
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
+    Least,
     columns_of,
     footer,
     keep_footer,
@@ -116,28 +116,6 @@ class Chosen:
     """All rows of the row group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Least:
-    """A bound on the rows of some keys."""
-
-    column: str
-    of: str
-    """A column of the keys."""
-    by_value: Mapping[str, Any]
-    """By its values, the least of `column` in a row that is wanted; None: whatever it is."""
-
-    def test(self, type_: pa.DataType) -> Callable[[pa.Table], pa.ChunkedArray]:
-        """Whether rows of which `column` is of this type are within the bound."""
-        values = pa.array(sorted(self.by_value), pa.string())
-        floors = pa.array([self.by_value[value] for value in values.to_pylist()], type_)
-
-        def holds(rows: pa.Table) -> pa.ChunkedArray:
-            floor = floors.take(pc.index_in(rows[self.of].combine_chunks(), values))
-            return pc.or_kleene(pc.is_null(floor), pc.greater_equal(rows[self.column], floor))
-
-        return holds
-
-
 def chosen_rows(
     files: Sequence[str], schema: pa.Schema, keys: Mapping[str, Collection[str]], least: Least | None = None
 ) -> Iterator[Chosen]:
@@ -150,7 +128,10 @@ def chosen_rows(
     column = next(iter(keys))
     narrow = [*keys, *(() if least is None else (least.column,))]
     holds = None if least is None else least.test(schema.field(least.column).type)
+    may_hold = None if least is None else least.row_group_test()
     for group in row_groups_of(files, column, keys[column]):
+        if may_hold is not None and not may_hold(group.file, group.number):
+            continue
         held = row_group(group.file, group.number, narrow)
         wanted = [pc.is_in(held[name], values) for name, values in sets.items()]
         if holds is not None:

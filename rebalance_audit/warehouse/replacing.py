@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
-from rebalance_audit.warehouse.kept_columns import Least, chosen_rows, put_rows, row_group
+from rebalance_audit.warehouse.kept_columns import chosen_rows, put_rows, row_group
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED,
     SOON_REPLACED_ROWS,
+    Least,
     footer,
     is_soon_replaced,
 )

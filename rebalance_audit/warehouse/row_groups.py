@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -134,6 +135,14 @@ class ColumnOfGroup(NamedTuple):
     """Bounds are not known. Where they are and are None, there is no value."""
     may_be_null: bool = True
 
+    def among(self, values: Sequence[str]) -> Sequence[str]:
+        """Those of these sorted values that may be in it."""
+        if self.may_be_any:
+            return values
+        if self.first is None or self.last is None:
+            return ()
+        return values[bisect_left(values, self.first) : bisect_right(values, self.last)]
+
     def is_outside(self, low: Any, high: Any) -> bool:
         """No value is at least `low` and below `high` (None: no bound); null is lower than any."""
         if self.may_be_any or (low is None and self.may_be_null):
@@ -193,9 +202,38 @@ def _place(metadata: pq.FileMetaData, column: str) -> int | None:
 
 
 def _may_hold(held: ColumnOfGroup, wanted: Sequence[str], *, with_null: bool) -> bool:
-    if held.may_be_any or (with_null and held.may_be_null):
-        return True
-    if held.first is None or held.last is None:
-        return False
-    first = bisect_left(wanted, held.first)
-    return first < len(wanted) and wanted[first] <= held.last
+    return held.may_be_any or (with_null and held.may_be_null) or len(held.among(wanted)) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """A bound on the rows of some keys."""
+
+    column: str
+    of: str
+    """A column of the keys."""
+    by_value: Mapping[str, Any]
+    """By each of its values that is asked for, the least of `column` in a row that is wanted; None: whatever it is."""
+
+    def test(self, type_: pa.DataType) -> Callable[[pa.Table], pa.ChunkedArray]:
+        """Whether rows of which `column` is of this type are within the bound."""
+        values = pa.array(sorted(self.by_value), pa.string())
+        floors = pa.array([self.by_value[value] for value in values.to_pylist()], type_)
+
+        def holds(rows: pa.Table) -> pa.ChunkedArray:
+            floor = floors.take(pc.index_in(rows[self.of].combine_chunks(), values))
+            return pc.or_kleene(pc.is_null(floor), pc.greater_equal(rows[self.column], floor))
+
+        return holds
+
+    def row_group_test(self) -> Callable[[str, int], bool]:
+        """Whether a file's row group of this number may hold a row within the bound, by its statistics."""
+        values = sorted(self.by_value)
+
+        def may_hold(file: str, number: int) -> bool:
+            floors = [self.by_value[value] for value in held_in(file, self.of)[number].among(values)]
+            if not floors or None in floors:
+                return bool(floors)
+            return not held_in(file, self.column)[number].is_outside(min(floors), None)
+
+        return may_hold

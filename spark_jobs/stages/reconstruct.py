@@ -89,7 +89,7 @@ def run(context: Run) -> bool:
     starts = {
         place: Start(point["read_from_ms"], frozenset(point["latest"])) for place, point in settled.points.items()
     }
-    sizes = evidence_sizes(context, batch, dirty, starts) if dirty else {}
+    sizes = evidence_sizes(context, batch, dirty, starts, clocks) if dirty else {}
     engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
     plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once, starts)
     _fold(context, batch, plan, names, settled, engine)

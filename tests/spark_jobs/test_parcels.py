@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -34,11 +35,14 @@ SIZES = {"as they are": (parcels.BUCKET_BYTES, parcels.PARCEL_BYTES), "tiny": (4
 class Stored:
     """A capture's events and marks in a warehouse, in files of several row groups."""
 
-    def __init__(self, capture: Path, folder: Path) -> None:
+    def __init__(self, capture: Path, folder: Path, file_count: int = 2) -> None:
         self.groups = {group.group_id: group for group in gathered(capture).groups}
         self.warehouse = Warehouse.open(folder, create=True)
         rows = event_rows(capture)
-        for part in (rows[::2], rows[1::2]):
+        size = len(rows) // file_count + 1
+        for part in (
+            (rows[::2], rows[1::2]) if file_count == 2 else [rows[n : n + size] for n in range(0, len(rows), size)]
+        ):
             self.warehouse.append(parcels.EVENTS, rows_to_table(parcels.EVENTS, part))
         self.cluster_id = rows[0]["cluster_id"]
         marks = [
@@ -51,18 +55,24 @@ class Stored:
         self.clocks: Clocks = node_clocks(self.warehouse, self.until[parcels.EVENTS], None)
         self.homes: Belonging = belonging(self.warehouse, self.until[parcels.EVENTS])
 
-    def plan(self, wanted: set[str]) -> parcels.ParcelPlan:
+    def plan(
+        self, wanted: set[str], starts: Mapping[tuple[str, str], parcels.Start] | None = None
+    ) -> parcels.ParcelPlan:
+        starts = starts or {}
         places = {(self.cluster_id, group_id) for group_id in wanted}
         context: Any = SimpleNamespace(warehouse=self.warehouse)
         batch: Any = SimpleNamespace(until=self.until)
-        sizes = parcels.evidence_sizes(context, batch, places, {})
-        return parcels.plan_of(context, batch, sizes, self.homes, self.clocks, 1, {})
+        sizes = parcels.evidence_sizes(context, batch, places, starts, self.clocks)
+        return parcels.plan_of(context, batch, sizes, self.homes, self.clocks, 1, starts)
 
-    def packed(self, plan: parcels.ParcelPlan) -> list[pa.RecordBatch]:
+    def work(self, plan: parcels.ParcelPlan) -> pa.Table:
         context: Any = SimpleNamespace(warehouse=self.warehouse)
         batch: Any = SimpleNamespace(until=self.until)
-        told = parcels.packing(lambda: plan)(iter(parcels.evidence_of(context, batch, plan).to_batches()))
-        return sorted(told, key=lambda parcel: (parcel["bucket"][0].as_py(), parcel["slice"][0].as_py()))
+        return parcels.evidence_of(context, batch, plan)
+
+    def packed(self, plan: parcels.ParcelPlan) -> list[pa.RecordBatch]:
+        packed = parcels.packing(lambda: plan)(iter(self.work(plan).to_batches()))
+        return sorted(packed, key=lambda parcel: (parcel["bucket"][0].as_py(), parcel["slice"][0].as_py()))
 
 
 def event_rows(capture: Path) -> list[dict[str, Any]]:
@@ -114,6 +124,23 @@ def test_a_large_group_comes_in_slices_of_time(stored: Stored, monkeypatch: pyte
     for bucket, cuts in plan.cuts.items():
         assert list(cuts) == sorted(set(cuts))
         assert list(plan.buckets.values()).count(bucket) == 1
+
+
+def test_of_a_long_history_only_what_a_fold_starts_from_is_read(tmp_path: Path) -> None:
+    stored = Stored(CAPTURES[0], tmp_path, file_count=40)
+    [group_id] = stored.groups
+    whole = _pieces_of(stored, stored.plan({group_id}))
+    from_ms, first_ref = whole[-len(whole) // 5][0], min(whole)[1]
+    start = parcels.Start(from_ms, frozenset({first_ref}))
+    plan = stored.plan({group_id}, {(stored.cluster_id, group_id): start})
+    assert _pieces_of(stored, plan) == [(at, ref) for at, ref in whole if at >= from_ms or ref == first_ref]
+    assert 2 * stored.work(plan).num_rows < stored.work(stored.plan({group_id})).num_rows
+
+
+def _pieces_of(stored: Stored, plan: parcels.ParcelPlan) -> list[tuple[int, str]]:
+    """Instant and reference of each record and line."""
+    found = parcels.groups_in(iter(stored.packed(plan)))
+    return sorted((at, piece.ref) for _, coming in found for at, piece in coming if not isinstance(piece, CommitMark))
 
 
 def _brought(stored: Stored, plan: parcels.ParcelPlan) -> dict[str, GroupEvidence]:

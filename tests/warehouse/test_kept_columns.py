@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse import kept_columns
-from rebalance_audit.warehouse.kept_columns import Least, chosen_rows, linked, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.kept_columns import chosen_rows, linked, put_rows, row_group
+from rebalance_audit.warehouse.row_groups import Least, footer
 
 ROWS = pa.table(
     {
@@ -71,3 +72,30 @@ def test_rows_are_chosen_from_the_least_of_their_own_key_on(file: str) -> None:
     found = list(chosen_rows([file], ROWS.schema, {"group_id": ["a", "c"]}, least))
     # Without a least, a row that says nothing of its place is one, too.
     assert [(c.rows["text"].to_pylist(), c.places.to_pylist()) for c in found] == [(["w"], [1]), (["y", "z"], [3, 4])]
+
+
+def test_a_row_group_out_of_the_bound_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(tmp_path / "of-two.parquet")
+    rows = pa.table({"group_id": ["a", "a", "b", "b"], "place": [1, 2, 7, None], "text": list("wxyz")})
+    pq.write_table(rows, file, row_group_size=2)
+    read: list[int] = []
+
+    def reading(file: str, number: int, names: Sequence[str] | None = None) -> pa.Table:
+        read.append(number)
+        return row_group(file, number, names)
+
+    monkeypatch.setattr(kept_columns, "row_group", reading)
+
+    def texts(by_value: dict[str, int | None]) -> list[str]:
+        least = Least("place", "group_id", by_value)
+        found = chosen_rows([file], rows.schema, {"group_id": list(by_value)}, least)
+        return [text for chosen in found for text in chosen.rows["text"].to_pylist()]
+
+    assert texts({"a": 3, "b": 7}) == ["y"]
+    assert set(read) == {1}
+    # What has no bound is wanted wherever it is.
+    assert texts({"a": 3, "b": None}) == ["y", "z"]
+    assert texts({"a": 2}) == ["x"]
+    read.clear()
+    assert texts({"c": None}) == []
+    assert not read
