@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
@@ -31,6 +33,8 @@ _PLACE = ("cluster_id", "topic", "partition", "group_id")
 Concerned: TypeAlias = pa.Table | None
 """(cluster, group) of all whose marks the news may change; None: of any."""
 _KEYS_AT_MOST = 100_000
+_NO_OFFSET = (1 << 63) - 1
+"""Beyond every offset."""
 
 
 def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concerned:
@@ -98,36 +102,19 @@ def commit_marks(
         more = uncertain.select(GROUP.names)
         concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
         group_records = group_records_of(context, concerned)
-    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned)
     floors = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
     inputs = {
-        "partial": partial, "known": known, "cut": group_records, "uncertain": uncertain,
+        "partial": partial, "cut": group_records, "uncertain": uncertain,
         "floor": floors.rename_columns(["cluster_id", "offsets_topic", "offsets_partition", "floor"]),
     }  # fmt: skip
     with cursor() as db:
         for name, data in inputs.items():
             db.register(name, data)
-        stretch = "coalesce(c.offset, -1)"
-        same = (
-            "m.cluster_id = c.cluster_id AND m.group_id = c.group_id AND m.offsets_topic = c.topic"
-            " AND m.offsets_partition = c.partition"
-        )
-        db.execute(
-            f"CREATE TEMP TABLE placed AS SELECT m.*, {stretch} stretch_from FROM known m "
-            f"ASOF LEFT JOIN cut c ON {same} AND m.first_offset > c.offset"
-        )
-        db.execute(
-            "CREATE TEMP TABLE again AS SELECT * FROM uncertain UNION SELECT DISTINCT m.cluster_id, m.group_id, "
-            "m.offsets_topic, m.offsets_partition FROM placed m "
-            f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
-        )
         place = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
-        # Commits that come to stand between known ones, as those that fill a hole do: which gap is the longest then?
-        db.execute(
-            f"INSERT INTO again SELECT * FROM ({_interleaved(place, 'SELECT * FROM partial', 'SELECT * FROM placed')}) "
-            "EXCEPT SELECT * FROM again"
-        )
-        again = db.execute("SELECT * FROM again").to_arrow_table()
+        least = None if concerned is None or uncertain.num_rows else _least(db, files, concerned)
+        again = _place_known(db, context, concerned, place, least)
+        if least is not None and again.num_rows:
+            again = _place_known(db, context, concerned, place, None)
         db.register("rebuilt", _folded_again(context, batch, engine, again, group_records))
         torn = db.execute(_interleaved(place, "SELECT * FROM rebuilt")).to_arrow_table()
         if torn.num_rows:
@@ -209,6 +196,63 @@ def commit_marks(
         keys = db.execute(f"SELECT {grain} FROM old UNION SELECT {grain} FROM data").to_arrow_table()
     rows = data.cast(arrow_schema("silver.commit_mark"))
     context.replace("silver.commit_mark", rows, keys, batch.batch_id, batch.transaction)
+
+
+def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Table) -> Least:
+    """Of the known marks of each group, those that news in these files may change, if none is folded again.
+
+    All that is new in a partition of the offsets topic has the least new offset or a later one. What ends before the
+    last group record before that is in an earlier stretch than any new commit, and no new group record cuts it.
+    """
+    where = "cluster_id, topic, partition"
+    floors = dict.fromkeys(concerned["group_id"].to_pylist(), _NO_OFFSET)
+    if not files:
+        return Least("last_offset", "group_id", floors)
+    rows = db.execute(
+        f"""
+        WITH news AS (SELECT {where}, min("offset") AS first_new FROM {relation(files)} GROUP BY ALL),
+        place AS (
+            SELECT {where}, group_id FROM cut
+            UNION SELECT cluster_id, offsets_topic, offsets_partition, group_id FROM partial
+        ),
+        before AS (
+            SELECT {where}, group_id, max("offset") AS last_old FROM cut JOIN news USING ({where})
+            WHERE "offset" < first_new GROUP BY ALL
+        )
+        SELECT group_id, min(coalesce(last_old, -1)) FROM place JOIN news USING ({where})
+        LEFT JOIN before USING ({where}, group_id) GROUP BY group_id
+        """
+    ).fetchall()
+    floors |= {group_id: last_old + 1 for group_id, last_old in rows}
+    return Least("last_offset", "group_id", floors)
+
+
+def _place_known(
+    db: duckdb.DuckDBPyConnection, context: Run, concerned: Concerned, place: str, least: Least | None
+) -> pa.Table:
+    """Make the tables `placed`, the known marks with the stretch that each is in, and `again`, the groups whose commits
+    are folded again, which is returned. `least`: marks out of this bound are not looked at."""
+    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least))
+    stretch = "coalesce(c.offset, -1)"
+    same = (
+        "m.cluster_id = c.cluster_id AND m.group_id = c.group_id AND m.offsets_topic = c.topic"
+        " AND m.offsets_partition = c.partition"
+    )
+    db.execute(
+        f"CREATE OR REPLACE TEMP TABLE placed AS SELECT m.*, {stretch} stretch_from FROM known m "
+        f"ASOF LEFT JOIN cut c ON {same} AND m.first_offset > c.offset"
+    )
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE again AS SELECT * FROM uncertain UNION SELECT DISTINCT m.cluster_id, m.group_id, "
+        "m.offsets_topic, m.offsets_partition FROM placed m "
+        f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
+    )
+    # Commits that come to stand between known ones, as those that fill a hole do: which gap is the longest then?
+    db.execute(
+        f"INSERT INTO again SELECT * FROM ({_interleaved(place, 'SELECT * FROM partial', 'SELECT * FROM placed')}) "
+        "EXCEPT SELECT * FROM again"
+    )
+    return db.execute("SELECT * FROM again").to_arrow_table()
 
 
 _PARTIAL = ", ".join(commits.PARTIAL_MARK.names)
