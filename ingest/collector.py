@@ -112,7 +112,10 @@ def collect(
         cluster = LiveCluster(settings.client_config)
         cluster_id = cluster.cluster_id
         if settings.cluster_id not in (None, cluster_id):
-            raise Misconfigured(f"{cluster.address} is cluster {cluster_id}, not {settings.cluster_id}; check -b.")
+            raise Misconfigured(
+                f"{cluster.address} is cluster {cluster_id}, not {settings.cluster_id}; "
+                "check -b, --cluster-id and what the settings say of both."
+            )
     elif settings.cluster_id and settings.logs:
         cluster, cluster_id = None, settings.cluster_id
     else:

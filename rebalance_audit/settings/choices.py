@@ -80,7 +80,7 @@ def _source(cluster: Cluster) -> dict[str, Any]:
         "logs": cluster.logs,
         "metadata": cluster.metadata,
         "topics": [f"{topic}={kind}" for topic, kind in cluster.connect_topics.items()],
-        "cluster_id": cluster.cluster_id if cluster.bootstrap_servers is None else None,
+        "cluster_id": cluster.cluster_id,
     }
     return {name: value for name, value in given.items() if value}
 

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from ingest.broker import LiveCluster
 from ingest.collector import CollectSettings, collect
-from ingest.errors import IngestError
+from ingest.errors import IngestError, Misconfigured
 from ingest.landing import Landing
 from ingest.probe import SourceProbe
 
@@ -45,6 +45,22 @@ def test_a_broker_with_nothing_new_is_idle_and_one_with_news_that_nobody_lands_i
     monkeypatch.setattr(LiveCluster, "end_offsets", _away)
     assert probe.faults() == {name: "away"}
     assert probe.cluster_id == known  # what the alert about it names
+
+
+def test_what_the_settings_say_of_a_cluster_is_its_id_until_the_brokers_answer(
+    mock_broker: Producer, address: str, tmp_path: Path
+) -> None:
+    def settings_of(address: str) -> CollectSettings:
+        client = {"bootstrap.servers": address}
+        return CollectSettings(client_config=client, until_end=True, connect_topics={}, cluster_id="stated")
+
+    landing = Landing(tmp_path)
+    away = SourceProbe(settings_of("127.0.0.1:1"), landing)
+    away.faults()
+    assert away.cluster_id == "stated"
+    with pytest.raises(Misconfigured, match="not stated; check -b, --cluster-id and what the settings say of both"):
+        collect(settings_of(address), landing)
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_a_broker_that_does_not_answer_and_logs_that_are_gone_are_faults(tmp_path: Path) -> None:

@@ -246,6 +246,7 @@ def test_a_verb_gets_the_defaults_it_has_options_for(monkeypatch: pytest.MonkeyP
         "bootstrap": "kafka-1:9093,kafka-2:9093",
         "overrides": ["security.protocol=SASL_SSL", "sasl.password=hunter2"],
         "logs": ["/var/log/kafka"],
+        "cluster_id": "Xj2bDWDpQ6mZ",
     }
 
 
