@@ -1,4 +1,4 @@
-"""The app as `rebalance-audit ui` starts it: `streamlit run app/main.py`, ready when it says so.
+"""The app as `rebalance-audit ui` starts it: `streamlit run app/asgi.py`, ready when it says so.
 
 Streamlit imports a page when somebody first asks for it; pandas, Arrow and DuckDB take seconds. Here they are there
 before the server is, and Home's questions have been asked.
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     # open page makes two a second. Python collects by itself; what is here now stays, so that need not look at it.
     gc.collect()
     gc.freeze()
-    page = str(Path(__file__).with_name("main.py"))
+    page = str(Path(__file__).with_name("asgi.py"))
     cli.main(["run", page, "--runner.postScriptGC", "false", *arguments], prog_name="streamlit")
 
 

@@ -45,7 +45,7 @@ def free_port() -> int:
 
 def app_on(warehouse: Path | str | None) -> contextlib.AbstractContextManager[str]:
     """The address of the app, served for this warehouse until the block ends."""
-    return _served(["streamlit", "run", "app/main.py"], warehouse)
+    return _served(["streamlit", "run", "app/asgi.py"], warehouse)
 
 
 def served_as_ui(warehouse: Path | str) -> contextlib.AbstractContextManager[str]:

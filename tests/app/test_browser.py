@@ -462,3 +462,6 @@ def test_an_unknown_page_says_what_is_unknown_and_leads_on(page: Any, address: s
     assert page.get_by_role("dialog").count() == 0
     click_link(page, "What is going on")
     shows(page, "incidents open")
+    assert "the page y, which there is not" in opened(page, address, "x/y")
+    assert "Which groups need care?" in opened(page, address, "x/groups/", search="checkout")
+    assert page.url.startswith(f"{address}/groups?search=checkout")
