@@ -81,7 +81,7 @@ def _damage() -> None:
     if found:
         panel(
             Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing below, not zero.</p>"),
-            *[fill("<p>The table {why}.</p>", why=words.visible(why)) for why in found],
+            *[fill("<p>The table {why}.</p>", why=words.with_code(why)) for why in found],
         )
 
 
@@ -182,7 +182,7 @@ def reader_with_groups() -> Questions:
 
 def broken(what: str, why: str) -> NoReturn:
     title(what)
-    panel(fill("<p>{why}</p>", why=words.visible(why)), Html("<p>Nothing was changed: this app only reads.</p>"))
+    panel(fill("<p>{why}</p>", why=words.with_code(why)), Html("<p>Nothing was changed: this app only reads.</p>"))
     st.stop()
 
 

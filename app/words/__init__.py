@@ -4,7 +4,21 @@ What is not known is said ("not known: …"), never 0 and never blank. Text from
 characters drawn), cut in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
 """
 
-from app.words.foreign import Html, assignor, code, cut, fill, join, markdown, name, natural, plain, resources, visible
+from app.words.foreign import (
+    Html,
+    assignor,
+    code,
+    cut,
+    fill,
+    join,
+    markdown,
+    name,
+    natural,
+    plain,
+    resources,
+    visible,
+    with_code,
+)
 from app.words.kafka import (
     FAMILIES,
     FAMILY_SIGN,
@@ -97,5 +111,6 @@ __all__ = [
     "utc_in",
     "visible",
     "when",
+    "with_code",
     "zone",
 ]

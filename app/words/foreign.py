@@ -82,6 +82,12 @@ def code(text: str | None, most: int = LONGEST_NAME) -> Html:
     return fill("<code{title}>{shown}</code>", title=title, shown=shown)
 
 
+def with_code(text: str) -> Html:
+    """A sentence of ours for a page: what stands between two backticks, such as a command, is set apart."""
+    parts = [visible(part) for part in re.split(r"`([^`]+)`", text)]
+    return join([fill("<code>{x}</code>" if at % 2 else "{x}", x=part) for at, part in enumerate(parts)])
+
+
 def markdown(text: str) -> str:
     """Plain text for a label that Streamlit reads as markdown: no link, picture, formula or emoji comes of it."""
     return "".join(f"\\{c}" if c in _MARKDOWN_SIGNS else c for c in text)

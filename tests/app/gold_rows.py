@@ -835,6 +835,7 @@ def hostile() -> list[Rebalance]:
         moved_count=1,
         returned_count=0,
         **pause(-2_000, -1_500, -900),
+        **cost(0.0, 0.0, 0.0),
         evidence=ev,
         is_complete_evidence=False,
         members=(

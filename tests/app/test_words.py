@@ -227,3 +227,8 @@ def test_a_likely_range_stands_in_front_and_what_is_certain_beside_it() -> None:
     assert words.pause_likely(2_000, 10_500, 18_100, None, None) == "10.5 s (2.0 … 18.1)"
     assert words.pause_likely(-900, -500, 100, -600, -400) == words.pause(-900, -500, 100)
     assert words.ends(-3, None) == "0 ms … not bounded"
+
+
+def test_commands_in_a_sentence_are_set_apart_and_nothing_in_it_is_markup() -> None:
+    assert words.with_code("a `run` <b>") == "a <code>run</code> &lt;b&gt;"
+    assert words.with_code("`<i>` and one ` more") == "<code>&lt;i&gt;</code> and one ` more"
