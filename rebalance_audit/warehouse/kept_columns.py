@@ -92,8 +92,13 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     """Write a new file into a folder that is there. Its columns are kept, since the next stage reads it."""
     fs, path = located(file)
     footers: list[pq.FileMetaData] = []
-    with open_writer(path, rows.schema, fs, compression_of(table, file, rows.num_rows), footers) as writer:
+    writer = open_writer(path, rows.schema, fs, compression_of(table, file, rows.num_rows), footers)
+    try:
         writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        writer.close()
+    except BaseException:
+        writer.is_open = False  # pyarrow closes it again when it is let go, and what fails then is printed
+        raise
     keep_footer(file, footers[0])
     if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
         _kept.keep(file, 0, dict(zip(rows.schema.names, rows.columns, strict=True)))
