@@ -7,8 +7,10 @@ own TLS. Causes seen with librdkafka 2.16 and Kafka 4.3: docs/connect-security.m
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import ssl
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,6 +151,7 @@ def _fault_of(host: str, port: int, config: Mapping[str, Any], own: Certificate 
         context = _context(config)
     except (OSError, ssl.SSLError, ValueError) as error:
         return f"The trusted certificates cannot be read ({error}); check ssl.truststore.location."
+    is_shown = own is not None and _shows_own(context, config)
     try:
         with (
             socket.create_connection((host, port), PROBE_S) as plain,
@@ -169,6 +172,8 @@ def _fault_of(host: str, port: int, config: Mapping[str, Any], own: Certificate 
                     f"{host}:{port} asks for a client certificate and none is given; set ssl.keystore.location to one "
                     f"that the broker's authority issued."
                 )
+            if not is_shown:
+                return None
             return (
                 f"{host}:{port} does not accept our certificate {_named(own)}, issued by "
                 f"{own.issuer.rfc4514_string()}; use one of an authority that the broker trusts."
@@ -192,6 +197,41 @@ def _context(config: Mapping[str, Any]) -> ssl.SSLContext:
     )
     context.check_hostname = config.get("ssl.endpoint.identification.algorithm", "https") != "none"
     return context
+
+
+def _shows_own(context: ssl.SSLContext, config: Mapping[str, Any]) -> bool:
+    """Have our certificate shown to a broker that asks for one; False if it or its key cannot be read."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    password = str(config.get("ssl.key.password", ""))
+    try:
+        if config.get("ssl.certificate.location"):
+            key = config.get("ssl.key.location") or config["ssl.certificate.location"]
+            context.load_cert_chain(str(config["ssl.certificate.location"]), str(key), lambda: password)
+            return True
+        if config.get("ssl.certificate.pem"):
+            text = f"{config['ssl.certificate.pem']}\n{config.get('ssl.key.pem', '')}\n".encode()
+        else:
+            store = Path(str(config["ssl.keystore.location"])).read_bytes()
+            opened = str(config.get("ssl.keystore.password", "")).encode() or None
+            private, certificate, more = pkcs12.load_key_and_certificates(store, opened)
+            if private is None or certificate is None:
+                return False
+            # Python takes files only, and no key lies on a disk as it is.
+            password = secrets.token_hex()
+            text = private.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.BestAvailableEncryption(password.encode()),
+            ) + b"".join(each.public_bytes(serialization.Encoding.PEM) for each in (certificate, *more))
+        with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # for this user alone
+            file.write(text)
+            file.flush()
+            context.load_cert_chain(file.name, password=lambda: password)
+    except (OSError, ValueError):  # ssl.SSLError is an OSError
+        return False
+    return True
 
 
 def _not_trusted(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:
