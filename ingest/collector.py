@@ -112,10 +112,7 @@ def collect(
         cluster = LiveCluster(settings.client_config)
         cluster_id = cluster.cluster_id
         if settings.cluster_id not in (None, cluster_id):
-            raise Misconfigured(
-                f"{cluster.address} is cluster {cluster_id}, not {settings.cluster_id}; "
-                "check -b, --cluster-id and what the settings say of both."
-            )
+            raise another_cluster(cluster.address, cluster_id, settings.cluster_id)
     elif settings.cluster_id and settings.logs:
         cluster, cluster_id = None, settings.cluster_id
     else:
@@ -123,6 +120,13 @@ def collect(
     collector = _Collector(settings, landing, cluster_id, report, now_ms, follower)
     with _few_cycle_searches():
         return collector.run(cluster, stop, progress)
+
+
+def another_cluster(address: str, cluster_id: str, stated: str | None) -> Misconfigured:
+    """For brokers that are not those of the cluster that was stated."""
+    return Misconfigured(
+        f"{address} is cluster {cluster_id}, not {stated}; check -b, --cluster-id and what the settings say of both."
+    )
 
 
 @contextlib.contextmanager

@@ -201,6 +201,7 @@ def metadata_followed(
     """Read what `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
     if not given:
         return None
+    from ingest.collector import another_cluster
     from ingest.metadata_tail import cluster_of
 
     folders: dict[str, Path] = {}
@@ -213,7 +214,10 @@ def metadata_followed(
         if node in folders:
             raise UsageError(f"--metadata {text}: there is another {node} already; name them: NODE=DIR.")
         folders[node] = inside
-    return FollowedMetadata(cluster_of(folders, cluster_of_brokers(config) or cluster_id), folders)
+    of_brokers = cluster_of_brokers(config)
+    if of_brokers is not None and cluster_id not in (None, of_brokers):
+        raise another_cluster(str(config["bootstrap.servers"]), of_brokers, cluster_id)
+    return FollowedMetadata(cluster_of(folders, of_brokers or cluster_id), folders)
 
 
 def node_of(data_dir: Path) -> str | None:

@@ -12,6 +12,7 @@ from ingest.collector import CollectSettings, collect
 from ingest.errors import IngestError, Misconfigured
 from ingest.landing import Landing
 from ingest.probe import SourceProbe
+from rebalance_audit.commands.collect import metadata_followed
 
 OFFSETS = "__consumer_offsets"
 
@@ -60,6 +61,9 @@ def test_what_the_settings_say_of_a_cluster_is_its_id_until_the_brokers_answer(
     assert away.cluster_id == "stated"
     with pytest.raises(Misconfigured, match="not stated; check -b, --cluster-id and what the settings say of both"):
         collect(settings_of(address), landing)
+    (tmp_path / "node" / "__cluster_metadata-0").mkdir(parents=True)
+    with pytest.raises(Misconfigured, match="not stated; check -b"):
+        metadata_followed([str(tmp_path / "node")], {"bootstrap.servers": address}, "stated")
     assert not list(tmp_path.rglob("*.parquet"))
 
 
