@@ -44,13 +44,15 @@ from rebalance_audit.commands.output import ENVIRONMENT_LOG_FORMAT, LogFormat, c
 
 EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130
 ENVIRONMENT_DEBUG = "REBALANCE_AUDIT_DEBUG"
+_HELP_NAMES = ["-h", "--help"]
+_CONTEXT: dict[str, Any] = {"help_option_names": _HELP_NAMES, "max_content_width": 120}
 
 app = typer.Typer(
     name="rebalance-audit",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    context_settings=_CONTEXT,
     help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
 )
 app.command("explain", epilog=epilog("explain"))(explain)
@@ -124,7 +126,7 @@ def _unwind(number: int, frame: FrameType | None) -> None:
 def run(argv: Sequence[str]) -> int:
     """The exit status."""
     try:
-        status = app(list(argv), prog_name="rebalance-audit", standalone_mode=False)
+        status = _called(list(argv))
         return status if isinstance(status, int) else 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -148,6 +150,21 @@ def run(argv: Sequence[str]) -> int:
         for fault in getattr(error, "faults", (sentence,)):
             complain(fault, f"rebalance-audit: {visible(fault)}")
         return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
+
+
+def _called(argv: list[str]) -> Any:
+    """Runs the verb. Where nothing but its help is asked for, without the values of the options before it: Typer makes
+    them with pydantic, whose import takes as long as all the rest."""
+    names, asked = argv[:-1], argv[-1:]
+    if names and asked[0] in _HELP_NAMES:
+        command: Any = typer.main.get_command(app)
+        for name in names:
+            command = getattr(command, "commands", {}).get(name)
+        if command is not None and command.add_help_option:
+            return command.main(
+                asked, prog_name=" ".join(["rebalance-audit", *names]), standalone_mode=False, **_CONTEXT
+            )
+    return app(argv, prog_name="rebalance-audit", standalone_mode=False)
 
 
 def _misused(error: Any) -> int:

@@ -39,6 +39,12 @@ def test_help_waits_for_nothing_heavy() -> None:
     assert not modules_after("import rebalance_audit.cli") & {*HEAVY, "rebalance_audit.domain.detect"}
 
 
+@pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["config", "show", "-h"]])
+def test_no_help_makes_values_of_options(words: list[str]) -> None:
+    """For which Typer imports pydantic: as long again as all the rest."""
+    assert "pydantic" not in modules_after(f"from rebalance_audit import cli; cli.run({words})")
+
+
 def test_the_domain_needs_the_standard_library_alone() -> None:
     loaded = {name.partition(".")[0] for name in modules_after("import rebalance_audit.domain.gather.groups")}
     loaded |= {name.partition(".")[0] for name in modules_after("import rebalance_audit.domain.explain.group")}
