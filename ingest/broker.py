@@ -3,6 +3,7 @@ subscribes, joins, commits or creates anything."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,13 @@ from rebalance_audit.domain.connect_topics import internal_topic_kind
 TIMEOUT_S = 10.0
 FIRST_PATIENCE_S = 1.0
 SAMPLED_KEYS = 20
+OPEN_S = 0.5
+"""Of each poll, to ask where partitions begin and end: a slow broker must not keep a collector from showing that it is
+alive."""
+PATIENCE_S = (2.0, 5.0)
+"""With a leader that is asked for the first time, and at most; each time twice as much."""
+AGAIN_S = (0.5, 30.0)
+"""Between two such questions that were in vain, at first and at most."""
 CONSUME_RECORDS = 1_000
 """At once: of so many objects, a core's own cache still has most when they are read."""
 FETCH_BYTES, MOST_FETCH_BYTES = 1 << 20, 16 << 20
@@ -76,6 +84,17 @@ class LivePartition:
     def _page(self) -> SourceReading:
         name = f"record:{self.topic}-{self.partition}"
         return SourceReading(source=name, kind="record", from_position=self.position)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A partition that is yet to be opened."""
+
+    kind: str
+    position: int | None
+    """Where to begin; None: where it begins."""
+    fault: str | None = None
+    """What its leader answered; None: nobody asked."""
 
 
 class LiveCluster:
@@ -133,7 +152,7 @@ class LiveCluster:
             )
         if error.code() in _UNKNOWN:
             return f"Topic {topic} is not on {self.address}, or hidden from this user; check its name and your rights."
-        return f"Topic {topic} on {self.address} cannot be read: {self._text(error)}."
+        return f"Topic {topic} on {self.address} cannot be read: {self.text(error)}."
 
     def consumer(self) -> Consumer:
         # The client refuses a limit of a fetch below that of a message, which may be the user's, within reason.
@@ -158,7 +177,7 @@ class LiveCluster:
     def take_errors(self) -> list[str]:
         """The errors that the client reported since the last call, each once."""
         refused = any(error.code() in _CREDENTIALS for error in self._errors)
-        errors = list(dict.fromkeys(self._text(error) for error in self._errors))
+        errors = list(dict.fromkeys(self.text(error) for error in self._errors))
         self._errors.clear()
         if refused and (why := self._why_refused(errors)) is not None:
             return [why]
@@ -185,14 +204,15 @@ class LiveCluster:
             while not reader.is_done and time.monotonic() < give_up_at:
                 for live, messages in reader.poll(0.2):
                     keys[live.topic] += filter(None, map(Message.key, messages))
-                reader.drop([live for live in reader.partitions if len(keys[live.topic]) >= SAMPLED_KEYS])
+                known = [live for live in reader.partitions if len(keys[live.topic]) >= SAMPLED_KEYS]
+                reader.drop([(live.topic, live.partition) for live in known])
         finally:
             reader.close()
         kinds = {name: internal_topic_kind(found[:SAMPLED_KEYS]) for name, found in keys.items() if found}
         return {name: kind for name, kind in kinds.items() if kind in ("status", "config")}
 
     def _refused(self, error: KafkaException) -> Misconfigured:
-        said = self._text(error)
+        said = self.text(error)
         if (why := settings_fault(self.config, said)) is not None:
             return Misconfigured(without_secrets(why, self.config))
         return Misconfigured(f"The client settings are refused: {said}; check -X and the command config.")
@@ -200,10 +220,10 @@ class LiveCluster:
     def _no_answer(self, error: KafkaException) -> Retryable | Misconfigured:
         self._admin.poll(0)
         causes = [e for e in self._errors if e.code() != KafkaError._ALL_BROKERS_DOWN]
-        errors = list(dict.fromkeys(map(self._text, causes)))
+        errors = list(dict.fromkeys(map(self.text, causes)))
         if (why := self._why_refused(errors)) is not None:
             return Misconfigured(why)
-        shown = f" ({errors[0] if errors else self._text(error)})"
+        shown = f" ({errors[0] if errors else self.text(error)})"
         if any(e.code() in _CREDENTIALS for e in causes):
             return Misconfigured(f"{self.address} refused the connection{shown}; check the security settings and "
                                  f"credentials.")  # fmt: skip
@@ -211,7 +231,8 @@ class LiveCluster:
         return Retryable(f"No broker answers at {self.address} within {self.timeout_s:g} s{shown}; check the address, "
                          f"the network and the security settings{f' ({hint})' if hint else ''}.")  # fmt: skip
 
-    def _text(self, error: KafkaError | KafkaException) -> str:
+    def text(self, error: KafkaError | KafkaException) -> str:
+        """What the client says, without secrets."""
         inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
         text = inner.str() if isinstance(inner, KafkaError) else str(inner)
         return without_secrets(text, self.config).rstrip(".")
@@ -232,14 +253,17 @@ class BrokerReader:
         self._consumer = cluster.consumer()
         self._place_of: Callable[[Message], object] = Message.partition if len(topics) == 1 else _place_of
         self._live: dict[_Place, LivePartition] = {}
+        self._waiting: dict[tuple[str, int], _Waiting] = {}
+        self._patience_s, self._again_s, self._again_at = PATIENCE_S[0], AGAIN_S[0], 0.0
         self._closed: list[SourceReading] = []
         self.problems: dict[str, Problem] = {}
         """Topics that are not read, and why."""
         for topic, kind in topics.items():
             wanted = (partitions or {}).get(topic, range(cluster.partition_counts.get(topic, 0)))
             for partition in wanted:
-                if topic not in self.problems:
-                    self._open(topic, partition, kind, (positions or {}).get(f"{topic}-{partition}"))
+                position = (positions or {}).get(f"{topic}-{partition}")
+                self._waiting[topic, partition] = _Waiting(kind, position)
+        self._open_some(math.inf)
         self._assign()
 
     @property
@@ -258,10 +282,22 @@ class BrokerReader:
     @property
     def is_done(self) -> bool:
         """Everything that was there when reading began is read."""
+        return self.is_at_end and not self._waiting
+
+    @property
+    def is_at_end(self) -> bool:
+        """The same of those partitions whose leaders answered."""
         return all(live.is_at_end for live in self._live.values())
+
+    @property
+    def waiting(self) -> dict[tuple[str, int], str | None]:
+        """Partitions that are not read yet, by what their leaders answered; None: nobody asked."""
+        return {place: waiting.fault for place, waiting in self._waiting.items()}
 
     def poll(self, wait_s: float, *, at_once: bool = False) -> list[tuple[LivePartition, list[Message]]]:
         """The records that arrived, per partition in offset order. `at_once`: wait for one alone."""
+        if opened := self._open_some(OPEN_S):
+            self._consumer.incremental_assign([TopicPartition(p.topic, p.partition, p.position) for p in opened])
         arrived = []
         if at_once:
             first = self._consumer.poll(wait_s)
@@ -288,39 +324,67 @@ class BrokerReader:
         return [message for message in messages if message.error() is None]
 
     def add(self, topic: str, partition: int, kind: str, position: int | None) -> None:
-        """Read this one, too: from there, or from its beginning."""
+        """Read this one, too, from one of the next polls on: from there, or from its beginning."""
         self._place_of = _place_of
-        self._open(topic, partition, kind, position)
-        if (live := self._live.get((topic, partition))) is not None:
-            self._consumer.incremental_assign([TopicPartition(topic, partition, live.position)])
+        self._waiting[topic, partition] = _Waiting(kind, position)
 
-    def drop(self, partitions: Iterable[LivePartition]) -> None:
+    def drop(self, places: Iterable[tuple[str, int]]) -> None:
         """Read these no further."""
-        gone = [self._live.pop((live.topic, live.partition)) for live in partitions]
+        gone = []
+        for place in places:
+            self._waiting.pop(place, None)
+            if self._live.pop(place, None) is not None:
+                gone.append(TopicPartition(*place))
         if gone:
-            self._consumer.incremental_unassign([TopicPartition(live.topic, live.partition) for live in gone])
+            self._consumer.incremental_unassign(gone)
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _open(self, topic: str, partition: int, kind: str, remembered: int | None) -> None:
+    def _open_some(self, within_s: float) -> list[LivePartition]:
+        """Those that were opened. The first that cannot be ends it: it waits, and the others are asked before it."""
+        opened: list[LivePartition] = []
+        began = time.monotonic()
+        while self._waiting and (now := time.monotonic()) < began + within_s:
+            place, waiting = next(iter(self._waiting.items()))
+            is_again = waiting.fault is not None
+            if is_again and now < self._again_at:
+                break
+            del self._waiting[place]
+            if self._open(*place, waiting):
+                opened += filter(None, [self._live.get(place)])
+                self._patience_s, self._again_s, self._again_at = PATIENCE_S[0], AGAIN_S[0], 0.0
+            else:
+                self._again_at = time.monotonic() + self._again_s
+                if is_again:
+                    self._patience_s = min(2 * self._patience_s, PATIENCE_S[1])
+                    self._again_s = min(2 * self._again_s, AGAIN_S[1])
+                break
+        return opened
+
+    def _open(self, topic: str, partition: int, waiting: _Waiting) -> bool:
+        """Whether more is known now; else it waits."""
+        timeout_s = min(self._patience_s, self._cluster.timeout_s)
         try:
-            low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=self._cluster.timeout_s
-            )
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)
         except KafkaException as error:
-            self._refuse(topic, error.args[0])
-            return
-        position, problem = start_position(topic, partition, remembered, low, high)
-        live = self._live[topic, partition] = LivePartition(topic, partition, kind, position, high)
+            if error.args[0].code() in (*_DENIED, *_UNKNOWN):
+                self._refuse(topic, error.args[0])
+                return True
+            waiting.fault = self._cluster.text(error)  # it passes: a leader moves, a broker starts
+            self._waiting[topic, partition] = waiting
+            return False
+        position, problem = start_position(topic, partition, waiting.position, low, high)
+        live = self._live[topic, partition] = LivePartition(topic, partition, waiting.kind, position, high)
         if problem is not None:
             live.reading.problems.add(problem)
+        return True
 
     def _refuse(self, topic: str, error: KafkaError, *, missing: str = "DESCRIBE") -> None:
         sentence = self._cluster.sentence(topic, error, missing=missing)
         self.problems[topic] = Problem(code="unreadable", sentence=sentence)
-        for place in [place for place in self._live if place[0] == topic]:
-            del self._live[place]
+        self._live = {place: live for place, live in self._live.items() if place[0] != topic}
+        self._waiting = {place: waiting for place, waiting in self._waiting.items() if place[0] != topic}
 
     def _assign(self) -> None:
         self._consumer.assign([TopicPartition(p.topic, p.partition, p.position) for p in self._live.values()])
@@ -333,7 +397,8 @@ class BrokerReader:
             live.position, live.is_at_end = max(live.position, offset), True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._closed.append(live.begin_reading())
-            self._open(live.topic, live.partition, live.kind, live.position)
+            del self._live[place]
+            self._open(live.topic, live.partition, _Waiting(live.kind, live.position))
             self._assign()
         elif error.code() in (*_DENIED, *_UNKNOWN):
             self._refuse(live.topic, error, missing="READ")  # its place was found, which needs DESCRIBE

@@ -176,6 +176,8 @@ class _Collector:
         """With a share: each place of the cluster as topic, partition, kind."""
         self.is_settled = True
         """Each partition is read by somebody."""
+        self.is_held_up = False
+        """Some partitions have no leader that answers."""
         self.is_flushing = False
         """Also after a flush that failed: then nothing more is written, and the next run reads it again."""
         self.reported_errors: set[str] = set()
@@ -183,7 +185,7 @@ class _Collector:
     def run(
         self, cluster: LiveCluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
     ) -> CollectSummary:
-        self.flushed_at_ms = moved_at_ms = self.now_ms()
+        began_at_ms = self.flushed_at_ms = moved_at_ms = self.now_ms()
         try:
             if cluster is not None:
                 topics, problems = topics_to_read(cluster, self.settings)
@@ -202,16 +204,19 @@ class _Collector:
                 now_ms = self.now_ms()
                 if self.reader is not None and cluster is not None:
                     self._report_errors(cluster, has_news=arrived)
+                    self._report_waiting(self.reader)
                     reported = self._report_from(reported)
                     partitions = self.reader.partitions
-                    if reported and not (partitions or self.settings.logs or self.share):
+                    has_places = self.share is None or self.share.own
+                    if reported and has_places and not (partitions or self.reader.waiting or self.settings.logs):
                         raise Misconfigured(*(problem.sentence for problem in self.reader.problems.values()))
                     progress(sum(p.position for p in partitions), sum(p.end_offset for p in partitions), "records")
                     moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
                 if self._is_flush_due(now_ms):
                     self._flush()
                     self._exchange()
-                if not self.has_caught_up and self._is_done():
+                is_held_up = self._is_done(but_waiting=True) and now_ms - began_at_ms > NO_ANSWER_MS
+                if not self.has_caught_up and (self._is_done() or is_held_up):
                     self._catch_up()
                 if self.settings.until_end and self._is_done():
                     self._poll_logs(is_last=True)
@@ -237,9 +242,21 @@ class _Collector:
             self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
         return len(problems)
 
-    def _is_done(self) -> bool:
-        """All that was there when reading began is read, by this one or another."""
-        return self.is_settled and (self.reader is None or self.reader.is_done)
+    def _is_done(self, *, but_waiting: bool = False) -> bool:
+        """All that was there when reading began is read, by this one or another; or all but what no leader gives."""
+        reader = self.reader
+        return self.is_settled and (reader is None or reader.is_done or (but_waiting and reader.is_at_end))
+
+    def _report_waiting(self, reader: BrokerReader) -> None:
+        """Once each time that something cannot be read for now, and once when it can."""
+        held_up = [(place, fault) for place, fault in reader.waiting.items() if fault is not None]
+        if held_up and not self.is_held_up:
+            ((topic, partition), fault), others = held_up[0], len(held_up) - 1
+            more = f" and {others} other partitions" if others else ""
+            self.report(f"{topic}-{partition}{more} cannot be read for now: {fault}; asked for again and again.")
+        elif self.is_held_up and not reader.waiting:
+            self.report("Every partition is read again.")
+        self.is_held_up = bool(reader.waiting) if self.is_held_up else bool(held_up)
 
     def _begin_sharing(self, cluster: LiveCluster, topics: Mapping[str, str]) -> None:
         self.places = {
@@ -260,7 +277,7 @@ class _Collector:
             return
         change = self.share.exchange(self.record_positions)
         gone = {self.places[place][:2] for place in change.gone}
-        self.reader.drop([live for live in self.reader.partitions if (live.topic, live.partition) in gone])
+        self.reader.drop(gone)
         self.record_positions = {
             place: position for place, position in self.record_positions.items() if place not in change.gone
         }

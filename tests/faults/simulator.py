@@ -171,6 +171,7 @@ class Reader:
 
     def __init__(self, world: World, positions: dict[str, int]) -> None:
         self.problems: dict[str, Any] = {}
+        self.waiting: dict[tuple[str, int], str | None] = {}
         self._world = world
         self._live = {}
         for partition in sorted({record.partition for _, record in world.records}):
@@ -186,6 +187,8 @@ class Reader:
     @property
     def is_done(self) -> bool:
         return all(live.is_at_end for live in self._live.values())
+
+    is_at_end = is_done
 
     def poll(self, wait_s: float, *, at_once: bool = False) -> list[tuple[LivePartition, list[Message]]]:
         plan = self._world.plan

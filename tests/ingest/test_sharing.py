@@ -11,11 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from ingest import broker
+from ingest.collector import CollectSettings, collect
 from ingest.errors import Misconfigured
 from ingest.landing import Landing
 from ingest.sharing import Share
@@ -213,6 +216,70 @@ def test_collectors_that_are_killed_lose_and_double_nothing(
     assert Counter((row["partition"], row["offset"]) for row in rows).most_common(1)[0][1] == 1
     read_ids = {name for file in warehouse.landed("record") for name in pq.read_table(file)["landing"].to_pylist()}
     assert len({name.rpartition("-")[0] for name in read_ids}) >= 4, "the work was not shared"
+
+
+def collected(address: str, warehouse: Path, share_as: str | None, said: list[str]) -> list[bytes]:
+    """The keys of all that is there, landed by one collector that flushes all the time."""
+    settings = CollectSettings(
+        client_config={"bootstrap.servers": address}, connect_topics={}, flush_ms=50, share_as=share_as, until_end=True
+    )
+    collect(settings, Landing(warehouse), report=said.append)
+    files = (warehouse / "landing" / "record").iterdir()
+    return sorted(key for file in files for key in pq.read_table(file)["key"].to_pylist())
+
+
+def test_who_takes_partitions_of_a_slow_broker_shows_itself_alive_meanwhile(
+    mock_broker: Producer, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the others take them as a dead one's, are as slow about it, and lose them in turn: for ever."""
+    happened: list[str] = []
+
+    class Slow(Consumer):
+        def get_watermark_offsets(self, *arguments: Any, **more: Any) -> Any:
+            time.sleep(0.3)
+            happened.append("opened")
+            return super().get_watermark_offsets(*arguments, **more)
+
+    exchange = Share.exchange
+
+    def shown(share: Share, landed: dict[str, int]) -> Any:
+        happened.append("alive")
+        return exchange(share, landed)
+
+    monkeypatch.setattr(broker, "Consumer", Slow)
+    monkeypatch.setattr(Share, "exchange", shown)
+    for partition in range(PARTITIONS):
+        mock_broker.produce(OFFSETS, key=b"%d" % partition, value=b"v", partition=partition)
+    assert mock_broker.flush(10) == 0
+    assert collected(address, tmp_path, "a", []) == [b"0", b"1", b"2", b"3"]
+    assert happened.count("opened") == PARTITIONS
+    assert max(map(len, "".join("o" if each == "opened" else " " for each in happened).split())) <= 2
+
+
+@pytest.mark.parametrize("share_as", [None, "a"])
+def test_a_partition_whose_leader_is_away_for_a_moment_is_read_when_it_is_back(
+    mock_broker: Producer, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share_as: str | None
+) -> None:
+    asked: Counter[int] = Counter()
+
+    class Moving(Consumer):
+        def get_watermark_offsets(self, place: TopicPartition, *arguments: Any, **more: Any) -> Any:
+            asked[place.partition] += 1
+            if place.partition == 1 and asked[1] <= 1:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return super().get_watermark_offsets(place, *arguments, **more)
+
+    monkeypatch.setattr(broker, "Consumer", Moving)
+    for partition in range(PARTITIONS):
+        mock_broker.produce(OFFSETS, key=b"%d" % partition, value=b"v", partition=partition)
+    assert mock_broker.flush(10) == 0
+    said: list[str] = []
+    assert collected(address, tmp_path, share_as, said) == [b"0", b"1", b"2", b"3"]
+    assert [line for line in said if not line.startswith("Reads ")] == [
+        f"{OFFSETS}-1 cannot be read for now: Broker: Leader not available; asked for again and again.",
+        "Every partition is read again.",
+    ]
+    assert asked[1] == 2
 
 
 def test_two_clusters_in_one_warehouse_have_their_own_positions(tmp_path: Path) -> None:
