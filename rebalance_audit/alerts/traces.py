@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NOTE = "traces"
 SPANS_AT_ONCE = 512
 _PATH = "/v1/traces"
+_IN_PART = " in part"
+"""Beside an address: of each trace that it took in part, the spans that it has."""
 
 
 def send_traces(
@@ -27,18 +29,18 @@ def send_traces(
     from_ms: int | None = None,
     timeout_s: float = 10,
 ) -> int:
-    """How many incidents were sent. What was sent to this address is not sent again; what could not be waits.
+    """How many incidents were sent. What was sent to this address is not sent again, be it a part; the rest waits.
 
     `headers` are sent along; without any those of OTEL_EXPORTER_OTLP_HEADERS. `from_ms`: incidents that ended before it
-    are left out. Raises AlertError where the receiver is away or refuses; the
-    incidents before that are remembered as sent.
+    are left out. Raises AlertError where the receiver is away or refuses, after those
+    that it takes; they are remembered as sent.
     """
     address = _address(url)
+    shown = _without_secrets(address)
     exporter = _OtlpExporter(address, headers, timeout_s)
-    sent_count = 0
+    sent_count = refused_count = in_a_row = 0
     with locked(state_of(opened.location, NOTE)):
-        note: dict[str, list[str]] = opened.recall(NOTE)
-        shown = _without_secrets(address)
+        note: dict[str, Any] = opened.recall(NOTE)
         sent = set(note.get(shown, ()))
         incidents = opened.query(
             "SELECT * FROM gold.incident WHERE status = 'over' AND (?::BIGINT IS NULL OR last_at_ms >= ?)"
@@ -46,18 +48,33 @@ def send_traces(
             [from_ms, from_ms],
         ).to_pylist()
         there = {f"{row['cluster_id']}/{row['incident_id']}" for row in incidents}
+        parts = {name: list(ids) for name, ids in note.get(f"{shown}{_IN_PART}", {}).items()}
         try:
             for incident in incidents:
                 name = f"{incident['cluster_id']}/{incident['incident_id']}"
-                if name not in sent:
-                    exporter.send(_spans(opened, incident))
+                if name in sent:
+                    continue
+                arrived = parts.setdefault(name, [])
+                if exporter.sends([s for s in _spans(opened, incident) if _hex(s) not in arrived], arrived):
+                    del parts[name]
                     sent.add(name)
-                    sent_count += 1
+                    sent_count, in_a_row = sent_count + 1, 0
+                else:
+                    refused_count, in_a_row = refused_count + 1, in_a_row + 1
+                    if in_a_row > 1:
+                        break  # it is away, and not displeased with one of them
         finally:
             exporter.close()
-            if sent_count:
-                keep = sent if from_ms is not None else sent & there  # what the tables let go need not be remembered
-                opened.remember(NOTE, {**note, shown: sorted(keep)})
+            keep = sent if from_ms is not None else sent & there  # what the tables let go need not be remembered
+            in_part = {name: ids for name, ids in parts.items() if ids and (from_ms is not None or name in there)}
+            now = {**note, shown: sorted(keep), f"{shown}{_IN_PART}": in_part}
+            if now != note and (keep or in_part):
+                opened.remember(NOTE, now)
+    if refused_count:
+        raise AlertError(
+            f"{shown} does not take every trace; is it an OTLP receiver over HTTP, and is it up? What was not sent is "
+            "sent the next time."
+        )
     return sent_count
 
 
@@ -79,24 +96,27 @@ class _OtlpExporter:
 
         # What it says of a failure is said here, in one sentence.
         logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter").setLevel(logging.CRITICAL)
-        self._address = address
         self._exporter = OTLPSpanExporter(
             endpoint=address, headers=dict(headers or {}) or None, timeout=timeout_s, compression=Compression.Gzip
         )
 
-    def send(self, spans: Sequence[TraceSpan]) -> None:
+    def sends(self, spans: Sequence[TraceSpan], arrived: list[str]) -> bool:
+        """Whether all were taken. `arrived` gets the ids of those that were, also before a refusal."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         for at in range(0, len(spans), SPANS_AT_ONCE):
-            some = [_readable(span) for span in spans[at : at + SPANS_AT_ONCE]]
-            if self._exporter.export(some) is not SpanExportResult.SUCCESS:
-                raise AlertError(
-                    f"{_without_secrets(self._address)} does not take traces; is it an OTLP receiver over HTTP, and is "
-                    "it up? What was not sent is sent the next time."
-                )
+            some = spans[at : at + SPANS_AT_ONCE]
+            if self._exporter.export([_readable(span) for span in some]) is not SpanExportResult.SUCCESS:
+                return False
+            arrived += map(_hex, some)
+        return True
 
     def close(self) -> None:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _hex(span: TraceSpan) -> str:
+    return f"{span.span_id:016x}"
 
 
 def _readable(span: TraceSpan) -> ReadableSpan:

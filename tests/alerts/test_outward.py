@@ -92,7 +92,7 @@ def test_run_sends_after_publishing_and_what_was_refused_the_next_time(
     assert cli.run(call) == 0
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
-    assert "does not take traces" in said[0]
+    assert "does not take every trace" in said[0]
     assert "answered 400" in said[1]
     receiver.is_away = False
     assert cli.run(call) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from rebalance_audit.alerts import traces
 from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.alerts.traces import send_traces
 from rebalance_audit.domain.traces import MOST_SPANS, spans_of
@@ -111,9 +113,12 @@ def test_a_very_large_incident_says_what_it_left_out() -> None:
 
 @dataclass(slots=True)
 class Receiver:
-    """Takes OTLP as the protocol's own classes read it. `is_away`: it refuses."""
+    """Takes OTLP as the protocol's own classes read it. `is_away`: it refuses; `takes`: so many requests, then it is.
+    `refuses`: what it refuses wherever it stands."""
 
     is_away: bool = False
+    takes: int | None = None
+    refuses: bytes | None = None
     requests: list[ExportTraceServiceRequest] = field(default_factory=list)
     url: str = ""
 
@@ -130,9 +135,11 @@ def receiver() -> Iterator[Receiver]:
             content = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 content = gzip.decompress(content)
-            if not found.is_away and self.path == "/v1/traces":
+            is_refused = found.is_away or (found.refuses is not None and found.refuses in content)
+            if not is_refused and self.path == "/v1/traces":
                 found.requests.append(ExportTraceServiceRequest.FromString(content))
-            self.send_response(400 if found.is_away else 200)
+                found.is_away = len(found.requests) == found.takes
+            self.send_response(400 if is_refused else 200)
             self.end_headers()
 
     with listening(Handler) as found.url:
@@ -144,7 +151,7 @@ def test_what_is_over_is_sent_once_and_waits_while_the_receiver_is_away(receiver
     over = warehouse.query("SELECT incident_id FROM gold.incident WHERE status = 'over'").num_rows
     assert over >= 2
     receiver.is_away = True
-    with pytest.raises(AlertError, match="does not take traces") as raised:
+    with pytest.raises(AlertError, match="does not take every trace") as raised:
         send_traces(warehouse, receiver.url)
     assert "\n" not in str(raised.value)
     assert receiver.spans() == []
@@ -154,6 +161,40 @@ def test_what_is_over_is_sent_once_and_waits_while_the_receiver_is_away(receiver
     assert {s.name for s in first} >= {"incident", "rebalance", "standstill"}
     assert send_traces(Warehouse.open(tmp_path / "w"), receiver.url) == 0
     assert len(receiver.spans()) == len(first)
+
+
+def test_what_a_receiver_took_before_it_went_away_is_not_sent_again(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    send_traces(warehouse, receiver.url)
+    wanted = sorted(s.span_id for s in receiver.spans())
+    (tmp_path / "w/notes/traces.json").unlink()
+    receiver.requests.clear()
+    monkeypatch.setattr(traces, "SPANS_AT_ONCE", 2)
+    is_sent = False
+    while not is_sent:  # it goes away after each part, also within a trace
+        receiver.takes, receiver.is_away = len(receiver.requests) + 1, False
+        with contextlib.suppress(AlertError):
+            send_traces(Warehouse.open(tmp_path / "w"), receiver.url)
+            is_sent = True
+    assert len(receiver.requests) > 4
+    assert sorted(s.span_id for s in receiver.spans()) == wanted
+    [parts] = (v for k, v in warehouse.recall("traces").items() if k.endswith(" in part"))
+    assert parts == {}
+
+
+def test_a_trace_that_a_receiver_refuses_holds_up_no_other(receiver: Receiver, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    over = warehouse.query(
+        "SELECT incident_id FROM gold.incident WHERE status = 'over' ORDER BY last_at_ms, cluster_id, incident_id"
+    ).to_pylist()
+    receiver.refuses = over[0]["incident_id"].encode()
+    with pytest.raises(AlertError, match="does not take every trace"):
+        send_traces(warehouse, receiver.url)
+    assert [s.name for s in receiver.spans()].count("incident") == len(over) - 1
+    receiver.refuses = None
+    assert send_traces(warehouse, receiver.url) == 1
 
 
 def test_sent_again_it_is_the_same_trace(receiver: Receiver, tmp_path: Path) -> None:
