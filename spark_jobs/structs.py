@@ -80,9 +80,7 @@ def _values(column: StoredColumn, stored: pa.Array) -> list[Any]:
     if column.nested is not None:
         return _nested_values(column.nested, stored)
     if column.made is None:
-        values = stored.to_pylist()
-        is_listed = pa.types.is_list(stored.type)
-        return [tuple(v) if isinstance(v, list) else v for v in values] if is_listed else values
+        return _tuples(stored) if pa.types.is_list(stored.type) else stored.to_pylist()
     coded = stored.dictionary_encode()
     made = [column.made(value) for value in coded.dictionary.to_pylist()]
     if stored.null_count:
@@ -99,6 +97,16 @@ def _nested_values(kind: type[Any], stored: pa.ListArray) -> list[Any]:
     )
     found = [tuple(items[begin:end]) for begin, end in pairwise(lists.offsets)]
     return found if places is None else [found[place] for place in places]
+
+
+def _tuples(stored: pa.ListArray) -> list[Any]:
+    lists = lists_of(stored)
+    items = lists.items.to_pylist()
+    found: list[Any] = [tuple(items[begin:end]) for begin, end in pairwise(lists.offsets)]
+    if stored.null_count:
+        for place in np.flatnonzero(stored.is_null().to_numpy(zero_copy_only=False)).tolist():
+            found[place] = None
+    return found
 
 
 def _in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -22,7 +22,7 @@ from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_rows import files_since, of_keys, places_table, rows_of_groups
+from spark_jobs.group_rows import files_since, in_places, of_keys, places_table, rows_of_groups
 from spark_jobs.incidents.rows import AT, FINDING, FINDINGS, NARROWED, READ, REBALANCES
 from spark_jobs.structs import things_in
 
@@ -113,11 +113,12 @@ class StoredCluster:
             source = of_keys(db, files, self._keys(groups), pa.schema([schema.field(name) for name in READ]))
             # From a group's first one in the range on, whatever the dates of those that follow.
             rows = db.execute(
-                f"SELECT {NARROWED} FROM (SELECT *, min(CASE WHEN {AT} >= {from_ms} THEN place END) "
-                f"OVER (PARTITION BY group_id) AS first_place FROM {source}) WHERE place >= first_place ORDER BY place"
+                f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
+                f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"
             ).to_arrow_table()
-        for rebalance in things_in(Rebalance, rows):
-            found.setdefault(rebalance.group_id, []).append(rebalance)
+        things = things_in(Rebalance, rows)
+        for at in in_places(rows):
+            found.setdefault(things[at].group_id, []).append(things[at])
         return found
 
     def _findings(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[tuple[str | None, Finding]]:

@@ -88,8 +88,7 @@ def _pause_regressions(history: History) -> list[Finding]:
         usual = _usual_pause_ms(step.rebalance) if step.is_settled else None
         if usual is None:
             continue
-        limit_ms = _pause_limit_ms(past, limits)
-        if limit_ms is not None and usual > limit_ms:
+        if _is_far_above(usual, past, limits):
             run.append((step, usual, median(past)))
             if len(run) >= limits.pause_baseline_span:
                 normal = [pause for _, pause, _ in run]
@@ -121,12 +120,15 @@ def _usual_pause_ms(rebalance: Rebalance) -> float | None:
     return float(max(rebalance.pause_estimate_ms, 0))
 
 
-def _pause_limit_ms(past: Sequence[float], limits: Limits) -> float | None:
+def _is_far_above(pause_ms: float, past: Sequence[float], limits: Limits) -> bool:
+    """By all three limits; false while too few are known."""
     if not past or len(past) < limits.pause_baseline_count:
-        return None
+        return False
     middle = median(past)
+    if pause_ms <= max(middle * limits.pause_ratio, middle + limits.pause_min_rise_ms):
+        return False
     sigma = _SIGMA_PER_MAD * median(abs(p - middle) for p in past)
-    return max(middle + limits.pause_deviations * sigma, middle * limits.pause_ratio, middle + limits.pause_min_rise_ms)
+    return pause_ms > middle + limits.pause_deviations * sigma
 
 
 def _pause_finding(

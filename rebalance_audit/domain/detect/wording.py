@@ -19,7 +19,7 @@ def shown(text: str, width: int = _VISIBLE_WIDTH) -> str:
     """
     if len(text) > 4 * width:  # spelling out only lengthens it: no need to look at a megabyte
         text = text[: 2 * width] + "…" + text[-2 * width :]
-    visible = "".join(_visible(c) for c in text)
+    visible = text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
     if len(visible) <= width:
         return visible
     head = (width - 1) * 2 // 3

@@ -182,10 +182,13 @@ def worst_of(reassignments: Iterable[Reassignment]) -> Reassignment | None:
 
 def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
     """By time. Of a long one the first half and the last half of the cap."""
-    links = [*before, *(_round(e, s) for e, s in trouble.steps), *_reassignment_links(trouble.reassignments)]
-    links.sort(key=lambda link: (link.at_ms, link.what))
-    half = CHAIN_CAP // 2
-    return tuple(links) if len(links) <= CHAIN_CAP else (*links[:half], *links[-half:])
+    others = [*before, *_reassignment_links(trouble.reassignments)]
+    steps, half = trouble.steps, CHAIN_CAP // 2
+    times = sorted([*(step.at_ms for _, step in steps), *(link.at_ms for link in others)])
+    if len(times) > CHAIN_CAP:  # the rounds in between need no words
+        steps = [(e, s) for e, s in steps if s.at_ms <= times[half - 1] or s.at_ms >= times[-half]]
+    links = sorted([*others, *(_round(e, s) for e, s in steps)], key=lambda link: (link.at_ms, link.what))
+    return tuple(links) if len(times) <= CHAIN_CAP else (*links[:half], *links[-half:])
 
 
 def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:
