@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -174,6 +174,8 @@ def histories(
 _BUCKETS_PER_TASK = 4
 _BUCKET_ROWS = 10_000
 """About so many are in the memory of a task at once, however many groups there are."""
+_PORTION_ROWS = 2_000
+"""About so many are things at once, or all of one group."""
 
 
 def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> ArrowTask:
@@ -204,13 +206,14 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
             parts: dict[str, list[pa.Table]] = defaultdict(list)
             for one in of_bucket:
                 parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
-            groups: dict[Place, dict[str, list[Any]]] = {}
-            for table, of_table in parts.items():
-                for place, thing in _things(kinds[table], pa.concat_tables(of_table)):
-                    groups.setdefault(place, defaultdict(list))[table].append(thing)
             folded: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            for table, row in chain.from_iterable(fold(place, groups[place]) for place in sorted(groups)):
-                folded[table].append(row)
+            for portion in _portions({table: pa.concat_tables(of_table) for table, of_table in parts.items()}):
+                groups: dict[Place, dict[str, list[Any]]] = {}
+                for table, of_portion in portion.items():
+                    for place, thing in _things(kinds[table], of_portion):
+                        groups.setdefault(place, defaultdict(list))[table].append(thing)
+                for table, row in chain.from_iterable(fold(place, groups[place]) for place in sorted(groups)):
+                    folded[table].append(row)
             for table, of_table in sorted(folded.items()):
                 for batch in rows_to_table(table, of_table).to_batches():
                     writer.add(table, batch)
@@ -219,10 +222,30 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
     return run
 
 
+def _portions(of_bucket: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:
+    """The same rows by table, some whole groups at a time: what becomes of a row takes ten times the row's memory."""
+    if sum(rows.num_rows for rows in of_bucket.values()) <= _PORTION_ROWS:
+        yield of_bucket
+        return
+    places = {table: _places_of(rows) for table, rows in of_bucket.items()}
+    counts = Counter(chain.from_iterable(places.values()))
+    ends = accumulate(counts[place] for place in sorted(counts))
+    portions = {place: (end - 1) // _PORTION_ROWS for place, end in zip(sorted(counts), ends, strict=True)}
+    for portion in sorted(set(portions.values())):
+        yield {
+            table: rows.filter(pa.array([portions[place] == portion for place in places[table]], pa.bool_()))
+            for table, rows in of_bucket.items()
+        }
+
+
 def _things(kind: type, rows: pa.Table) -> Iterator[tuple[Place, Any]]:
     things: list[Any] = things_in(kind, rows)
-    places = list(zip(rows["cluster_id"].to_pylist(), rows["group_id"].to_pylist(), strict=True))
+    places = _places_of(rows)
     return ((places[at], things[at]) for at in in_places(rows))
+
+
+def _places_of(rows: pa.Table) -> list[Place]:
+    return list(zip(rows["cluster_id"].to_pylist(), rows["group_id"].to_pylist(), strict=True))
 
 
 def in_places(rows: pa.Table) -> list[int]:
@@ -266,4 +289,4 @@ def literal(text: str) -> str:
 
 
 def _places(groups: pa.Table) -> list[Place]:
-    return sorted(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
+    return sorted(_places_of(groups))

@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from threading import Thread
 from typing import Any
 
 from rebalance_audit.domain.causes import Cause
@@ -128,15 +129,28 @@ class Driver:
         self._note("close", name)
         client.close()
 
+    def leave_together(self, *names: str) -> None:
+        """Close them at the same moment; returns when their processes have ended."""
+        threads = [Thread(target=self.leave, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     def kill(self, name: str) -> None:
         """SIGKILL."""
         self._rest_a_while()
-        client = self.clients[name]
-        self._present[client.group].remove(name)
-        at_ms = now_ms()
-        client.kill()
-        write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
-        self._note("kill", name, at_ms=at_ms)
+        self.kill_together(name)
+
+    def kill_together(self, *names: str) -> None:
+        """SIGKILL, one right after the other, now."""
+        for name in names:
+            client = self.clients[name]
+            self._present[client.group].remove(name)
+            at_ms = now_ms()
+            client.kill()
+            write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
+            self._note("kill", name, at_ms=at_ms)
 
     def freeze(self, name: str) -> None:
         """SIGSTOP: it neither works nor sends heartbeats, and does not know."""

@@ -5,6 +5,7 @@ holds their form and the list of all.
 """
 
 from infra.lab.scenarios import (
+    at_once,
     broker,
     classic,
     connect,
@@ -19,6 +20,7 @@ from infra.lab.scenarios import (
 )
 
 __all__ = [
+    "at_once",
     "broker",
     "classic",
     "connect",

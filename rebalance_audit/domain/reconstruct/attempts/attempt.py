@@ -183,6 +183,7 @@ class _Teller:
         self.attempts: list[Attempt] = []
         self._running: Attempt | None = None
         self._incarnation = 0
+        self._closed: Attempt | None = None
         self._waiting: list[LogEvent] = []
 
     def hear(self, line: LogEvent) -> None:
@@ -209,6 +210,11 @@ class _Teller:
             self._begin(last.number, rewrite_seq=last.rewrite_seq + 1, replaced=line)
         elif line.kind in _MEMBER_KINDS:
             (self._waiting if running is None else running.during).append(line)
+
+    def ended(self) -> list[Attempt]:
+        """All attempts; there are no more lines."""
+        self._end_waiting(None)
+        return self.attempts
 
     def _begin(
         self,
@@ -240,6 +246,7 @@ class _Teller:
             self._begin(number, converted=line)
         if number == 0 and self.attempts and self.attempts[-1].number > 1:
             self._incarnation += 1  # deleted meanwhile, and begun anew
+        self._end_waiting(line)
         self._running = self._begin(number + 1, preparing=line)
         self._running.during, self._waiting = self._waiting, []
 
@@ -252,7 +259,21 @@ class _Teller:
             running.stabilized = line
         else:
             running.emptied = line
-        self._running = None
+        self._running, self._closed = None, running
+
+    def _end_waiting(self, next_line: LogEvent | None) -> None:
+        """Give what was waited with to the attempt that it ended. Before 4.0 the line of a LeaveGroup comes after those
+        of what it caused, so that the one for which the join phase was waiting stands behind its end."""
+        if self._closed is None:
+            return
+        end = self._closed.stabilized or self._closed.emptied
+        of_end = [
+            line for line in self._waiting
+            if line.kind is LogKind.MEMBER_LEFT and end is not None and _is_near(end, line)
+            and (next_line is None or _apart_ms(end, line) < _apart_ms(line, next_line))
+        ]  # fmt: skip
+        self._closed.during += of_end
+        self._waiting = [line for line in self._waiting if line not in of_end]
 
 
 def _from_lines(lines: Iterable[LogEvent]) -> list[Attempt]:
@@ -260,7 +281,7 @@ def _from_lines(lines: Iterable[LogEvent]) -> list[Attempt]:
     for line in lines:
         if line.at_ms is not None:
             teller.hear(line)
-    return teller.attempts
+    return teller.ended()
 
 
 def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
@@ -338,7 +359,11 @@ def _join_rewrites(spine: list[Attempt], logged: list[Attempt]) -> None:
 
 
 def _is_near(one: LogEvent, other: LogEvent) -> bool:
-    return abs((one.at_ms or 0) - (other.at_ms or 0)) <= _ONE_OPERATION_MS
+    return _apart_ms(one, other) <= _ONE_OPERATION_MS
+
+
+def _apart_ms(one: LogEvent, other: LogEvent) -> int:
+    return abs((one.at_ms or 0) - (other.at_ms or 0))
 
 
 def _nearest(candidates: Iterable[Attempt], logged: Attempt) -> Attempt | None:

@@ -98,6 +98,13 @@ class Before:
         delivered = self.delivered
         return None if delivered is None else delivered.value
 
+    def given(self, member_id: str) -> Attempt | None:
+        """The record that gave a member what it holds. One that was written again for a static member gave the others
+        nothing: it does not show that they were there."""
+        held = (self.holdings.get(resource) for resource in self.held.get(member_id, ()))
+        found = next((one for one in held if one is not None and one.member.member_id == member_id), None)
+        return self.delivered if found is None or found.given is not None else self.course.attempts[found.attempt_index]
+
     def families(self, member: MemberMetadata) -> Families:
         """The client libraries that a member of the last record may be of."""
         value = self.delivered_value

@@ -69,14 +69,20 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if before.index:
         triggers = taken_over(attempt, before.course.attempts[before.index - 1]) + triggers
     if not triggers:
-        # A departure starts a rebalance before an arrival can join it.
-        recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
+        recorded.sort(key=lambda t: _rank(before, t))
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
     triggers += recorded
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
     return with_triggers(rebalance, triggers)
+
+
+def _rank(before: Before, trigger: Trigger) -> int:
+    """A departure starts a rebalance before an arrival can join it, but for one for which all waited in the end."""
+    if trigger.trigger not in DEPARTURES:
+        return 1
+    return 2 if any(silence.ended_join_phase(before, m) for m in trigger.members) else 0
 
 
 def _is_leaders(before: Before, trigger: Trigger) -> bool:

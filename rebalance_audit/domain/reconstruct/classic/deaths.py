@@ -8,7 +8,7 @@ no record, but their beat is known for a while: a client starts its timer as it 
 from __future__ import annotations
 
 from rebalance_audit.domain.kinds import LOWER, UPPER, EvidenceTier
-from rebalance_audit.domain.model import Mark
+from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     EXPIRY_SLACK_MS,
@@ -35,6 +35,8 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     """The line that its session expired shows its last sign of life to the millisecond. `quiet_ms`: the longest
     time in which it committed nothing before."""
     session_ms = stretch.owner.session_timeout
+    if stretch.departure is not None and stretch.departure.renewed is not None:
+        return _died_before_load(stretch, stretch.departure.renewed, at_ms, ref, commit, quiet_ms)
     sign_ms = at_ms - session_ms
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
     marks = [
@@ -61,6 +63,23 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     died_ms = since_ms + (window[1] - since_ms) // share
     detail = f"expiry - session timeout ({session_ms} ms) + {how}"
     return [*marks, died_between(window, died_ms, detail, ref, rank=4, tier=EvidenceTier.LOGGED)]
+
+
+def _died_before_load(
+    stretch: Stretch, load: LogEvent, at_ms: int, ref: str | None, commit: Commit, quiet_ms: int | None
+) -> list[Mark]:
+    """The session began anew as a coordinator took the group over, and was not heard of since: it may have died long
+    before."""
+    loaded_ms = load.at_ms or at_ms
+    upper = logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)
+    since_ms = commit[0] if commit is not None else stretch.between.given.known_at_ms
+    if since_ms is None or since_ms > loaded_ms:
+        return [upper]
+    next_ms = _next_commit(commit, quiet_ms)
+    window = since_ms, loaded_ms if next_ms is None else min(loaded_ms, next_ms)
+    detail = "after its last sign of life, before a coordinator took the group over"
+    died = died_between(window, sum(window) // 2, detail, load.ref, rank=4, tier=EvidenceTier.LOGGED)
+    return [upper, died]
 
 
 def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], quiet_ms: int | None) -> Mark:

@@ -36,10 +36,11 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 lower_ms = departure.at_ms - stretch.owner.session_timeout - EXPIRY_SLACK_MS
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged(LOWER, lower_ms, detail, departure.ref)
+                lowers = [lower] if departure.renewed is None else []
                 if stretch.is_alike:  # it may be dead, and another one of its name have come
                     expired = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
-                    return [lower, *(m for m in expired if m.bound == ESTIMATE)]
-                return [lower, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
+                    return [*lowers, *(m for m in expired if m.bound == ESTIMATE)]
+                return [*lowers, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
             return expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
         case Cause.MEMBER_POLL_TIMEOUT:
             return _idle(stretch, departure, departure.at_ms)

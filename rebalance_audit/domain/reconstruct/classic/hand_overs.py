@@ -173,7 +173,7 @@ class HandOvers:
         gone = next((a for a in attempts if a.member_ids is not None and owner.member_id not in a.member_ids), None)
         if gone is not None:
             later = course.attempts[before.index + 1 : before.index + 1 + REJOIN_WITHIN]
-            departure = logged_departure(owner, attempts, later)
+            departure = logged_departure(owner, attempts, later, course.loads)
         if departure is not None and departure.trigger == Cause.MEMBER_LEFT and not departure.has_reason:
             if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)

@@ -20,6 +20,9 @@ from .before import Before
 
 AGAIN_MS = 1_000
 """Commits so far apart are not those of one moment: the client commits as it works."""
+TO_THE_MOMENT_MS = 50
+"""The broker counts the session from a commit as from a heartbeat, and notices its end so soon. Where all others waited
+for that, the join phase ended then: seen 0 to 4 ms later."""
 POLL_TIMER_MS = 500
 """A Java consumer starts its poll timer anew before it commits: seen 43 ms apart, more under load."""
 
@@ -42,14 +45,14 @@ def committers(before: Before, attempt: Attempt) -> frozenset[str]:
 def inferred(before: Before, member_id: str) -> Cause:
     """How a member went, from its commits before the record in which it is missing."""
     member = (before.members or {}).get(member_id)
-    attempt, since = before.attempt, before.delivered_offset
+    attempt, since = before.attempt, _given_offset(before, member_id)
     if member is None or attempt.record is None or since is None or attempt.value is None:
         return Cause.UNKNOWN
     last = before.course.commits.last_between(_held(before, member_id), since, attempt.record.offset)
     commits_often = member.client_id in before.committers
     if last is None and not commits_often:
         return Cause.UNKNOWN
-    alive_at_ms = last[0] if last is not None else _given_at_ms(before)
+    alive_at_ms = last[0] if last is not None else _given_at_ms(before, member_id)
     joined_at_ms = attempt.value.current_state_timestamp
     is_last, polls = not attempt.value.members, client_families.may_poll_out(before.families(member))
     departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, is_last, polls)
@@ -64,13 +67,20 @@ def inferred(before: Before, member_id: str) -> Cause:
     if departure == Cause.MEMBER_POLL_TIMEOUT:
         if not client_families.must_poll_out(before.families(member)) or may_be_dropped(before, member):
             return Cause.UNKNOWN
+    if departure == Cause.MEMBER_SESSION_EXPIRED and last is not None and _is_to_the_moment(member, silence_ms):
+        return departure
     return departure if _speaks(before, member_id, alive_at_ms or 0, joined_at_ms or 0) else Cause.UNKNOWN
+
+
+def _is_to_the_moment(member: MemberMetadata, silence_ms: int) -> bool:
+    """Whether the session ended just then, counted from the last commit: idle or not, it was not heard of any more."""
+    return 0 <= silence_ms - member.session_timeout <= TO_THE_MOMENT_MS
 
 
 def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:
     """Whether it had not committed for its max.poll.interval.ms when it left; None where its silence says nothing."""
     member = (before.members or {}).get(member_id)
-    since, record = before.delivered_offset, before.attempt.record
+    since, record = _given_offset(before, member_id), before.attempt.record
     if member is None or since is None or record is None:
         return None
     held, commits = _held(before, member_id), before.course.commits
@@ -80,7 +90,7 @@ def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:
     interval_ms = commits.interval_between(held, since, record.offset)
     if interval_ms is not None and interval_ms * REGULARLY > member.rebalance_timeout > 0:
         return None
-    given_at_ms = _given_at_ms(before)
+    given_at_ms = _given_at_ms(before, member_id)
     alive_at_ms = last[0] if last is not None else given_at_ms if given_at_ms is not None else left_at_ms
     if member.rebalance_timeout <= 0 or left_at_ms - alive_at_ms < member.rebalance_timeout - POLL_TIMER_MS:
         return False
@@ -112,19 +122,33 @@ def _speaks(before: Before, member_id: str, from_ms: int, to_ms: int) -> bool:
     return False
 
 
+def ended_join_phase(before: Before, member_id: str) -> bool:
+    """Whether its session ran out in the very moment in which the join phase ended: another one had begun the
+    rebalance, since those that stay take a while to hear of one."""
+    member, value = (before.members or {}).get(member_id), before.attempt.value
+    last_ms = last_commit_ms(before, member_id)
+    joined_at_ms = None if value is None else value.current_state_timestamp
+    if member is None or last_ms is None or joined_at_ms is None:
+        return False
+    return _is_to_the_moment(member, joined_at_ms - last_ms)
+
+
 def was_idle(before: Before, member_id: str) -> bool:
     """Whether one that is gone may have had nothing to commit for a while."""
     if before.members is None or member_id not in before.members:
         return False
     joined_at_ms = before.attempt.value.current_state_timestamp if before.attempt.value is not None else None
-    alive_at_ms = last_commit_ms(before, member_id) or _given_at_ms(before)
+    committed_at_ms = last_commit_ms(before, member_id)
+    alive_at_ms = committed_at_ms or _given_at_ms(before, member_id)
     if joined_at_ms is None or alive_at_ms is None or joined_at_ms - alive_at_ms < RECENT_COMMIT_MS:
+        return False
+    if committed_at_ms is not None and _is_to_the_moment(before.members[member_id], joined_at_ms - committed_at_ms):
         return False
     return not _speaks(before, member_id, alive_at_ms, joined_at_ms)
 
 
 def last_commit_ms(before: Before, member_id: str) -> int | None:
-    since, record = before.delivered_offset, before.attempt.record
+    since, record = _given_offset(before, member_id), before.attempt.record
     if since is None or record is None:
         return None
     last = before.course.commits.last_between(_held(before, member_id), since, record.offset)
@@ -135,9 +159,14 @@ def _held(before: Before, member_id: str) -> frozenset[Resource]:
     return before.held.get(member_id, frozenset())
 
 
-def _given_at_ms(before: Before) -> int | None:
-    delivered = before.delivered
-    return None if delivered is None or delivered.record is None else delivered.record.at_ms
+def _given_at_ms(before: Before, member_id: str) -> int | None:
+    given = before.given(member_id)
+    return None if given is None or given.record is None else given.record.at_ms
+
+
+def _given_offset(before: Before, member_id: str) -> int | None:
+    given = before.given(member_id)
+    return None if given is None or given.record is None else given.record.offset
 
 
 def _is_there_again(before: Before, member: MemberMetadata) -> bool:

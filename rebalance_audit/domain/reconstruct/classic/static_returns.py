@@ -122,8 +122,11 @@ def rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]
         members.append(member_row(before, p, rebalance, MemberChange.REPLACED if old else MemberChange.STAYED, held))
         if old is None:
             continue
-        holding, fenced = Holding(old, before.delivered_index), _fenced(before, old)
+        fenced = _fenced(before, old)
         for resource in sorted(assigned):
+            holding = before.holdings.get(resource)
+            if holding is None or holding.member is not old:
+                holding = Holding(old, before.delivered_index)
             movements.append(
                 hand_overs.movement(
                     MovementKind.RETURNED,
@@ -137,7 +140,13 @@ def rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]
             )
     rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
     rebalance = changed(rebalance, members=tuple(members), movements=tuple(movements), kept_count=None)
-    return closed(before, rebalance, parsed, dict(before.holdings), before.converted)
+    rebalance, after = closed(before, rebalance, parsed, dict(before.holdings), before.converted)
+    others = {
+        resource: holding
+        for resource, holding in before.holdings.items()
+        if resource in after.held.get(holding.member.member_id, ())
+    }
+    return rebalance, changed(after, holdings={**after.holdings, **others})
 
 
 def _fenced(before: Before, old: MemberMetadata) -> LogEvent | None:

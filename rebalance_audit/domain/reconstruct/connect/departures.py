@@ -20,8 +20,15 @@ _REJOINING = (LogKind.WORKER_REBALANCE_STARTED, LogKind.CLIENT_JOINING)
 
 
 class Departures:
-    def __init__(self, attempts: Sequence[Attempt], lines: WorkerLines, statuses: Iterable[ConnectRecord]) -> None:
-        self._attempts = attempts
+    def __init__(
+        self,
+        attempts: Sequence[Attempt],
+        lines: WorkerLines,
+        statuses: Iterable[ConnectRecord],
+        loads: Sequence[LogEvent] = (),
+    ) -> None:
+        """`loads`: the lines of coordinators that took the group over."""
+        self._attempts, self._loads = attempts, loads
         self._lines = lines
         self._statuses: dict[str, list[ConnectRecord]] = {}
         for record in sorted(statuses, key=lambda r: (r.at_ms, r.ref)):
@@ -34,7 +41,7 @@ class Departures:
         if run.ended is None:
             return None
         member = run.worker.metadata or _named_only(run.worker)
-        return logged_departure(member, self._attempts[run.last.index + 1 : run.ended.index + 1])
+        return logged_departure(member, self._attempts[run.last.index + 1 : run.ended.index + 1], loads=self._loads)
 
     def successor_joined(self, run: OwnershipRun) -> LogEvent | None:
         """The line by which a new process at the same address came while the old one was still a member."""

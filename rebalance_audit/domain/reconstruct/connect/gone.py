@@ -119,6 +119,10 @@ def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
         detail, basis = "it was put out of the group", Basis.GONE
         return [*marks, mark(ESTIMATE, at_ms, detail, rank=5, tier=EvidenceTier.INFERRED, basis=basis)]
     assumed = "" if session_ms is not None else " (assumed)"
+    if departure.renewed is not None:
+        at_ms, ref = departure.renewed.at_ms or at_ms, departure.renewed.ref
+        detail, basis = "a coordinator took the group over, and never heard of it", Basis.MAY_LIVE_ON
+        return [*marks, mark(ESTIMATE, at_ms, detail, rank=5, tier=EvidenceTier.INFERRED, basis=basis)]
     if session_ms is not None:
         detail = f"it sent a heartbeat {session_ms} ms before its session expired"
         marks.append(mark(LOWER, at_ms - session_ms - EXPIRY_SLACK_MS, detail))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind
-from rebalance_audit.domain.model import GroupEvidence, Member, Rebalance, Trigger
+from rebalance_audit.domain.model import GroupEvidence, LogKind, Member, Rebalance, Trigger
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt, classic_attempts
 from rebalance_audit.domain.reconstruct.attempts.frame import frames
 from rebalance_audit.domain.reconstruct.attempts.triggers import with_triggers
@@ -52,7 +52,8 @@ def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
     ownership = Ownership(rounds, lines)
     tombstones = attach_statuses(ownership, evidence.statuses)
     configs = Configs(evidence.configs)
-    departures = Departures(attempts, lines, evidence.statuses)
+    loads = [line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED]
+    departures = Departures(attempts, lines, evidence.statuses, loads)
     sources = Sources(rounds=rounds, lines=lines, departures=departures, configs=configs)
     existence = Existence(rounds, ownership, configs, tombstones, has_statuses=bool(evidence.statuses))
     framed = list(frames(evidence.cluster_id, evidence.group_id, attempts))

@@ -9,6 +9,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.log_lines.reasons import classify_leave, classify_reason
 from rebalance_audit.domain.model import LogEvent, LogKind, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
+from rebalance_audit.domain.reconstruct.evidence.marks import EXPIRY_SLACK_MS, LINE_SLACK_MS
 from rebalance_audit.domain.records import MemberMetadata
 
 HEARTBEAT_MS = 3_000
@@ -34,14 +35,20 @@ class Departure:
     rejoined_ref: str | None = None
     has_reason: bool = True
     """False: a LeaveGroup of a client that sends no reasons (before 3.2, librdkafka)."""
+    renewed: LogEvent | None = None
+    """A coordinator took the group over then, and began the session anew that ran out: that was no sign of life."""
 
 
 def logged_departure(
-    member: MemberMetadata, attempts: Sequence[Attempt], later: Sequence[Attempt] = ()
+    member: MemberMetadata,
+    attempts: Sequence[Attempt],
+    later: Sequence[Attempt] = (),
+    loads: Sequence[LogEvent] = (),
 ) -> Departure | None:
     """How the member went, by lines of these attempts; None if they do not say.
 
-    `later` attempts may hold the re-join of a member that worked on after it was put out.
+    `later` attempts may hold the re-join of a member that worked on after it was put out. `loads`: the lines of
+    coordinators that took the group over.
     """
     found: Departure | None = None
     lines = [line for a in attempts for line in a.during]
@@ -50,7 +57,8 @@ def logged_departure(
         if member.member_id not in names:
             continue
         if line.kind is LogKind.MEMBER_FAILED:
-            found = Departure(trigger=Cause.MEMBER_SESSION_EXPIRED, at_ms=line.at_ms, ref=line.ref)
+            renewed = _renewed(loads, line.at_ms, member.session_timeout)
+            found = Departure(trigger=Cause.MEMBER_SESSION_EXPIRED, at_ms=line.at_ms, ref=line.ref, renewed=renewed)
         elif line.kind is LogKind.MEMBER_LEFT:
             reason = classify_leave(line.fields.get("client_reason"))
             found = Departure(trigger=reason.trigger, at_ms=line.at_ms, ref=line.ref, has_reason=bool(reason.detail))
@@ -69,6 +77,15 @@ def logged_departure(
             if new_id.startswith(f"{member.client_id}-") and (line.at_ms or 0) >= found.at_ms:
                 return changed(found, rejoined_at_ms=line.at_ms, rejoined_ref=line.ref)
     return found
+
+
+def _renewed(loads: Sequence[LogEvent], expired_at_ms: int | None, session_ms: int) -> LogEvent | None:
+    """The load that began the session which ran out. Each begins the sessions of all members anew
+    (docs/kafka_writes.md#sessions-and-a-new-coordinator)."""
+    if expired_at_ms is None or session_ms <= 0:
+        return None
+    begun_ms = expired_at_ms - session_ms
+    return next((x for x in loads if -LINE_SLACK_MS <= begun_ms - (x.at_ms or 0) <= EXPIRY_SLACK_MS), None)
 
 
 def arrivals(attempt: Attempt) -> list[tuple[LogEvent, str]]:
