@@ -198,10 +198,12 @@ def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
 def metadata_followed(
     given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
 ) -> FollowedMetadata | None:
-    """Read what `--metadata` names. Raises UsageError, or Misconfigured if it is of another cluster."""
+    """Read what `--metadata` names; while brokers are away, as of the cluster that its folders or the options state.
+    Raises UsageError, or Misconfigured if it is of another cluster or of none that is known."""
     if not given:
         return None
     from ingest.collector import another_cluster
+    from ingest.errors import Misconfigured, Retryable
     from ingest.metadata_tail import cluster_of
 
     folders: dict[str, Path] = {}
@@ -214,7 +216,13 @@ def metadata_followed(
         if node in folders:
             raise UsageError(f"--metadata {text}: there is another {node} already; name them: NODE=DIR.")
         folders[node] = inside
-    of_brokers = cluster_of_brokers(config)
+    try:
+        of_brokers = cluster_of_brokers(config)
+    except Retryable as away:
+        try:
+            return FollowedMetadata(cluster_of(folders, cluster_id), folders)  # the collector asks and compares later
+        except Misconfigured as unknown:
+            raise Misconfigured(*away.args, *unknown.faults) from away
     if of_brokers is not None and cluster_id not in (None, of_brokers):
         raise another_cluster(str(config["bootstrap.servers"]), of_brokers, cluster_id)
     return FollowedMetadata(cluster_of(folders, of_brokers or cluster_id), folders)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from rebalance_audit.live.present import Present
 
 RETRY_S = 10.0
+GOOD_WHILE_S = 60.0
+"""Who collected for so long has something to say when it ends, be it the same as the last time."""
 LIVE_FLUSH_MS = 5_000
 """Commits that nothing else comes with are landed this often: consumers commit every 5 s, and nobody waits for them."""
 AFTERWARDS_S = 8.0
@@ -469,14 +472,19 @@ class _Collecting(threading.Thread):
         from ingest.errors import Retryable
         from ingest.landing import Landing
 
+        said = ""
         while not self._stopped.is_set():
+            began = time.monotonic()
             try:
                 collect(
                     self._settings, Landing(self._location), stop=self._stopped.is_set,
                     report=lambda line: note(line, quiet=self._quiet), follower=self._follower,
                 )  # fmt: skip
             except Retryable as error:
-                note(f"{error} Trying again in {RETRY_S:.0f} s.", quiet=self._quiet)
+                sentence = re.sub(r"\b\d+ms\b", "a while", str(error))  # else it is another one each time
+                if sentence != said or time.monotonic() - began > GOOD_WHILE_S:
+                    said = sentence
+                    note(f"{error} Trying again every {RETRY_S:.0f} s.", quiet=self._quiet)
                 self._stopped.wait(RETRY_S)
             except Exception as error:  # the main thread says it
                 self.failure = error

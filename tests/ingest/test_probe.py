@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from ingest.broker import LiveCluster
 from ingest.collector import CollectSettings, collect
-from ingest.errors import IngestError, Misconfigured
+from ingest.errors import IngestError, Misconfigured, Retryable
 from ingest.landing import Landing
 from ingest.probe import SourceProbe
+from rebalance_audit import cli
+from rebalance_audit.commands import watch
 from rebalance_audit.commands.collect import metadata_followed
+from tests.webhook import Webhook
 
 OFFSETS = "__consumer_offsets"
 
@@ -80,3 +89,56 @@ def test_a_broker_that_does_not_answer_and_logs_that_are_gone_are_faults(tmp_pat
     log.touch()
     only_logs = CollectSettings(cluster_id="c", logs=[("broker-1", str(log))])
     assert SourceProbe(only_logs, Landing(tmp_path / "w")).faults() == {"the logs of broker-1": None}
+
+
+def test_watch_stays_while_brokers_are_away_and_alerts_in_the_name_that_the_settings_state(
+    mock_broker: Producer,
+    address: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = LiveCluster({"bootstrap.servers": address}).cluster_id
+    is_away, answer, count = threading.Event(), LiveCluster._first_answer, itertools.count()
+
+    def first_answer(cluster: LiveCluster) -> Any:
+        if is_away.is_set():
+            raise Retryable(f"No broker answers (after {next(count)}ms).")
+        return answer(cluster)
+
+    mock_broker.produce(OFFSETS, key=b"k", value=b"v", partition=0)
+    assert mock_broker.flush(10) == 0
+    (tmp_path / "node" / "__cluster_metadata-0").mkdir(parents=True)
+    receiver, stopped, status = Webhook(), threading.Event(), list[int]()
+    (config := tmp_path / "s.yaml").write_text(
+        f"clusters: [{{name: shop, cluster_id: {known}, bootstrap_servers: '{address}'}}]\n"
+        f"alerts: [{{name: hook, url: '{receiver.url}'}}]\nstopped_after: 1s\n"
+    )
+    monkeypatch.setattr(LiveCluster, "_first_answer", first_answer)
+    monkeypatch.setattr(watch, "RETRY_S", 0.1)
+    monkeypatch.setattr(watch, "until_stopped", lambda: contextlib.nullcontext(stopped))
+    words = ["watch", "-w", str(tmp_path / "w"), "--config", str(config), "--metadata", str(tmp_path / "node")]
+    running = threading.Thread(target=lambda: status.append(cli.run(words)))
+    is_away.set()
+    running.start()
+    try:
+        _until(lambda: receiver.alerts)
+        assert running.is_alive()
+        assert not list(tmp_path.glob("w/landing/record/*"))
+        is_away.clear()
+        _until(lambda: str(receiver.labels("incident_id")).count("stopped:") == 2)
+    finally:
+        stopped.set()
+        running.join(30)
+        receiver.close()
+    assert status == [0]
+    assert set(receiver.labels("cluster")) == {known}
+    assert list(tmp_path.glob("w/landing/record/*"))
+    assert capfd.readouterr().err.count("ms). Trying again every 0 s.") == 1
+
+
+def _until(holds: Callable[[], object]) -> None:
+    give_up_at = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
