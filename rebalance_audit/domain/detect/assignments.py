@@ -33,20 +33,22 @@ def avoidable_movement(history: History) -> list[Finding]:
             "and a balanced assignment could have left them there",
             detail=f"Concerned: {folded(resources)}" if resources else None,
             numbers={"avoidable_moved_count": total, "moved_count": of, "rebalance_count": len(part)},
-            advice=_sticky_advice([m for s in part for m in s.rebalance.members]),
+            advice=_sticky_advice([m for s in part for m in s.rebalance.members], part[-1].rebalance.group_type),
             evidence=refs_of(part),
         )
     return found
 
 
-def _sticky_advice(members: Sequence[Member]) -> str:
-    sticky = client_advice.sticky(client_advice.families(members))
+def _sticky_advice(members: Sequence[Member], group_type: GroupType) -> str:
+    sticky = client_advice.sticky(client_advice.families(members), group_type)
     use = f"Use a sticky assignor ({sticky}): range" if sticky else "Range"
     return f"{use} and roundrobin assign from scratch each time."
 
 
-def _even_advice(members: Sequence[Member]) -> str:
+def _even_advice(members: Sequence[Member], group_type: GroupType) -> str:
     found = "range deals each topic by itself, from the first member on"
+    if group_type == GroupType.CONSUMER:
+        return f"{found}: with many small topics take the server's uniform assignor."
     sticky = client_advice.sticky(client_advice.families(members))
     if sticky is None:
         return f"{found}: with many small topics roundrobin deals more evenly."
@@ -74,7 +76,7 @@ def unbalanced(history: History) -> list[Finding]:
             title=f"{history.group} is unbalanced: {fullest} held {counted(most, 'partition')} and others {fewest}"
             + (f"; {counted(idle, 'member')} held none" if idle else ""),
             numbers={"most_count": most, "fewest_count": fewest, "idle_member_count": idle, "member_count": len(loads)},
-            advice=_even_advice(spell.last.rebalance.members),
+            advice=_even_advice(spell.last.rebalance.members, spell.last.rebalance.group_type),
             evidence=refs_of((spell.first, spell.last)),
         )
     return found

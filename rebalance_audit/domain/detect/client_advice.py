@@ -17,10 +17,18 @@ from rebalance_audit.domain.client_families import (
     families_shown,
 )
 from rebalance_audit.domain.detect.wording import listed
+from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Member
 
 WEIGH = "but its partitions wait for it: `rebalance-audit whatif` weighs both"
 """Static membership tripled the downtime of a rolling restart that it removed all rebalances of (docs/whatif.md)."""
+_BROKERS_SESSION = {
+    GroupType.CONSUMER: "group.consumer.session.timeout.ms of the brokers",
+    GroupType.SHARE: "group.share.session.timeout.ms of the brokers",
+    GroupType.STREAMS: "group.streams.session.timeout.ms of the brokers",
+}
+"""Members of these groups have no session timeout of their own: a consumer that sets one does not start (KIP-848)."""
+_WITHOUT_INSTANCES = (GroupType.SHARE, GroupType.STREAMS)
 LOOK_AT_HOST = "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network."
 
 
@@ -30,11 +38,16 @@ def families(members: Iterable[Member]) -> Families:
     return frozenset().union(*found) or ALL
 
 
-def setting(name: str, of: Families) -> str | None:
-    """The libraries' name of the setting that has this name in Java; None where one of them has no such setting.
+def setting(name: str, of: Families, group_type: GroupType = GroupType.CLASSIC) -> str | None:
+    """The libraries' name of the setting that has this name in Java; None where one of them has no such setting, or
+    where there is none in a group of this type.
 
     Where nothing narrows the library down, it is Java's name that people know.
     """
+    if name == SESSION and group_type in _BROKERS_SESSION:
+        return _BROKERS_SESSION[group_type]
+    if name == INSTANCE and group_type in _WITHOUT_INSTANCES:
+        return None
     if of == ALL:
         return name
     names = [HABITS[f].settings[name] for f in ClientFamily if f in of]
@@ -44,7 +57,7 @@ def setting(name: str, of: Families) -> str | None:
     return known[0] if len(known) == 1 else f"{known[0]} ({listed(known[1:], most=len(known))})"
 
 
-def expiry(of: Families, *, came_back: bool) -> str:
+def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back: bool) -> str:
     """For a member that vanished."""
     advice = []
     if of == {ClientFamily.KAFKAJS}:
@@ -65,7 +78,7 @@ def expiry(of: Families, *, came_back: bool) -> str:
         )
     if not (came_back and len(of) == 1 and advice):
         advice.append(LOOK_AT_HOST if not advice else f"Else: {LOOK_AT_HOST[0].lower()}{LOOK_AT_HOST[1:]}")
-        instance, session = setting(INSTANCE, of), setting(SESSION, of)
+        instance, session = setting(INSTANCE, of, group_type), setting(SESSION, of, group_type)
         if instance is not None:
             advice.append(f"If it restarts by itself, a {instance} spares the others, {WEIGH}.")
         advice.append(f"A shorter {session} shortens the wait." if session else "A shorter session shortens the wait.")
@@ -110,7 +123,7 @@ def dropped(of: Families) -> str:
     )
 
 
-def restarts(of: Families) -> str:
+def restarts(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
     """For a member that leaves and returns again and again."""
     if of == {ClientFamily.KAFKAJS}:
         return (
@@ -122,37 +135,40 @@ def restarts(of: Families) -> str:
             "Find out what restarts it. As the leader kafka-go leaves, and is back after 5 s, when it cannot read "
             "another library's subscription: look for members of other libraries in the group."
         )
-    instance = setting(INSTANCE, of)
+    instance = setting(INSTANCE, of, group_type)
     found = "Find out what restarts it (its log before each leaving)."
     return f"{found} A {instance} spares the group a rebalance per restart, {WEIGH}." if instance else found
 
 
-def static_slot(of: Families) -> str:
+def static_slot(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
     """For a static member that did not come back."""
-    session = setting(SESSION, of) or "the session timeout"
+    session = setting(SESSION, of, group_type) or "the session timeout"
     return (
         f"Its slot holds its partitions until the session timeout: make that ({session}) a little longer than a "
         "restart takes. When scaling down for good, remove the member (Admin.removeMembersFromConsumerGroup)."
     )
 
 
-def restart_storm(of: Families, what: str) -> str:
+def restart_storm(of: Families, what: str, group_type: GroupType = GroupType.CLASSIC) -> str:
     """For members that come and go again and again. `what`: restarts or stops."""
-    instance = setting(INSTANCE, of)
+    instance = setting(INSTANCE, of, group_type)
     found = f"Find out what {what} the named members"
     return f"{found}. A {instance} spares the others a restart's rebalances, {WEIGH}." if instance else f"{found}."
 
 
-def sticky(of: Families) -> str | None:
+def sticky(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str | None:
     """An assignor that leaves partitions where they are; None where a library has none."""
+    if group_type == GroupType.CONSUMER:
+        return "the server's uniform"
     if of == ALL or of <= {ClientFamily.JAVA, ClientFamily.LIBRDKAFKA}:
         return "cooperative-sticky, or group.protocol=consumer"
     return "cooperative-sticky" if all(HABITS[f].has_cooperative for f in of) else None
 
 
-def deploy(of: Families) -> str:
+def deploy(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
     """For members that were restarted on purpose."""
-    instance, assignor = setting(INSTANCE, of), sticky(of)
+    instance = setting(INSTANCE, of, group_type)
+    assignor = sticky(of) if group_type == GroupType.CLASSIC else None
     known = [f"a {instance} per member"] if instance else []
     known += ["a cooperative assignor"] if assignor is not None else []
     known += ["group.protocol=consumer"] if "group.protocol" in (assignor or "") else []

@@ -191,9 +191,29 @@ def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_st
         )
     gone = [m for d in incident for m in d.members]
     until_ms = incident[-1].step.at_ms + history.limits.quiet_ms
-    back = {w for s in history.attempts if incident[0].step.at_ms <= s.at_ms <= until_ms for w in s.joined}
+    back = {
+        who
+        for s in history.attempts
+        if incident[0].step.at_ms <= s.at_ms <= until_ms and not _was_joined_first(s)
+        for who in s.joined
+    }
     came_back = bool(gone) and all(identity(m) in back for m in gone)
-    return client_advice.expiry(client_advice.families(gone), came_back=came_back)
+    return client_advice.expiry(client_advice.families(gone), _group_type(incident), came_back=came_back)
+
+
+def _was_joined_first(step: HistoryStep) -> bool:
+    """Whether somebody may have come before a session ended in the same rebalance: as another process then, for one
+    that comes back learns first that it is out."""
+    rebalance = step.rebalance
+    expired = any(t.trigger == Cause.MEMBER_SESSION_EXPIRED for t in rebalance.triggers)
+    return expired and rebalance.trigger != Cause.MEMBER_SESSION_EXPIRED
+
+
+def _group_type(incident: Sequence[_GoneTogether]) -> GroupType:
+    """A classic member of a group that the server assigns to has a session timeout of its own still."""
+    if any(m.session_timeout_ms is not None for d in incident for m in d.members):
+        return GroupType.CLASSIC
+    return incident[0].step.rebalance.group_type
 
 
 def poll_timeout(history: History) -> list[Finding]:
@@ -279,7 +299,9 @@ def static_membership(history: History) -> list[Finding]:
             incident,
             did=f"(static) did not come back within its session timeout{limit}",
             severity=Severity.WARNING,
-            advice=client_advice.static_slot(client_advice.families(m for d in incident for m in d.members)),
+            advice=client_advice.static_slot(
+                client_advice.families(m for d in incident for m in d.members), _group_type(incident)
+            ),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
     return found + _instance_fights(history)

@@ -16,7 +16,7 @@ from rebalance_audit.domain.detect.history import (
     refs_of,
 )
 from rebalance_audit.domain.detect.wording import duration
-from rebalance_audit.domain.kinds import Severity
+from rebalance_audit.domain.kinds import GroupType, Severity
 from rebalance_audit.domain.model import Finding, Member
 
 
@@ -57,15 +57,18 @@ def flapping(history: History) -> list[Finding]:
                     [m for s in part for m in s.rebalance.members if identity(m) == who],
                     is_static=who[0] == "instance",
                     by_poll_timeout=put_out * 2 >= len(part),
+                    group_type=part[-1].rebalance.group_type,
                 ),
                 evidence=refs_of(part),
             )
     return found
 
 
-def _flapping_advice(members: Sequence[Member], *, is_static: bool, by_poll_timeout: bool) -> str:
+def _flapping_advice(
+    members: Sequence[Member], *, is_static: bool, by_poll_timeout: bool, group_type: GroupType
+) -> str:
     if by_poll_timeout:
         return "Its poll interval puts it out each time (RB006): let it do less per poll, or allow more time."
     if is_static:
         return "Find out what restarts it (its log before each leaving)."
-    return client_advice.restarts(client_advice.families(members))
+    return client_advice.restarts(client_advice.families(members), group_type)

@@ -196,9 +196,9 @@ def _advice(history: History, steps: Sequence[HistoryStep], cause: Cause) -> str
         case Cause.MEMBER_POLL_TIMEOUT:
             return client_advice.poll_timeout(of)
         case Cause.MEMBER_JOINED:
-            return client_advice.restart_storm(of, "restarts")
+            return client_advice.restart_storm(of, "restarts", steps[-1].rebalance.group_type)
         case Cause.MEMBER_LEFT:
-            return client_advice.restart_storm(of, "stops")
+            return client_advice.restart_storm(of, "stops", steps[-1].rebalance.group_type)
     return _ADVICE.get(cause, _ADVICE_OTHERWISE)
 
 

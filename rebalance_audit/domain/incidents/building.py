@@ -250,7 +250,8 @@ def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) ->
     if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
         return advice
     if expected and trouble.kind == "deploy":
-        return client_advice.deploy(client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members))
+        of = client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members)
+        return client_advice.deploy(of, trouble.steps[-1][1].rebalance.group_type)
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from rebalance_audit.domain.client_families import ALL, HABITS, ClientFamily, Families
 from rebalance_audit.domain.detect import client_advice, detect_group
+from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Finding
 from tests.domain.detect.group_story import GroupStory, a_group
 
@@ -62,11 +63,43 @@ def test_where_several_libraries_are_left_a_setting_that_one_lacks_is_not_named(
     assert "group.instance.id" not in all_advice(either)
 
 
+def test_members_without_a_session_of_their_own_are_not_sent_to_set_one() -> None:
+    """A Java consumer with group.protocol=consumer does not start with session.timeout.ms; only the brokers have one.
+    A share group's members have no instance ids."""
+    story = a_group(group_type="consumer").member("c2", session_timeout_ms=None)
+    (gone,) = found(story.joins("c1", "c2", at_s=0).vanishes("c2", at_s=60), "RB007")
+    assert "A shorter group.consumer.session.timeout.ms of the brokers shortens the wait." in (gone.advice or "")
+    assert " session.timeout.ms" not in (gone.advice or "")
+    assert "group.instance.id" in (gone.advice or "")
+    shared = client_advice.expiry(ALL, GroupType.SHARE, came_back=False)
+    assert "group.share.session.timeout.ms" in shared
+    assert "group.instance.id" not in shared
+    assert "group.consumer.session.timeout.ms" in client_advice.static_slot(ALL, GroupType.CONSUMER)
+    assert "group.instance.id" not in client_advice.restarts(ALL, GroupType.SHARE)
+    assert "cooperative" not in client_advice.deploy(ALL, GroupType.CONSUMER)
+
+
+def test_a_classic_member_of_a_converted_group_has_a_session_of_its_own() -> None:
+    story = a_group(group_type="consumer").member("c2", session_timeout_ms=10_000)
+    (gone,) = found(story.joins("c1", "c2", at_s=0).vanishes("c2", at_s=60), "RB007")
+    assert "A shorter session.timeout.ms shortens the wait." in (gone.advice or "")
+
+
 def test_where_nothing_is_known_of_the_library_javas_names_stand() -> None:
     assert client_advice.setting("session.timeout.ms", ALL) == "session.timeout.ms"
     assert client_advice.setting("session.timeout.ms", frozenset({ClientFamily.JAVA, ClientFamily.FRANZ_GO})) == (
         "session.timeout.ms (kgo.SessionTimeout)"
     )
+
+
+def test_one_that_comes_before_a_session_has_ended_is_another_process() -> None:
+    """A kafkajs member whose handler took too long learns that it is out before it joins again; one that was killed
+    and started again makes the others wait for the session of the dead."""
+    story = a_group().member("c2", client_libraries=("kafkajs",)).joins("c1", "c2", at_s=0)
+    story.joins("c2", at_s=60, left=("c2",), also=("member_session_expired",))
+    (killed,) = found(story, "RB007")
+    assert "it came back" not in (killed.advice or "")
+    assert "Else: look at that host for a kill" in (killed.advice or "")
 
 
 def test_a_kafkajs_member_that_came_back_had_a_long_handler_not_a_lost_host() -> None:
