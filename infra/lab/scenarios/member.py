@@ -62,3 +62,22 @@ def sync_timeout(driver: Driver) -> None:
     driver.rest(10)
     members.settle()
     members.thaw("y1")
+
+
+@scenario(since="2.3.1")
+def killed_joining(driver: Driver) -> None:
+    """The leader is killed when it has let go and joined again for w3, while w2 still needs 7 s: the coordinator begins
+    its session (10 s) anew as the join phase ends, and waits for its SyncGroup in vain."""
+    members = Members(driver, "unled-app", {"unled": 4}, quiet_s=4.0)
+    members.join("w1", library="librdkafka")
+    members.join("w2")
+    driver.tell("w2", "revoke_delay 7000")
+    members.start("w3", library="librdkafka")
+    driver.wait_for("w1", "revoked_end")
+    driver.rest(1)
+    members.expect(Cause.MEMBER_JOINED, ["w3"], outcome="superseded", members=[])
+    driver.kill("w1")
+    driver.wait_for("w2", "revoked_end")
+    driver.tell("w2", "revoke_delay 0")
+    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w1"])
+    members.settle()

@@ -129,6 +129,15 @@ class TestWhatClientsSaw:
                 assert upper is None or true <= upper + CLOCK_GRAIN_MS, where
 
 
+def test_a_leader_that_died_in_the_join_phase_had_let_go_at_its_begin() -> None:
+    """Its session began anew as the join phase ended: counted back from there it would have died ten seconds later."""
+    capture = GOLDEN / "4.3.0" / "killed_joining"
+    truth = true_pauses(client_events(capture), group_of_clients(capture))
+    score = score_pauses([r for rows in rebalances(capture).values() for r in rows], truth)
+    assert max(p.pause_ms for p in truth) > 17_000
+    assert max(score.errors_ms) < 500
+
+
 def held_by_the_brokers_log(capture: Path) -> dict[str, list[set[int]]]:
     """By member of a share group: the partitions of the one topic in each assignment the broker's log spells out."""
     found: dict[str, list[set[int]]] = {}

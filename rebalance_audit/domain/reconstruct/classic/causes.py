@@ -70,6 +70,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         triggers = taken_over(attempt, before.course.attempts[before.index - 1]) + triggers
     if not triggers:
         recorded.sort(key=lambda t: _rank(before, t))
+        recorded = _waited_for_the_dead(before, recorded, after)
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
     triggers += recorded
@@ -122,6 +123,21 @@ def _requested(before: Before, trigger: Trigger, after: Mapping[str, MemberMetad
         tier=EvidenceTier.UNKNOWN,
         detail=f"re-joined; the client says: {trigger.detail}",
     )
+
+
+def _waited_for_the_dead(
+    before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
+) -> list[Trigger]:
+    """Somebody died and somebody came, and no line says which began it. One that comes before the session of the dead
+    has ended makes all wait for that: then those that stayed had let go long before the join phase ended."""
+    arrived = [t for t in recorded if t.trigger == Cause.MEMBER_JOINED]
+    if not arrived or recorded[0].trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+        return recorded
+    stayed = [m for m in before.members or {} if m in (after or {})]
+    if not stayed or any(silence.let_go_early(before, m) for m in stayed):
+        return arrived + [t for t in recorded if t.trigger != Cause.MEMBER_JOINED]
+    detail = "a session ended and a member came, and nothing says which began it"
+    return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
 
 
 def _elected_another(before: Before) -> bool:

@@ -7,17 +7,23 @@ no record, but their beat is known for a while: a client starts its timer as it 
 
 from __future__ import annotations
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import LOWER, UPPER, EvidenceTier
 from rebalance_audit.domain.model import LogEvent, Mark
+from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
+    COMMIT_SLACK_MS,
     EXPIRY_SLACK_MS,
     LAST_SIGN_MS,
     LINE_SLACK_MS,
     died_between,
     joined,
     logged,
+    recorded,
 )
+from rebalance_audit.domain.records import GroupMetadataValue
 
 from .stretch import Stretch
 
@@ -37,6 +43,9 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     session_ms = stretch.owner.session_timeout
     if stretch.departure is not None and stretch.departure.renewed is not None:
         return _died_before_load(stretch, stretch.departure.renewed, at_ms, ref, commit, quiet_ms)
+    joining = unheard_since_joining(stretch, commit)
+    if joining is not None:
+        return _died_joining(stretch, joining, at_ms, ref, commit)
     sign_ms = at_ms - session_ms
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
     marks = [
@@ -80,6 +89,82 @@ def _died_before_load(
     detail = "after its last sign of life, before a coordinator took the group over"
     died = died_between(window, sum(window) // 2, detail, load.ref, rank=4, tier=EvidenceTier.LOGGED)
     return [upper, died]
+
+
+def unheard_since_joining(stretch: Stretch, commit: Commit) -> Attempt | None:
+    """The attempt whose join phase the owner took part in, and since then it was not heard of. The coordinator starts
+    the sessions of all who wait for the end of a join phase anew as it ends: that is no sign of life, it may have died
+    as soon as it had asked to join.
+
+    `commit`: its last one since it was given what it held.
+    """
+    departure, between, session_ms = stretch.departure, stretch.between, stretch.owner.session_timeout
+    if departure is None:
+        return _may_be_unheard_since_given(stretch) if commit is None else None
+    if departure.at_ms is None or departure.trigger != Cause.MEMBER_SESSION_EXPIRED:
+        return None
+    sign_ms = departure.at_ms - session_ms
+    for attempt in reversed([between.given, *between.attempts[:-1]]):
+        if attempt.member_ids is not None and stretch.owner.member_id not in attempt.member_ids:
+            continue
+        joined_ms = joined([attempt])[0]
+        if joined_ms is not None and -LINE_SLACK_MS <= sign_ms - joined_ms <= EXPIRY_SLACK_MS:
+            is_heard = commit is not None and commit[0] > joined_ms + LINE_SLACK_MS
+            return None if is_heard else attempt
+    return None
+
+
+def _may_be_unheard_since_given(stretch: Stretch) -> Attempt | None:
+    """No line says when its session ran out: up to a heartbeat before the join phase of those that stay ended."""
+    given, session_ms = stretch.between.given, stretch.owner.session_timeout
+    gone_ms = joined([stretch.gone or stretch.between.attempts[-1]])[0]
+    given_ms = joined([given])[0]
+    if gone_ms is None or given_ms is None or stretch.inferred == Cause.MEMBER_LEFT:
+        return None
+    return given if gone_ms - HEARTBEAT_MS - session_ms <= given_ms + EXPIRY_SLACK_MS else None
+
+
+def given_to_the_dead(stretch: Stretch) -> list[Mark]:
+    """It may have been dead when it was given the partition: then whoever had it before let go in that join phase, or
+    died before it, at most a session earlier."""
+    given = stretch.between.given
+    value = given.value
+    if not isinstance(value, GroupMetadataValue) or given.record is None:
+        return []
+    if given.preparing is not None and given.preparing.at_ms is not None:
+        began_ms = given.preparing.at_ms - LINE_SLACK_MS
+    else:
+        began_ms = (joined([given])[0] or given.record.at_ms) - max(m.rebalance_timeout for m in value.members)
+    lower_ms = began_ms - max(m.session_timeout for m in value.members) - EXPIRY_SLACK_MS
+    detail = "it may never have had it: at most a session before the join phase in which it was given it"
+    return [recorded(LOWER, lower_ms, detail, given.record.ref)]
+
+
+def _died_joining(stretch: Stretch, joining: Attempt, at_ms: int, ref: str | None, commit: Commit) -> list[Mark]:
+    """It died after it had asked to join, or after the join phase that it waited for had ended, before its next
+    heartbeat."""
+    upper = logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)
+    joined_ms, joined_ref = joined([joining])
+    if joining is stretch.between.given or joined_ms is None:
+        since_ms = at_ms - stretch.owner.session_timeout
+        detail = "it was not heard of since its join phase ended: it may never have had it"
+        window = since_ms, since_ms + HEARTBEAT_MS
+        return [upper, died_between(window, sum(window) // 2, detail, ref, rank=4, tier=EvidenceTier.LOGGED)]
+    began = joining.preparing
+    began_ms = joined_ms if began is None or began.at_ms is None else began.at_ms
+    marks = [] if began is None else [logged(LOWER, began_ms - LINE_SLACK_MS, "it asked to join after that", began.ref)]
+    given = stretch.between.given.value
+    if given is not None and given.protocol in EAGER_ASSIGNORS:
+        detail = "it had given all up to join"
+        marks.append(logged(UPPER, joined_ms + LINE_SLACK_MS, detail, joined_ref))
+        if commit is not None and commit[0] >= began_ms - COMMIT_SLACK_MS:
+            return [*marks, stretch.let_go_at(commit, "its last commit, made when it gave up to join")]
+        window = began_ms, joined_ms
+    else:
+        marks.append(upper)
+        window = began_ms, joined_ms + HEARTBEAT_MS
+    detail = "between the start of the join phase that it took part in and the heartbeat that did not come"
+    return [*marks, died_between(window, joined_ms, detail, joined_ref, rank=4, tier=EvidenceTier.LOGGED)]
 
 
 def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], quiet_ms: int | None) -> Mark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain import client_families
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import (
@@ -131,6 +132,21 @@ def ended_join_phase(before: Before, member_id: str) -> bool:
     if member is None or last_ms is None or joined_at_ms is None:
         return False
     return _is_to_the_moment(member, joined_at_ms - last_ms)
+
+
+def let_go_early(before: Before, member_id: str) -> bool:
+    """Whether an eager member that stayed had not committed for so long, as the join phase ended, that it had let go
+    before one could that heard of a departure: at its next heartbeat."""
+    value, record = before.attempt.value, before.attempt.record
+    since, ended_ms = before.delivered_offset, None if value is None else value.current_state_timestamp
+    if value is None or record is None or since is None or ended_ms is None or value.protocol not in EAGER_ASSIGNORS:
+        return False
+    held = _held(before, member_id)
+    last = before.course.commits.last_between(held, since, record.offset)
+    interval_ms = before.course.commits.interval_between(held, since, record.offset)
+    if last is None or interval_ms is None:
+        return False
+    return ended_ms - last[0] > HEARTBEAT_MS + max(interval_ms * REGULARLY, AS_IT_LEFT_MS)
 
 
 def was_idle(before: Before, member_id: str) -> bool:

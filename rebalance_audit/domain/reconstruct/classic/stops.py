@@ -20,6 +20,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     taken_after_fetches,
 )
 
+from .deaths import given_to_the_dead, unheard_since_joining
 from .departed import departed_marks
 from .stretch import Stretch
 
@@ -38,8 +39,10 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     given, last = between.given, between.attempts[-1]
     since = given.record.offset if given.record else -1
     until = last.record.offset if last.record else NO_END
-    marks = [] if between.given_mark is None else [between.given_mark]
     commit = commits.last_between(stretch.held, since, until)
+    marks = [] if between.given_mark is None else [between.given_mark]
+    if stretch.is_gone and unheard_since_joining(stretch, commit) is given:
+        marks = given_to_the_dead(stretch)
     own = commits.last_between([stretch.resource], since, until) if stretch.lets_go_one_by_one else commit
     if own is not None:
         marks.append(recorded(LOWER, own[0] - stretch.commit_slack_ms, "the owner's last commit", own[1]))

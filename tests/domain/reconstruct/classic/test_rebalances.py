@@ -354,6 +354,53 @@ class TestDepartures:
         assert (stayed.kind, stayed.pause_estimate_ms) == ("returned", 28)
         assert second.broker_window_ms == 20_020 - 18_001
 
+    def test_a_session_that_began_anew_at_the_end_of_a_join_phase_is_no_sign_of_life(self) -> None:
+        """The coordinator restarts it for all who wait: the member may have been dead since it asked to join."""
+        story = (
+            self.killed()
+            .preparing(1, f"Adding new member {member_id('c3')} with group instance id null", at_ms=21_000)
+            .generation(2, {"c1": "0", "c2": "1", "c3": "2"}, at_ms=28_010, joined_at_ms=28_000)
+            .says(LogKind.MEMBER_FAILED, at_ms=38_000, member_id=member_id("c2"))
+            .preparing(2, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=38_000)
+            .generation(3, {"c1": "0 1", "c3": "2"}, at_ms=40_010, joined_at_ms=40_000)
+        )
+        moved = movement(rebalances(story)[2], "orders-1")
+        # Whoever had it before let go at most a session (10 s, up to 1.5 s late) before that join phase began.
+        assert (moved.stopped_at_lower_ms, moved.stopped_at_upper_ms) == (21_000 - 10 - 11_500, 38_010)
+        # A commit in the new generation shows that it got what it was given.
+        heard = (
+            self.killed()
+            .preparing(1, f"Adding new member {member_id('c3')} with group instance id null", at_ms=21_000)
+            .generation(2, {"c1": "0", "c2": "1", "c3": "2"}, at_ms=28_010, joined_at_ms=28_000)
+            .commit(1, at_ms=28_500)
+            .says(LogKind.MEMBER_FAILED, at_ms=38_500, member_id=member_id("c2"))
+            .preparing(2, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=38_500)
+            .generation(3, {"c1": "0 1", "c3": "2"}, at_ms=40_010, joined_at_ms=40_000)
+        )
+        assert movement(rebalances(heard)[2], "orders-1").stopped_at_lower_ms == 28_450
+
+    def test_without_lines_one_that_waited_for_the_dead_came_before_their_session_ended(self) -> None:
+        """c1 commits every second and let go five seconds before the join phase ended: not for a departure, of which
+        it hears within a heartbeat of three."""
+        story = a_group(session_timeout_ms=10_000).generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+        for second in range(2, 26):
+            story.commit(0, at_ms=second * 1_000)
+            if second < 20:
+                story.commit(1, at_ms=second * 1_000)
+        came = story.generation(2, {"c1": "0", "c3": "1"}, at_ms=30_010, joined_at_ms=30_000)
+        second = rebalances(came)[1]
+        assert [t.trigger for t in second.triggers] == ["member_joined", "member_session_expired"]
+
+    def test_without_lines_nobody_knows_who_was_first_where_all_worked_on(self) -> None:
+        story = a_group(session_timeout_ms=10_000).generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
+        for second in range(2, 30):
+            story.commit(0, at_ms=second * 1_000)
+            if second < 20:
+                story.commit(1, at_ms=second * 1_000)
+        second = rebalances(story.generation(2, {"c1": "0", "c3": "1"}, at_ms=30_010, joined_at_ms=30_000))[1]
+        assert second.trigger == "unknown"
+        assert {t.trigger for t in second.triggers} == {"unknown", "member_session_expired", "member_joined"}
+
     def test_without_lines_silence_longer_than_the_session_says_as_much(self) -> None:
         story = self.killed().generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)
         second = rebalances(story)[1]
