@@ -81,6 +81,15 @@ def settings_fault(config: Mapping[str, Any], said: str) -> str | None:
         return "The client's key does not belong to its certificate; give the two that were made together."
     if "bad decrypt" in said or "bad password" in said:
         return "ssl.key.password does not open the client's key; check it."
+    for name, java in (
+        ("ssl.ca.location", "ssl.truststore.location"), ("ssl.ca.pem", "ssl.truststore.certificates"),
+        ("ssl.certificate.location", "ssl.keystore.location"),
+    ):  # fmt: skip
+        if f"{name} failed" in said or f"from {name}" in said:
+            place = "" if name.endswith("pem") else f" is {config.get(name)}, which"
+            return f"{name}, Java's {java},{place} holds no certificate in PEM that can be read; check what is there."
+    if "ssl.keystore.location" in said:
+        return f"ssl.keystore.location is {config.get('ssl.keystore.location')}, which is no PKCS12; check the path."
     if "No provider for SASL mechanism" in said:
         return (
             f"sasl.mechanism {_mechanism(config)} is not in this client, which has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 "
@@ -150,7 +159,8 @@ def _fault_of(host: str, port: int, config: Mapping[str, Any], own: Certificate 
     try:
         context = _context(config)
     except (OSError, ssl.SSLError, ValueError) as error:
-        return f"The trusted certificates cannot be read ({error}); check ssl.truststore.location."
+        place = config.get("ssl.ca.location") or "ssl.ca.pem"
+        return f"The trusted certificates in {place} cannot be read ({error}); check ssl.truststore.location."
     is_shown = own is not None and _shows_own(context, config)
     try:
         with (
@@ -237,13 +247,23 @@ def _shows_own(context: ssl.SSLContext, config: Mapping[str, Any]) -> bool:
 def _not_trusted(host: str, port: int, error: ssl.SSLCertVerificationError) -> str:
     shown = _shown_by(host, port)
     named = "" if shown is None else f" {_named(shown)}"
+    of_time = error.verify_code in (_EXPIRED, _NOT_YET_VALID)
+    if of_time and shown is not None and shown.not_valid_before_utc < datetime.now(UTC) < shown.not_valid_after_utc:
+        authority = (
+            f"An authority of the certificate{named} of {host}:{port}, issued by {shown.issuer.rfc4514_string()},"
+        )
+        if error.verify_code == _NOT_YET_VALID:
+            return f"{authority} is not valid yet; check this machine's clock and the authority's certificate."
+        return (
+            f"{authority} expired; have the authority's certificate renewed, and name the new one in "
+            f"ssl.truststore.location."
+        )
     if error.verify_code == _EXPIRED:
         when = "" if shown is None else f" on {_day(shown.not_valid_after_utc)}"
         return f"The certificate{named} of {host}:{port} expired{when}; have the broker's certificate renewed."
     if error.verify_code == _NOT_YET_VALID:
-        return (
-            f"The certificate{named} of {host}:{port} is not valid yet; check this machine's clock and the certificate."
-        )
+        when = "yet" if shown is None else f"before {_day(shown.not_valid_before_utc)}"
+        return f"The certificate{named} of {host}:{port} is not valid {when}; check this machine's clock."
     if error.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
         names = "" if shown is None else f" but for {', '.join(_hosts(shown)) or 'no host'}"
         return (

@@ -40,7 +40,8 @@ class Certified:
 class Authority:
     """A certificate authority of its own."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, *, from_days: int = -100, days: int = 100) -> None:
+        """Valid from so many days from now until so many."""
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(name)
@@ -51,8 +52,8 @@ class Authority:
             .issuer_name(subject)
             .public_key(self._key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=100))
-            .not_valid_after(now + datetime.timedelta(days=100))
+            .not_valid_before(now + datetime.timedelta(days=from_days))
+            .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .sign(self._key, hashes.SHA256())
         )
@@ -65,8 +66,8 @@ class Authority:
         )
         self.store.write_bytes(trusted)
 
-    def issue(self, name: str, *, host: str = "localhost", days: int = 90) -> Certified:
-        """`days` below 0: it expired so long ago."""
+    def issue(self, name: str, *, host: str = "localhost", from_days: int = -95, days: int = 90) -> Certified:
+        """Valid from so many days from now until so many; below 0 it was so long ago."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
         names: list[x509.GeneralName] = [x509.DNSName(host)]
@@ -78,7 +79,7 @@ class Authority:
             .issuer_name(self._certificate.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=95))
+            .not_valid_before(now + datetime.timedelta(days=from_days))
             .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
