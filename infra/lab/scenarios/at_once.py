@@ -13,9 +13,9 @@ TICKS_PER_S = 12
 
 @scenario(since="2.3.1")
 def pods_at_once(driver: Driver) -> None:
-    """Three kafka-python members close at once. Two others come, and are killed at once as a third one starts: it waits
+    """Three Java members close at once. Two others come, and are killed at once as a third one starts: it waits
     until their sessions have ended."""
-    members = Members(driver, "pods-app", {"orders": 6}, library="kafka-python", per_second=TICKS_PER_S, quiet_s=4.0)
+    members = Members(driver, "pods-app", {"orders": 6}, per_second=TICKS_PER_S)
     members.join("p1", "p2", "p3")
     driver.leave_together("p1", "p2", "p3")
     members.expect(Cause.MEMBER_LEFT, ["p1", "p2", "p3"], outcome="emptied", members=[])
@@ -38,7 +38,7 @@ def static_pair_killed(driver: Driver) -> None:
     driver.kill_together("s2", "s3")
     driver.rest(5)
     members.start("s2", is_static=True, session_timeout_ms=15_000)
-    members.expect(Cause.STATIC_MEMBER_REPLACED, ["s2"], kind="static_rewrite")
+    members.expect(Cause.STATIC_MEMBER_REPLACED, ["s2"], kind="static_rewrite", members=["s1", "s2", "s3"])
     members.expect(Cause.STATIC_MEMBER_EXPIRED, ["s3"])
     driver.rest(14)
     members.settle()

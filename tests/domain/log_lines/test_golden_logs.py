@@ -48,6 +48,7 @@ OF_NO_INTEREST = (
     "Scheduling loading of offsets",  # since 2.8 "Elected …" says it
     "Scheduling unloading of offsets",
     "Started unloading",
+    "Ignored unloading metadata for ",  # it never was that partition's coordinator
     "Generated ",
     "Discovered group coordinator",
     "Group coordinator ",
