@@ -109,7 +109,14 @@ def _client_lines(capture: Path, cluster_id: str) -> Iterator[SourceLine]:
 
 def score(capture: Path, evidence: str, only: Collection[str] | None = None) -> Tally:
     """`only`: these groups of the scenario, and what is none of it; all without."""
-    every, groups = reconstructed(capture, evidence), scenario(capture)["groups"]
+    return score_of(capture, evidence, reconstructed(capture, evidence), only)
+
+
+def score_of(
+    capture: Path, evidence: str, every: Mapping[str, Reconstruction], only: Collection[str] | None = None
+) -> Tally:
+    """`every`: what was reconstructed of the capture, by group."""
+    groups = scenario(capture)["groups"]
     left_out = set() if only is None else groups.keys() - set(only)
     told = {g: found for g, found in every.items() if g not in left_out}
     groups = {g: story for g, story in groups.items() if g not in left_out}

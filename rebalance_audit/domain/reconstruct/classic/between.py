@@ -11,6 +11,10 @@ from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, inferred, joined, logged, recorded
+from rebalance_audit.domain.records import GroupMetadataValue
+
+_SYNC_MS = 10_000
+"""From the end of a join phase to its record: as long as the leader takes to assign."""
 
 
 @quick
@@ -51,9 +55,10 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         heard_mark = logged(LOWER, heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
     given_mark = joined_mark = midway_mark = None
     count = max(_survivor_count(given, attempts[-1]), 1)
-    if given.known_at_ms is not None:
+    given_at_ms = _given_at_ms(given)
+    if given_at_ms is not None:
         ref = given.record.ref if given.record else None
-        given_mark = recorded(LOWER, given.known_at_ms, "the owner was given it then", ref)
+        given_mark = recorded(LOWER, given_at_ms, "the owner was given it then", ref)
     if joined_at_ms is not None:
         detail = "the join phase ended: it had re-joined"
         joined_mark = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
@@ -76,6 +81,17 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         joined_mark=joined_mark,
         midway_mark=midway_mark,
     )
+
+
+def _given_at_ms(given: Attempt) -> int | None:
+    """A record of static members that is the first there is may have been written again, long after the generation
+    began: compaction leaves the last one. The others were given nothing then."""
+    at_ms, value = given.known_at_ms, given.value
+    if at_ms is None or given.rewrite_seq or not isinstance(value, GroupMetadataValue):
+        return at_ms
+    began_ms = value.current_state_timestamp
+    is_static = any(m.group_instance_id is not None for m in value.members)
+    return began_ms if is_static and began_ms is not None and at_ms - began_ms > _SYNC_MS else at_ms
 
 
 def _survivor_count(given: Attempt, last: Attempt) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from rebalance_audit.domain import client_families
 from rebalance_audit.domain.causes import DEPARTURES, REJOINS_WITHOUT_REASON, Cause
@@ -46,8 +47,9 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     triggers = (
         [] if attempt.rewrite_seq else logged_triggers(attempt, before.members, after, before.course.instance_ids)
     )
-    if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is None:
-        # A re-join without a reason is how a rebalance began, not why; only records could show that.
+    is_unread = after is None or before.members is None
+    if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and is_unread:
+        # A re-join without a reason is how a rebalance began, not why; only the records around it could show that.
         first = triggers[0]
         triggers[0] = changed(
             first, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
@@ -56,7 +58,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     triggers[:1] = [_requested(before, _interrupted(before, t), after) for t in triggers[:1]]
     if before.converted is not None and after is not None and not attempt.rewrite_seq:
         triggers = _departed_before_conversion(before, before.converted, after, triggers) + triggers
-    if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is not None:
+    if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is not None and not is_unread:
         # Clients before 3.2 and librdkafka send no reason: what the records show says more than the re-join.
         shown = _without_member_change(before, rebalance, after)
         if shown:
@@ -184,7 +186,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
         if planned:
             return planned
     # An eager leader that had no metadata yet hands nothing out, and joins again when it has: no follow-up.
-    if rebalance.assignor not in EAGER_ASSIGNORS and any(h.revoked_in is not None for h in before.holdings.values()):
+    if rebalance.assignor not in EAGER_ASSIGNORS and _has_taken_away(before):
         return [
             Trigger(
                 trigger=Cause.COOPERATIVE_FOLLOW_UP,
@@ -195,10 +197,20 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
     return []
 
 
+def _has_taken_away(before: Before) -> bool:
+    """Whether somebody had a partition that nobody was given in the record before, or in one before that."""
+    if any(h.revoked_in is not None for h in before.holdings.values()):
+        return True
+    there = [parse(member) for member in (before.members or {}).values()]
+    return bool(set().union(*(p.owned for p in there)) - set().union(*(p.assigned or () for p in there)))
+
+
 def _grown_topics(before: Before, after: Mapping[str, MemberMetadata]) -> list[str]:
-    """Topics of which higher partitions are handed out than ever before."""
+    """Topics of which higher partitions are handed out than anybody is known to have had."""
     highest: dict[str, int] = {}
-    for topic, partition in before.holdings:
+    # Those that the record before took away are in no assignment, and in what a member says that it owns.
+    owned = chain.from_iterable(parse(member).owned for member in (before.members or {}).values())
+    for topic, partition in chain(before.holdings, owned):
         highest[topic] = max(partition, highest.get(topic, -1))
     given = (r for m in after.values() for r in parse(m).assigned or ())
     return sorted({topic for topic, partition in given if topic in highest and partition > highest[topic]})

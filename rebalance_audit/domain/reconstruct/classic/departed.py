@@ -83,6 +83,8 @@ def _dropped(stretch: Stretch, departure: Departure, at_ms: int, commit: tuple[i
         if heard_at_ms is not None and at_ms - heard_at_ms >= stretch.owner.session_timeout:
             return _rejoined(rejoined_at_ms, departure.rejoined_ref, rank=4)
         marks = _rejoined(rejoined_at_ms, departure.rejoined_ref, rank=5)
+    elif (back := _back(stretch)) is not None:
+        marks = [back]
     else:
         detail = "it was dropped at the end of the join phase"
         marks = [logged(UPPER, at_ms + LINE_SLACK_MS, detail, departure.ref)]
@@ -153,17 +155,25 @@ def _may_live_on(
     stretch: Stretch, commit: tuple[int, str] | None, alive_at_ms: int, joined_at_ms: int, joined_ref: str | None
 ) -> list[Mark]:
     """Put out while its application was busy, it works on until it is back, if it comes back."""
-    marks = []
-    if stretch.returned is not None:
-        back_at_ms, back_ref = joined([stretch.returned])
-        if back_at_ms is not None:
-            detail = "the same client was there again: it had heard that it was put out"
-            marks.append(recorded(UPPER, back_at_ms + LINE_SLACK_MS, detail, back_ref))
+    back = _back(stretch)
+    marks = [] if back is None else [back]
     if stretch.was_idle:
         detail = "it was not in the group any more; it may have had nothing to commit before"
         return [*marks, inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5, basis=Basis.GONE)]
     detail, ref = "its last sign of life; it may have been put out and worked on", commit[1] if commit else joined_ref
     return [*marks, inferred(ESTIMATE, alive_at_ms, detail, ref, rank=5, basis=Basis.MAY_LIVE_ON)]
+
+
+def _back(stretch: Stretch) -> Mark | None:
+    """It had let go when a record has the same client under a new member id."""
+    if stretch.returned is None:
+        return None
+    at_ms, ref = joined([stretch.returned])
+    if at_ms is None:
+        return None
+    return recorded(
+        UPPER, at_ms + LINE_SLACK_MS, "the same client was there again: it had heard that it was put out", ref
+    )
 
 
 def _idle(stretch: Stretch, departure: Departure, at_ms: int) -> list[Mark]:

@@ -81,7 +81,7 @@ class Causes:
             # Only the leader's re-join has a name of its own; of another worker's, nothing says why.
             leader = [t for t in rejoined if t.trigger == Cause.LEADER_REJOINED]
             others = [replace(t, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN) for t in rejoined]
-            return (leader or others) + membership
+            return (leader if before is not None and leader else others) + membership
         return membership + own
 
     @staticmethod
@@ -147,7 +147,7 @@ class Causes:
         ]
         found = [cause for cause in causes if cause is not None]
         if not found and rejoined:
-            late = self._caught_up(before, round_, rejoined)
+            late = self._caught_up(before, round_, rejoined) or self._compacted_away(before, round_)
             found = [late] if late is not None else []
         if not found and before.assignor is not None and round_.assignor not in (None, before.assignor):
             detail = f"the workers' common protocol was {before.assignor} and is {round_.assignor}"
@@ -234,6 +234,14 @@ class Causes:
                     refs=_refs(changes),
                 )
         return None
+
+    def _compacted_away(self, before: Round, round_: Round) -> Trigger | None:
+        """A worker joined again, and the config topic had grown; of what was written there nothing is left."""
+        old, new = before.config_offset, round_.config_offset
+        if old is None or new is None or new <= old or not self._configs.lacks(old, new):
+            return None
+        detail = f"config offset {old} -> {new}; what was written there is compacted away"
+        return _inferred_trigger(Cause.CONNECT_CONFIG_CHANGED, detail, round_, before)
 
     def changed_connectors(self, before: Round | None, round_: Round) -> tuple[str, ...] | None:
         """Connectors whose configuration, tasks or target state is new to this generation; None: not known."""

@@ -65,6 +65,10 @@ class Configs:
         """(what happened in words, its record) with after <= offset < until. Names only, never values."""
         return self._changes[bisect_left(self._offsets, after) : bisect_left(self._offsets, until)]
 
+    def lacks(self, after: int, until: int) -> bool:
+        """Whether some record with after <= offset < until is not there any more."""
+        return len({r.offset for r in self._records if after <= r.offset < until}) < until - after
+
     def _all_changes(self) -> list[tuple[str, ConnectRecord]]:
         live: dict[str, bool] = {}
         counts: dict[str, int | None] = {}

@@ -217,7 +217,9 @@ def _stop_lines(run: OwnershipRun, ended: Round, lines: WorkerLines) -> list[Mar
     # It may have been stopped and started in between; and what a zombie writes later is its own.
     started = lines.about(node, run.resource, STARTED, run.last.at_ms, ended.at_ms)
     after_ms = max(run.last.at_ms, started[-1].at_ms or 0) if started else run.last.at_ms
-    window = (after_ms, _own_until_ms(run, ended, lines))
+    # What was stopped to join had stopped by then: a later line is of what it was given then.
+    until_ms = ended.at_ms if run.how == "stopped_to_join" else _own_until_ms(run, ended, lines)
+    window = (after_ms, until_ms)
     marks: list[Mark] = []
     for line in lines.about(node, run.resource, TASK_STOPS, *window)[:1]:
         marks.append(not_before(line, "the worker began to stop it"))

@@ -291,11 +291,10 @@ class _Fold:
         epoch = next((e for e in reversed(self.epochs) if e.number == record.record.value.member_epoch), None)
         if epoch is None:
             epoch = self.epochs[-1] if self.epochs else None
-        if epoch is None:
-            return
-        if self._inherited.pop(held.resource, None) == member.member_id:
-            return
+        is_inherited = self._inherited.pop(held.resource, None) == member.member_id
         release = self._released.pop(held.resource, None)
+        if epoch is None or is_inherited:  # an epoch that began before the evidence has no row
+            return
         if release is None and not self._is_history_known:
             return
         epoch.movements.append(taken_over(member, held, record, release, self.commits, self._clients))
