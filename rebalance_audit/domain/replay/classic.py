@@ -238,6 +238,10 @@ class ClassicGroup(PlayedGroup):
         if self.settings.is_cooperative:
             self.joins(process)
             return
+        self.lets_go(process)
+
+    def lets_go(self, process: PlayedProcess) -> None:
+        """Eager: of everything, and asks to join then."""
         process.is_joining = True
         revoking_ms = self.revoking_ms(process)
         self.ledger.stops(process.owned, process, self.loop.now_ms)

@@ -45,10 +45,11 @@ class ConnectGroup(ClassicGroup):
     """The worker whose memory that is: a new leader begins without."""
     is_asked_again: bool = False
     """A configuration changed while the workers were joining: they join once more."""
+    stopped_generation: int = -1
+    """The generation whose tasks were stopped last, in this time."""
+    stopped_ms: float = 0.0
     synced: dict[PlayedProcess, int] = field(default_factory=dict)
     """The last generation of which each worker heard the assignment."""
-    starts_ms: dict[str, list[float]] = field(default_factory=dict)
-    """Starts of each connector whose tasks are not known yet."""
 
     def prepare(self, trigger: str, joined: Seat | None = None) -> None:
         ClassicGroup.prepare(self, OF_WORKERS.get(trigger, trigger), joined)
@@ -63,15 +64,6 @@ class ConnectGroup(ClassicGroup):
                 self.ledger.appears((name, task))
         self.topics = dict(partitions)
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
-        for name in [name for name in self.starts_ms if partitions.get(name, 0) > 0]:
-            self.is_told_of_tasks(self.starts_ms.pop(name))
-
-    def is_told_of_tasks(self, starts_ms: list[float]) -> None:
-        """Each start of a connector that knows of no tasks yet has them written to the configuration. One that was
-        started again meanwhile, as every round of eager workers does, has them written once more."""
-        now_ms = self.loop.now_ms
-        if len(starts_ms) > 1:
-            self.loop.at(starts_ms[-1] + now_ms - starts_ms[0], self.is_changed)
 
     def is_requested(self, trigger: str) -> None:
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
@@ -88,11 +80,6 @@ class ConnectGroup(ClassicGroup):
 
     def assigns(self, number: int) -> None:
         ClassicGroup.assigns(self, number)
-        # The history of an eager cluster has its second writes already.
-        if self.state is State.STABLE and self.script.assignor != EAGER:
-            for name, count in self.topics.items():
-                if count == 0 and (name not in self.starts_ms or not self.settings.is_cooperative):
-                    self.starts_ms.setdefault(name, []).append(self.loop.now_ms)
         if self.is_asked_again and self.state is State.STABLE:
             self.is_asked_again = False
             self.loop.after(draw(self.rng, self.timing.react_ms), self.is_changed)
@@ -126,9 +113,13 @@ class ConnectGroup(ClassicGroup):
         return found
 
     def revoking_ms(self, process: PlayedProcess) -> float:
-        """Tasks end what they poll for; connectors stop at once."""
-        runs_tasks = any(task != CONNECTOR_ITSELF for _, task in process.owned)
-        return self.stopping_ms() if runs_tasks else draw(self.rng, self.timing.react_ms)
+        """Tasks end what they poll for; connectors stop at once. Histories show the mean up to the end of the join
+        phase, which the slowest worker decides: it is drawn once for a generation."""
+        if all(task == CONNECTOR_ITSELF for _, task in process.owned):
+            return draw(self.rng, self.timing.react_ms)
+        if self.stopped_generation != self.generation:
+            self.stopped_generation, self.stopped_ms = self.generation, self.stopping_ms()
+        return self.stopped_ms
 
     def rejoining_ms(self) -> float:
         return self.stopping_ms()

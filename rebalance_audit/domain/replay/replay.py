@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from .classic import ClassicGroup
-from .connect import ConnectGroup
+from .connect import EAGER, ConnectGroup
+from .connect_eager import EagerConnectGroup
 from .life import Script
 from .outcome import ReplayRun
 from .server import ServerGroup
@@ -21,6 +22,9 @@ def replay(
     NotAssigned where the group's leader would find no assignment.
     """
     if script.protocol_type == "connect":
-        return ConnectGroup(script, settings, timing, rng, counts_outages).run()
+        # The history of an eager cluster has every round that a change of its configuration led to.
+        becomes_eager = script.assignor != EAGER and not settings.is_cooperative
+        workers = EagerConnectGroup if becomes_eager else ConnectGroup
+        return workers(script, settings, timing, rng, counts_outages).run()
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
     return group(script, settings, timing, rng, counts_outages).run()

@@ -39,7 +39,9 @@ def test_without_a_delay_they_go_on_at_the_next_heartbeat() -> None:
 
 
 def test_an_eager_cluster_has_no_delay_either() -> None:
-    assert workers(LOST, assignor="eager").cost.between_owners_seconds == pytest.approx(2 * 2.0)
+    """The connector comes at 7 s, with both workers' heartbeat: w2's last one is that of 10 s, as before."""
+    settled = replace(LOST, grown=(Grown(at_ms=7_000, partitions={"sink": 4}),))
+    assert workers(settled, assignor="eager").cost.between_owners_seconds == pytest.approx(2 * 2.0)
 
 
 def test_a_new_worker_gets_its_share_a_heartbeat_after_it_was_taken() -> None:
@@ -57,19 +59,46 @@ def test_a_configuration_that_changes_while_workers_join_makes_them_join_once_mo
     ]  # fmt: skip
 
 
+def test_a_change_that_a_worker_read_after_it_asked_to_join_makes_the_others_wait_for_a_heartbeat() -> None:
+    """w2 asks to join at 3 s, and has not read of the connector that comes at 4 s. For that, w1 joins at once, and w2
+    again as soon as it has its tasks; w1 knows of no further change, and hears of that at its heartbeat at 7 s."""
+    run = workers(LOST, assignor="eager")
+    assert triggers(run)[:3] == ["connect_worker_joined", "connect_worker_joined", "connect_config_changed"]
+    waited = [(at_ms, until_ms) for (_, task), at_ms, until_ms, _ in run.stood if task in (0, 2) and at_ms < 10_000]
+    assert waited == [(4_000, 7_000)] * 2
+
+
+def test_a_worker_that_joins_with_what_it_said_before_starts_again_alone() -> None:
+    """As above, but tasks need 300 ms to stop, and the connector changes again at 4.1 s. w1 stops for that. w2 is about
+    to join, reads it before it does, and looks at it when it has its tasks: it stops once more, and the coordinator
+    gives it what it had. No rebalance shows that."""
+    slow = replace(AT_ONCE, revoke_ms=(300,))
+    script = replace(LOST, grown=(*LOST.grown, Grown(at_ms=4_100, partitions={"sink": 5})))
+    run = replayed(script, slow, assignor="eager")
+    assert [r.at_ms for r in run.rebalances if r.at_ms < 9_000] == [0, 3_000, 4_300]
+    of_second = sorted((at_ms, until_ms) for (_, task), at_ms, until_ms, _ in run.stood if task == 0 and at_ms < 9_000)
+    assert of_second == [(4_000, 4_400), (4_400, 4_700)]
+
+
 def test_a_connector_that_is_started_again_writes_its_tasks_once_more() -> None:
-    """`one` starts at 10 s. `two` is made 200 ms later, for which eager workers start `one` again. Its tasks are known
-    500 ms after its first start, and once more 500 ms after its second."""
+    """`one` starts on w2 at 20 s. `two` is made 200 ms later, for which eager workers start `one` again. Its tasks are
+    written 500 ms after its first start, and w2 asks for the second time when that is done. `first` is w1's, the
+    leader's, who needs no request."""
     grown = (
-        Grown(at_ms=10_000, partitions={"one": 0}),
-        Grown(at_ms=10_200, partitions={"one": 0, "two": 0}),
-        Grown(at_ms=10_500, partitions={"one": 2, "two": 0}),
+        Grown(at_ms=10_000, partitions={"first": 0}),
+        Grown(at_ms=20_000, partitions={"first": 0, "one": 0}),
+        Grown(at_ms=20_200, partitions={"first": 0, "one": 0, "two": 0}),
+        Grown(at_ms=20_500, partitions={"first": 0, "one": 2, "two": 0}),
     )
-    made = replace(LOST, lives=LOST.lives[:1], grown=grown, until_ms=20_000)
-    assert [r.at_ms for r in workers(made, assignor="eager").rebalances[1:]] == [10_000, 10_200, 10_500, 10_700]
-    assert [r.at_ms for r in workers(made).rebalances[1:]] == [10_000, 10_200, 10_500]
+    made = replace(LOST, lives=(a_life("w1", 0), a_life("w2", 3_000)), grown=grown, until_ms=25_000)
+    eager = [r.at_ms for r in workers(made, assignor="eager").rebalances[3:]]
+    assert eager[:3] == [20_000, 20_200, 20_500]
+    (asked_again,) = eager[3:]
+    assert 20_553 <= asked_again <= 20_576
+    assert [r.at_ms for r in workers(made).rebalances[3:]] == [20_000, 20_200, 20_500]
     # The history of an eager cluster has its second writes.
-    assert len(workers(replace(made, assignor="default"), assignor="eager").rebalances) == 4
+    recorded = workers(replace(made, assignor="default"), assignor="eager")
+    assert [r.at_ms for r in recorded.rebalances[3:]] == [20_000, 20_200, 20_500]
 
 
 def test_only_a_worker_that_runs_tasks_needs_time_to_stop() -> None:
