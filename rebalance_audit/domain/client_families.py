@@ -191,6 +191,8 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ),
 }
 
+WITH_STATIC_MEMBERS: Families = frozenset(f for f, habits in HABITS.items() if habits.has_static_members)
+
 _CLIENT_IDS: tuple[tuple[re.Pattern[str], ClientFamily], ...] = tuple(
     (re.compile(pattern, re.DOTALL), family)
     for pattern, family in (

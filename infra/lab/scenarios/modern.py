@@ -30,6 +30,26 @@ def group_conversion(driver: Driver) -> None:
 
 
 @scenario(since="4.0.0", broker_properties=KIP848_BROKER)
+def conversion_killed(driver: Driver) -> None:
+    """A KIP-848 member joins a classic group of two, which becomes a consumer group. A classic member is killed
+    (session 10 s), then the KIP-848 one (the brokers' session, 10 s): classic again."""
+    members = Members(driver, "convert-app", {"convert": 5}, group_type="mixed", quiet_s=4.0)
+    members.join("o1", "o2")
+    server = {"mode": "server", "group_type": "consumer"}
+    members.expect(Cause.GROUP_CONVERTED, [], number=2, members=["o1", "o2"], **server)
+    members.start("k3", library="librdkafka", settings=kip848_settings())
+    members.expect(Cause.MEMBER_JOINED, ["k3"], **server)
+    members.settle()
+    driver.kill("o2")
+    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["o2"], **server)
+    members.settle()
+    driver.kill("k3")
+    members.expect(Cause.GROUP_CONVERTED, [], number=4, members=["o1"], group_type="classic")
+    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["k3"])
+    members.settle()
+
+
+@scenario(since="4.0.0", broker_properties=KIP848_BROKER)
 def kip848_slow_revocation(driver: Driver) -> None:
     """k1 needs 12 s inside its revoked callback when k2 joins: k2 waits at the new epoch without its partitions."""
     members = Kip848Members(driver, "stuck-app", {"stuck": 6})

@@ -54,7 +54,8 @@ def setting(name: str, of: Families, group_type: GroupType = GroupType.CLASSIC) 
     known = list(dict.fromkeys(n for n in names if n is not None))
     if None in names or not known:
         return None
-    return known[0] if len(known) == 1 else f"{known[0]} ({listed(known[1:], most=len(known))})"
+    others = listed(known[1:], most=len(known)).replace(" and ", " or ")
+    return f"{known[0]} ({others})" if others else known[0]
 
 
 def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back: bool) -> str:

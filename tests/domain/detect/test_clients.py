@@ -90,6 +90,10 @@ def test_where_nothing_is_known_of_the_library_javas_names_stand() -> None:
     assert client_advice.setting("session.timeout.ms", frozenset({ClientFamily.JAVA, ClientFamily.FRANZ_GO})) == (
         "session.timeout.ms (kgo.SessionTimeout)"
     )
+    either = frozenset({ClientFamily.JAVA, ClientFamily.SARAMA, ClientFamily.FRANZ_GO})
+    assert client_advice.setting("group.instance.id", either) == (
+        "group.instance.id (kgo.InstanceID or Consumer.Group.InstanceId)"
+    )
 
 
 def test_one_that_comes_before_a_session_has_ended_is_another_process() -> None:

@@ -28,7 +28,7 @@ WITH_GROUPS = [
     capture
     for capture in CAPTURES
     # A group that is converted uses its numbers twice, and the truth cannot say which of them a row is.
-    if scenario(capture).get("groups") and capture.name != "group_conversion"
+    if (groups := scenario(capture).get("groups")) and all(g["group_type"] != "mixed" for g in groups.values())
 ]
 SEEDS = range(2)
 

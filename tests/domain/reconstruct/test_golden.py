@@ -19,7 +19,7 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
-from tests.score import steps_of
+from tests.score import score, steps_of
 from tests.truth import (
     CLOCK_GRAIN_MS,
     as_known,
@@ -136,6 +136,23 @@ def test_a_leader_that_died_in_the_join_phase_had_let_go_at_its_begin() -> None:
     score = score_pauses([r for rows in rebalances(capture).values() for r in rows], truth)
     assert max(p.pause_ms for p in truth) > 17_000
     assert max(score.errors_ms) < 500
+
+
+def test_a_classic_member_of_a_converted_group_gave_nothing_up_for_good_when_it_joined_again() -> None:
+    """Its own log has a line by which it let go of all, and one by which it was given the same again; then it was
+    killed, with the session of its own that its record has. The KIP-848 member's is the brokers' and in no record."""
+    capture = GOLDEN / "4.3.0" / "conversion_killed"
+    assert not score(capture, "+clients").pauses.outside
+    with_lines = score(capture, "all").pauses
+    assert max(with_lines.errors_ms) < 3_000
+    members = {
+        (r.group_epoch or r.generation_id, r.group_type, m.client_id): m.session_timeout_ms
+        for r in rebalances(capture)["convert-app"]
+        for m in r.members
+    }
+    assert members[4, "consumer", "o2"] == 10_000
+    assert members[4, "consumer", "k3"] is None
+    assert members[4, "classic", "k3"] is None
 
 
 def held_by_the_brokers_log(capture: Path) -> dict[str, list[set[int]]]:

@@ -11,7 +11,7 @@ from rebalance_audit.domain.model import Member, Rebalance, changed
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 
 from .before import Before, Holding
-from .conversions import Downgrade
+from .conversions import Downgrade, session_timeout_ms
 from .members import Parsed, names
 
 _make_member, _make_holding = maker(Member), maker(Holding)
@@ -30,7 +30,7 @@ def member_row(
         client_host=p.member.client_host,
         change=change,
         is_leader=not is_gone and p.member.member_id == rebalance.leader_member_id,
-        session_timeout_ms=p.member.session_timeout,
+        session_timeout_ms=session_timeout_ms(p.member),
         rebalance_timeout_ms=p.member.rebalance_timeout if p.member.rebalance_timeout >= 0 else None,
         subscribed_topics=tuple(sorted(p.topics)) if p.topics is not None else None,
         owned_before=None if held is None else names(held),

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rebalance_audit.domain.client_families import ALL, Families, families_of, families_of_reason, narrowed
+from rebalance_audit.domain.client_families import (
+    ALL,
+    WITH_STATIC_MEMBERS,
+    Families,
+    families_of,
+    families_of_reason,
+    narrowed,
+)
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.log_lines.reasons import classify_reason
 from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, changed
@@ -56,6 +63,8 @@ class Course:
     def families(self, assignor: str | None, member: MemberMetadata) -> Families:
         """The client libraries that the member may be of, by its bytes and by what lines quote of its client id."""
         found = families_of(assignor, member.subscription, member.client_id)
+        if member.group_instance_id is not None and found != ALL:
+            found = narrowed(found, WITH_STATIC_MEMBERS)
         return narrowed(found, self.stated_families.get(member.client_id, ALL))
 
 

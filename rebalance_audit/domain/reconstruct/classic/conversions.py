@@ -17,6 +17,9 @@ from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.records import MemberMetadata
 
 _HOLDS = "ConsumerGroupCurrentMemberAssignment"
+_BROKERS_SESSION_MS = 45_000
+"""group.consumer.session.timeout.ms by default (docs/measured.md#defaults-of-kafka): it is in no record, and no row
+says that it is the member's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class Downgrade:
     offset: int
     held: Mapping[Resource, HandedOver]
     members: Mapping[str, MemberMetadata]
+    """As classic members would be written. One that spoke the consumer protocol had its session from the brokers."""
 
 
 def downgrades(evidence: GroupEvidence) -> dict[int, Downgrade]:
@@ -84,6 +88,16 @@ def _downgrade(
     return Downgrade(offset=record.offset, held=held, members=members)
 
 
+def session_timeout_ms(member: MemberMetadata) -> int | None:
+    """As the member's row shows it; None of one that had none of its own."""
+    return None if _is_taken_over(member) else member.session_timeout
+
+
+def _is_taken_over(member: MemberMetadata) -> bool:
+    """No classic member writes an empty subscription."""
+    return member.session_timeout == _BROKERS_SESSION_MS and not member.subscription
+
+
 def _as_classic(member_id: str, value: Any) -> MemberMetadata:
     classic = value.classic_member_metadata
     timeout_ms = value.rebalance_timeout_ms if value.rebalance_timeout_ms is not None else -1
@@ -93,8 +107,7 @@ def _as_classic(member_id: str, value: Any) -> MemberMetadata:
         client_id=value.client_id,
         client_host=value.client_host,
         rebalance_timeout=timeout_ms,
-        # The session timeout of a consumer member is the group's and in no record.
-        session_timeout=classic.session_timeout_ms if classic is not None else 45_000,
+        session_timeout=classic.session_timeout_ms if classic is not None else _BROKERS_SESSION_MS,
         subscription=b"",
         assignment=b"",
     )

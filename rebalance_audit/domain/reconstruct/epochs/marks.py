@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, Bound, EvidenceTier
@@ -10,6 +10,7 @@ from rebalance_audit.domain.log_lines.reasons import classify_fence
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_MS,
     AUTO_COMMIT_MS,
@@ -81,7 +82,9 @@ def modern_stop_marks(
     if resource is not None and metadata is not None and current is not None:
         line = clients.stop(metadata.client_id, resource, (given_at_ms or 0) - 60_000, release.gone.at_ms + 1_000)
         if line is not None and line.at_ms is not None:
-            marks += own_stop_marks(line)
+            # A classic member gives all up to join again, and is given back what it kept all along.
+            if clients.start(metadata.client_id, resource, line.at_ms, release.gone.at_ms) is None:
+                marks += own_stop_marks(line)
     return tuple(marks)
 
 
@@ -106,6 +109,12 @@ def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: floa
     if line is not None and line.kind is LogKind.MEMBER_FENCED:
         reason = classify_fence(str(line.fields.get("reason") or ""))
         if reason.trigger == Cause.MEMBER_SESSION_EXPIRED:
+            session_ms = _own_session_ms(release.member.metadata)
+            if session_ms is not None:
+                since_ms = max(commit[0], gone_at_ms - session_ms)
+                window = since_ms, max(since_ms, gone_at_ms - session_ms + HEARTBEAT_MS)
+                detail = f"between the last sign of life, a session ({session_ms} ms) before, and the next heartbeat"
+                return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=EvidenceTier.LOGGED)
             # Sessions of this protocol are the broker's setting: commits alone show when it lived.
             next_ms = commit[0] + round(AUTO_COMMIT_MS if interval_ms is None else interval_ms)
             window = commit[0], max(commit[0], min(next_ms, gone_at_ms))
@@ -115,6 +124,11 @@ def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: floa
         return _mark(ESTIMATE, commit[0], "its last commit", commit[1], rank=4, basis=Basis.MAY_LIVE_ON)
     detail, basis = "its last commit, made when it gave up", Basis.COMMIT_AS_IT_LET_GO
     return _mark(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis)
+
+
+def _own_session_ms(metadata: Any) -> int | None:
+    """Of a classic member in a converted group."""
+    return getattr(getattr(metadata, "classic_member_metadata", None), "session_timeout_ms", None)
 
 
 def modern_resume_marks(

@@ -182,6 +182,10 @@ class EpochRows:
                 if replaced
                 else MemberChange.JOINED,
                 member_epoch=member.member_epoch,
+                # A classic member of a converted group alone has one of its own.
+                session_timeout_ms=getattr(
+                    getattr(metadata, "classic_member_metadata", None), "session_timeout_ms", None
+                ),
                 rebalance_timeout_ms=getattr(metadata, "rebalance_timeout_ms", None),
                 subscribed_topics=getattr(metadata, "subscribed_topic_names", None),
                 owned_before=tuple(sorted(before)),

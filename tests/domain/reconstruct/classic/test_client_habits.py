@@ -457,3 +457,12 @@ def test_a_commit_is_a_sign_of_life_and_heartbeats_keep_their_beat(joined_at_ms:
     story.stabilized(2, at_ms=at_ms + 22_990).received(2, at_ms=at_ms + 22_999)
     pause = given_on(second(story))
     assert pause.pause_estimate_ms == pytest.approx(23_008 - died_at_ms, abs=10)
+
+
+def test_a_static_member_is_of_no_library_that_has_none() -> None:
+    """The bytes are those of four libraries; kafkajs sends no group.instance.id."""
+    story = two(a_group(), 1, 1_000, KAFKAJS, assignor="roundrobin", instances={"c2": "c2-instance"})
+    (only,) = reconstruct(story.evidence()).rebalances
+    of = {m.client_id: m.client_libraries for m in only.members}
+    assert of["c1"] == ("aiokafka", "kafka-python", "kafkajs", "librdkafka")
+    assert of["c2"] == ("aiokafka", "kafka-python", "librdkafka")
