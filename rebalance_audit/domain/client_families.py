@@ -63,6 +63,8 @@ class Habits:
     has_cooperative: bool = True
     has_sticky: bool = True
     has_kip848: bool = False
+    commits_at_close: bool = False
+    """With auto-commit on, as it leaves in good order (docs/clients.md#clients)."""
     may_stay_at_close: bool = False
     """A member without an instance id can be made to close without leaving."""
     settings: Mapping[str, str | None]
@@ -81,6 +83,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.JAVA: Habits(
         has_poll_interval=True,
         commits_when_idle=True,
+        commits_at_close=True,
         has_kip848=True,
         may_stay_at_close=True,
         settings={
@@ -95,6 +98,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.LIBRDKAFKA: Habits(
         has_poll_interval=True,
         commits_when_idle=False,
+        commits_at_close=True,
         has_sticky=False,
         has_kip848=True,
         settings={
@@ -165,6 +169,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.KAFKA_PYTHON: Habits(
         has_poll_interval=True,
         commits_when_idle=True,
+        commits_at_close=True,
         settings={
             SESSION: "session_timeout_ms",
             POLL_INTERVAL: "max_poll_interval_ms",
@@ -178,6 +183,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
         heartbeats=Heartbeats.EVENT_LOOP,
         has_poll_interval=True,
         commits_when_idle=True,
+        commits_at_close=True,
         has_cooperative=False,
         may_stay_at_close=True,
         settings={
@@ -343,6 +349,10 @@ def must_poll_out(families: Families) -> bool:
 def commits_when_idle(families: Families) -> bool:
     """Whether all that it may be commit though nothing moves, so that their silence means something by itself."""
     return all(HABITS[f].commits_when_idle for f in families)
+
+
+def may_commit_at_close(families: Families) -> bool:
+    return any(HABITS[f].commits_at_close for f in families)
 
 
 def never_commits_when_idle(families: Families) -> bool:

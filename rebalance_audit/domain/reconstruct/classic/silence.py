@@ -68,9 +68,25 @@ def inferred(before: Before, member_id: str) -> Cause:
     if departure == Cause.MEMBER_POLL_TIMEOUT:
         if not client_families.must_poll_out(before.families(member)) or may_be_dropped(before, member):
             return Cause.UNKNOWN
+    if departure == Cause.MEMBER_SESSION_EXPIRED and _may_have_left_early(before, member_id, since):
+        return Cause.UNKNOWN
     if departure == Cause.MEMBER_SESSION_EXPIRED and last is not None and _is_to_the_moment(member, silence_ms):
         return departure
     return departure if _speaks(before, member_id, alive_at_ms or 0, joined_at_ms or 0) else Cause.UNKNOWN
+
+
+def _may_have_left_early(before: Before, member_id: str, since: int) -> bool:
+    """Whether another member is gone, too, for whose session all waited, while this one may have left long before: its
+    library commits nothing as it leaves, or its last commit was made for another reason than the timer."""
+    members, record, value = before.members or {}, before.attempt.record, before.attempt.value
+    if record is None or value is None:
+        return False
+    there = {m.member_id for m in value.members}
+    if not any(other not in there and other != member_id for other in members):
+        return False
+    if not client_families.may_commit_at_close(before.families(members[member_id])):
+        return True
+    return before.course.commits.is_off_beat(_held(before, member_id), since, record.offset)
 
 
 def _is_to_the_moment(member: MemberMetadata, silence_ms: int) -> bool:

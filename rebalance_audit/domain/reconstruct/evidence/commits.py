@@ -13,6 +13,8 @@ from itertools import pairwise
 from rebalance_audit.domain.model import CommitMark
 
 Resource = tuple[str, int]
+OFF_BEAT = 0.1
+"""Of the longest time between two commits: a timer is a few ms late each time."""
 
 
 class _Track:
@@ -119,6 +121,22 @@ class Commits:
                 gaps += [next_one.first_at_ms - one.last_at_ms for one, next_one in pairwise(marks)]
                 longest += [max(gaps)] if gaps else []
         return min(longest, default=None)
+
+    def is_off_beat(self, resources: Iterable[Resource], after: int, before: int) -> bool:
+        """Whether commits of the partition that was committed most between these offsets were not all as far apart as
+        the longest time between two of them: the first or the last one was made for another reason than the timer."""
+        most: tuple[int, float, float] | None = None
+        for resource in resources:
+            track = self._tracks.get(resource)
+            if track is None:
+                continue
+            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            gaps = [m.gap_ms for m in marks if m.gap_ms is not None]
+            gaps += [next_one.first_at_ms - one.last_at_ms for one, next_one in pairwise(marks)]
+            count = sum(m.commit_count for m in marks)
+            if gaps and (most is None or count > most[0]):
+                most = count, max(gaps), marks[-1].last_at_ms - marks[0].first_at_ms
+        return most is not None and (most[0] - 1) * most[1] - most[2] > OFF_BEAT * most[1]
 
     def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
         """Milliseconds from one commit to the next, on average, of the partition that was committed most between these

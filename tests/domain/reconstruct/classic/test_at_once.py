@@ -116,3 +116,28 @@ def test_a_static_members_return_is_no_sign_of_life_of_the_others() -> None:
     (moved,) = [m for m in second.movements if m.resource == "orders-1"]
     assert moved.stopped_at_lower_ms is not None
     assert moved.stopped_at_lower_ms < 60_000
+
+
+def two_gone(client: str, last_ms: int) -> Story:
+    """c1 and c2 are gone at 72 s, when the session of c1 had ended. c2 committed at each interval, and at `last_ms`."""
+    names = {"c2": client}
+    story = a_group().generation(1, {"c0": "0", "c1": "1", "c2": "2"}, at_ms=100, client_ids=names)
+    for at_ms in (45_000, 50_000, 55_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms).commit(2, at_ms=at_ms)
+    story.commit(1, at_ms=60_000).commit(2, at_ms=last_ms).commit(0, at_ms=71_500)
+    return story.generation(2, {"c0": "0 1 2"}, at_ms=72_010, joined_at_ms=72_000)
+
+
+@pytest.mark.parametrize(
+    ("client", "last_ms", "cause"),
+    [
+        ("c2", 60_000, "member_session_expired"),
+        ("c2", 58_000, "unknown"),  # made as it left, it may be
+        ("kgo", 60_000, "unknown"),  # franz-go may commit nothing as it leaves
+    ],
+)
+def test_one_may_have_left_while_all_waited_for_another(client: str, last_ms: int, cause: str) -> None:
+    """Seen with two franz-go members, of which one closed as the other was killed."""
+    _, second = rebalances_of(two_gone(client, last_ms))
+    of_second = next(t for t in second.triggers if t.members == (member_id("c2"),))
+    assert of_second.trigger == cause
