@@ -122,7 +122,8 @@ def _seen(departure: Departure, session_ms: int | None) -> list[Mark]:
     if departure.renewed is not None:
         at_ms, ref = departure.renewed.at_ms or at_ms, departure.renewed.ref
         detail, basis = "a coordinator took the group over, and never heard of it", Basis.MAY_LIVE_ON
-        return [*marks, mark(ESTIMATE, at_ms, detail, rank=5, tier=EvidenceTier.INFERRED, basis=basis)]
+        # Its own last sign may be days old.
+        return [*marks, mark(ESTIMATE, at_ms, detail, rank=4, tier=EvidenceTier.INFERRED, basis=basis)]
     if session_ms is not None:
         detail = f"it sent a heartbeat {session_ms} ms before its session expired"
         marks.append(mark(LOWER, at_ms - session_ms - EXPIRY_SLACK_MS, detail))
