@@ -78,6 +78,8 @@ class ClassicGroup(PlayedGroup):
     """Counts preparations, so that an old deadline does not end a new one."""
     has_initial_delay: bool = False
     has_news: bool = False
+    delays_again: bool | None = None
+    """What Timing.delays_again says, or what was drawn for this run."""
     leader: str | None = None
     follow_up: Cause = Cause.COOPERATIVE_FOLLOW_UP
     """Why a member joins again that had to give something up."""
@@ -176,9 +178,10 @@ class ClassicGroup(PlayedGroup):
         timeout_ms = max((s.process.poll_interval_ms for s in self.seats.values()), default=0)
         number = self.round
         if self.has_initial_delay:
-            delay_ms = min(self.settings.initial_delay_ms, timeout_ms)
+            # A rebalance timeout that is shorter does not shorten it (InitialDelayedJoin, prepareRebalance).
+            delay_ms = self.settings.initial_delay_ms
             self.has_news = False
-            self.loop.after(delay_ms, lambda: self.ends_delay(number, timeout_ms - delay_ms))
+            self.loop.after(delay_ms, lambda: self.ends_delay(number, max(timeout_ms - delay_ms, 0)))
             return
         self.loop.after(timeout_ms, lambda: self.is_overdue(number))
         now_ms, is_follow_up = self.loop.now_ms, trigger == Cause.COOPERATIVE_FOLLOW_UP
@@ -213,13 +216,25 @@ class ClassicGroup(PlayedGroup):
     def ends_delay(self, number: int, left_ms: float) -> None:
         if number != self.round or self.state is not State.PREPARING:
             return
-        if self.has_news and left_ms > 0:
+        if self.has_news and left_ms > 0 and self.is_delayed_again():
             self.has_news = False
             delay_ms = min(self.settings.initial_delay_ms, left_ms)
             self.loop.after(delay_ms, lambda: self.ends_delay(number, left_ms - delay_ms))
             return
         self.has_initial_delay = False
         self.try_complete()
+
+    def is_delayed_again(self) -> bool:
+        """Whether the delay begins once more for members that came in it: for a new group always. One that was emptied
+        gets more time only from the coordinator in Java (addMemberThenRebalanceOrCompleteJoin), not from that in Scala,
+        the default up to 3.9 (addMemberAndRebalance: a generation of 0). Where the history does not show which it is,
+        it is either in half of the runs."""
+        if self.script.is_new and self.generation == 0:
+            return True
+        if self.delays_again is None:
+            shown = self.timing.delays_again
+            self.delays_again = self.rng.random() < 0.5 if shown is None else shown
+        return self.delays_again
 
     def hears(self, process: PlayedProcess, number: int) -> None:
         if number == self.round and self.state is State.PREPARING:

@@ -118,6 +118,8 @@ class Script:
     lives: tuple[Life, ...]
     partitions: Mapping[str, int]
     """Partitions of each topic at the beginning."""
+    is_new: bool = True
+    """The group begins with the history."""
     settled_ms: int | None = None
     """End of the join phase before the history begins, from which its first heartbeats are counted; if known."""
     grown: tuple[Grown, ...] = ()

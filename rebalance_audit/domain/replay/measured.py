@@ -30,6 +30,11 @@ LEAST_DRIFT_MS = 1.0
 FEWEST_MEASURED = 3
 """From so many values on, a group's own timing replaces the lab's."""
 
+LEAST_DELAY_MS = 100
+"""A coordinator without a delay may need some tens of milliseconds; a choice."""
+DEFAULT_DELAY_MS = 3_000
+"""group.initial.rebalance.delay.ms of brokers that set nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -142,8 +147,8 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
             late = sorted(max(0.0, ms - beats * drift_ms - way_ms) for beats, ms in windows)
             timing = replace(timing, drift_ms=(drift_ms,), react_ms=tuple(late))
             measured += ["drift_ms", "react_ms"]
-    delay_ms = _initial_delay(rows)
-    return replace(timing, initial_delay_ms=delay_ms, is_measured=tuple(measured))
+    delay_ms, again = _initial_delay(rows)
+    return replace(timing, initial_delay_ms=delay_ms, delays_again=again, is_measured=tuple(measured))
 
 
 def _way_ms(rows: Sequence[Rebalance]) -> float:
@@ -240,12 +245,44 @@ def _drift(windows: Sequence[tuple[int, float]]) -> float:
     return max(LEAST_DRIFT_MS, min((ms / beats for beats, ms in windows if beats > 0), default=LEAST_DRIFT_MS))
 
 
-def _initial_delay(rows: Sequence[Rebalance]) -> int:
-    """From the first member of an empty group to its first generation; below 100 ms there is no delay."""
-    waits, is_empty = [], True
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """The first join phase of a group that had no members."""
+
+    wait_ms: int
+    member_count: int
+    is_new: bool
+    """The group's first; else it was emptied before."""
+
+
+def _cold_starts(rows: Sequence[Rebalance]) -> Iterable[ColdStart]:
+    is_empty = bool(rows) and rows[0].generation_id == 1
     for row in rows:
-        if is_empty and row.started_at_ms is not None and row.joined_at_ms is not None and row.outcome == "completed":
-            waits.append(row.joined_at_ms - row.started_at_ms)
+        joined = sum(m.change == "joined" for m in row.members)
+        is_timed = row.started_at_ms is not None and row.joined_at_ms is not None and row.outcome == "completed"
+        if is_empty and is_timed and joined == len(row.members):
+            yield ColdStart((row.joined_at_ms or 0) - (row.started_at_ms or 0), joined, row.generation_id == 1)
         is_empty = row.outcome == "emptied"
-    shortest = min(waits, default=0)
-    return 0 if shortest < 100 else round(shortest / 100) * 100
+
+
+def _initial_delay(rows: Sequence[Rebalance]) -> tuple[int, bool | None]:
+    """How long a group without members waits for more of them, and whether one that was emptied waits once more for
+    those that come meanwhile (None: no start shows it); below 100 ms there is no delay.
+
+    A start with several members may have waited several delays, at most one for each of them: it is taken for as many
+    of the default as that allows, else for one.
+    """
+    starts = list(_cold_starts(rows))
+    shortest_ms = min((_one_delay(start) for start in starts), default=0)
+    if shortest_ms < LEAST_DELAY_MS:
+        return 0, None
+    delay_ms = round(shortest_ms / 100) * 100
+    shown = [start.wait_ms > 1.5 * delay_ms for start in starts if start.member_count > 1 and not start.is_new]
+    return delay_ms, any(shown) if shown else None
+
+
+def _one_delay(start: ColdStart) -> float:
+    for count in range(start.member_count, 1, -1):
+        if abs(start.wait_ms - count * DEFAULT_DELAY_MS) < LEAST_DELAY_MS:
+            return start.wait_ms / count
+    return start.wait_ms

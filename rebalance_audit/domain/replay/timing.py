@@ -95,6 +95,9 @@ class Timing:
     """group.consumer.session.timeout.ms that was in force (KIP-848), read off expiries where there are any."""
     initial_delay_ms: int = 0
     """group.initial.rebalance.delay.ms that was in force."""
+    delays_again: bool | None = None
+    """Whether that delay begins once more for members that come in it to a group that was emptied; None: no start of
+    the history shows it."""
     is_measured: tuple[str, ...] = ()
     """Names of the values that come from this group's own history."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from unittest.mock import Mock
 
 import pytest
 
 from rebalance_audit.domain.replay.life import End, Moment, Stall
 from rebalance_audit.domain.replay.process import PlayedProcess
+from rebalance_audit.domain.replay.replay import replay
+from rebalance_audit.domain.replay.settings import GroupSettings
 from tests.domain.replay.stories import AT_ONCE, KILL, RESTART, a_life, a_script, replayed, triggers
 
 OF_LIBRARIES = replace(AT_ONCE, deliver_ms=None, leave_ms=None)
@@ -59,6 +62,25 @@ def test_a_cold_group_waits_for_the_initial_delay() -> None:
     # b came within the delay, which begins once more: four partitions from 0 to 6 s.
     assert run.cost.first_wait_seconds == pytest.approx(24.0)
     assert triggers(run) == ["member_joined"]
+
+
+@pytest.mark.parametrize(("again", "waits_s"), [(True, 6), (False, 3)])
+def test_a_group_that_was_emptied_waits_once_more_only_at_a_coordinator_in_java(again: bool, waits_s: int) -> None:
+    """a leaves the group empty at 10 s (four partitions waited for 3 s before). Then it starts again, and b a second
+    later, within the delay of 3 s."""
+    lives = a_life("a", 0, 10_000, End.CLOSED), a_life("a", 60_000), a_life("b", 61_000)
+    run = replayed(a_script(*lives, until_ms=90_000), replace(AT_ONCE, delays_again=again), initial_delay_ms=3_000)
+    assert run.cost.first_wait_seconds == pytest.approx(4 * (3 + waits_s))
+    unknown = [replay(a_script(*lives, until_ms=90_000), GroupSettings(initial_delay_ms=3_000), AT_ONCE, Random(seed))
+               for seed in range(20)]  # fmt: skip
+    assert {round(r.cost.first_wait_seconds) for r in unknown} == {24, 36}
+
+
+def test_a_rebalance_timeout_does_not_shorten_the_initial_delay() -> None:
+    """Nor is there time left then for a second one."""
+    script = a_script(a_life("a", 0), a_life("b", 1_000))
+    run = replayed(script, initial_delay_ms=3_000, max_poll_interval_ms=2_000)
+    assert run.cost.first_wait_seconds == pytest.approx(4 * 3)
 
 
 def test_a_member_busy_beyond_its_interval_is_put_out_and_comes_back() -> None:

@@ -41,6 +41,37 @@ def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(library
     assert max(timing.react_ms) == late_ms
 
 
+@pytest.mark.parametrize(
+    ("starts", "delay_ms", "again"),
+    [
+        # (generation, members that join, ms until the join phase ends)
+        ([(1, 1, 3_002)], 3_000, None),
+        ([(1, 3, 6_004)], 3_000, None),
+        ([(1, 1, 6_001)], 6_000, None),
+        ([(1, 2, 5_003)], 5_000, None),
+        ([(1, 1, 3_001), (5, 2, 6_003)], 3_000, True),
+        ([(1, 3, 9_006), (5, 2, 3_003)], 3_000, False),
+        ([(5, 1, 3_003)], 0, None),
+        ([(1, 1, 90)], 0, None),
+    ],
+)
+def test_cold_starts_show_the_initial_delay(
+    starts: list[tuple[int, int, int]], delay_ms: int, again: bool | None
+) -> None:
+    """One member waits for one delay. Several may have waited one for each; 6 s are two of the default, 5 s are one of
+    5 s. A history that begins with generation 5 does not say that the group was empty before."""
+    row = measure(next(r for r in reconstruct(gathered(EAGER).groups[0]).rebalances if r.outcome == "completed"))
+    member = next(m for m in row.members if m.change == "joined")
+    rows = []
+    for generation_id, count, wait_ms in starts:
+        members = tuple(replace(member, member_id=f"m{n}") for n in range(count))
+        rows.append(replace(row, generation_id=generation_id, members=members, started_at_ms=1_000,
+                            joined_at_ms=1_000 + wait_ms, assigned_at_ms=None))  # fmt: skip
+        rows.append(replace(row, generation_id=generation_id + 1, members=(), outcome="emptied"))
+    timing = timing_of(rows)
+    assert (timing.initial_delay_ms, timing.delays_again) == (delay_ms, again)
+
+
 @pytest.mark.parametrize(("library", "least_ms", "most_ms"), [("java", 400, 700), ("librdkafka", 100, 200)])
 def test_a_java_process_might_have_started_much_earlier_or_later(library: str, least_ms: int, most_ms: int) -> None:
     lives = [replace(life, libraries=(library,)) for life in (a_life("a", 0), a_life("b", 10_000))]
