@@ -76,6 +76,26 @@ def object_store(_running_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process waits for a store no longer than a second, and asks once more at most."""
+    from rebalance_audit.warehouse import object_store as client
+    from rebalance_audit.warehouse import queries
+
+    def forget_clients() -> None:
+        queries._schemes.clear()
+        queries.close(queries._shared())
+        queries._shared.cache_clear()
+        for made in (client._bucket, client._file_system, client._arrow_file_system):
+            made.cache_clear()
+
+    for limit in ("ANSWER_WITHIN_S", "RETRY_WITHIN_S", "MAX_RETRIES"):
+        monkeypatch.setattr(client, limit, 1)
+    forget_clients()
+    yield
+    forget_clients()
+
+
+@pytest.fixture
 def store_url(object_store: ObjectStore) -> str:
     """Where no other test has anything."""
     import uuid

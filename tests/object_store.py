@@ -166,6 +166,20 @@ def expired(after: int = 0) -> Fault:
     return fault
 
 
+def slow(seconds: float, after: int = 0) -> Fault:
+    """Each answer takes so long, after so many that do not."""
+    left = [after]
+
+    def fault(environ: Environ, is_served: bool) -> Answer | None:
+        if not is_served:
+            left[0] -= 1
+            if left[0] < 0:
+                time.sleep(seconds)
+        return None
+
+    return fault
+
+
 def main() -> None:
     with ObjectStore(int(sys.argv[1]) if len(sys.argv) > 1 else 0) as store:
         print(json.dumps(store.environment() | {"bucket": BUCKET}), flush=True)

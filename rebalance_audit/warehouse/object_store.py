@@ -295,7 +295,8 @@ def fault_sentence(error: BaseException) -> str | None:
     texts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(texts) < 8:
-        texts.append(f"{type(seen).__name__} {seen}".partition("Debug source")[0])
+        said, _, debug = f"{type(seen).__name__} {seen}".partition("Debug source")
+        texts += [said, "timed out" if "kind: Timeout" in debug else ""]  # obstore says it there alone
         seen = seen.__cause__ or seen.__context__
     text = " ".join(texts).lower()
     if not any(word in text for word in _OF_A_STORE):
@@ -304,8 +305,8 @@ def fault_sentence(error: BaseException) -> str | None:
     name = location.partition("://")[2].partition("/")[0]
     for words, sentence in _FAULTS:
         if any(word in text for word in words):
-            said = sentence.format(store=_without_secrets(store), bucket=name)
-            return f"{location}: {said}. What was committed before is whole; nothing half-written is visible."
+            fault = sentence.format(store=_without_secrets(store), bucket=name)
+            return f"{location}: {fault}. What was committed before is whole; nothing half-written is visible."
     return None
 
 

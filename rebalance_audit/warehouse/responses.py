@@ -8,6 +8,7 @@ from deltalake.exceptions import CommitFailedError
 
 from rebalance_audit.domain.incidents.responses import Response, in_order, response_of, response_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.storage import store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 TABLE = "gold.response"
@@ -37,5 +38,6 @@ def respond(warehouse: Warehouse, response: Response) -> list[Response]:
                 time.sleep(0.02)
     except (CommitFailedError, OSError) as error:
         why = getattr(error, "strerror", None) or error
-        raise WarehouseError(f"{warehouse.location} cannot be written to ({why}); answer from where it can.") from None
+        cannot = f"{warehouse.location} cannot be written to ({why}); answer from where it can."
+        raise WarehouseError(store_fault(error) or cannot) from None
     return responses(warehouse)

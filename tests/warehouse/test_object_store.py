@@ -223,6 +223,20 @@ def test_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be reached" in sentence(caught.value)
 
 
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_store_that_does_not_answer_in_time(
+    object_store: ObjectStore, store_url: str, impatient: None, after: int
+) -> None:
+    warehouse = Warehouse.open(store_url, create=True)
+    warehouse.append(FINDING, findings("a"))
+    object_store.fault = faults.slow(1.5, after)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whichever library meets it first
+        warehouse.replace(FINDING, findings("a2", "b"), keys("a", "b"))
+    assert "does not answer in time" in sentence(caught.value)
+    object_store.fault = None
+    assert subjects(store_url) in (["a"], ["a2", "b"])  # all or nothing
+
+
 @pytest.mark.parametrize("url", ["ftp://host/w", "s3://", "http://host/w"])
 def test_a_url_of_no_object_store_is_refused(url: str) -> None:
     with pytest.raises(WarehouseError, match="no warehouse's URL"):
