@@ -29,7 +29,7 @@ WINDOW = 8_000
 """Pieces of evidence that are folded at once: some 1,000 generations, and 40 MB with all that is made of them."""
 AROUND = 1_000
 """Pieces before and after that each window sees, too: some 125 generations."""
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 """Of what windows find and of `Checkpoint`. A change of either is a new number: older checkpoints are not used then."""
 
 Piece = GroupRecord | ConnectRecord | LogEvent | CommitMark

@@ -155,7 +155,8 @@ class Ownership:
             _end(mine.pop(resource), round_, "given_up")
         for resource in sorted(held - mine.keys(), key=order):
             last = self.runs[resource][-1] if resource in self.runs else None
-            if last is not None and last.ended is not None and last.worker.key == worker.key:
+            is_same = last is not None and last.ended is not None and last.worker.key == worker.key
+            if last is not None and is_same and not _stood_still(last):
                 # Only the memory of the very process can hold it: it never heard of the generation that took it away,
                 # or it lost its membership and went on.
                 last.ended, last.how = None, None
@@ -206,6 +207,17 @@ class Ownership:
         # Back as another member: it had been put out, or is a new process.
         later = self._lines.next_member_of(worker.node, round_.at_ms)
         return later not in (None, member_id) or self._lines.is_silent_after(worker.node, round_.at_ms)
+
+
+def _stood_still(run: OwnershipRun) -> bool:
+    """Whether a line says that its worker was put out because it was not heard of for its session. Heartbeats have a
+    thread of their own: the process stood still, or had lost the network."""
+    if run.how != "gone" or run.ended is None:
+        return False
+    return any(
+        line.kind is LogKind.MEMBER_FAILED and line.fields.get("member_id") == run.worker.member_id
+        for line in run.ended.attempt.during
+    )
 
 
 def _end(run: OwnershipRun, round_: Round, how: str) -> None:

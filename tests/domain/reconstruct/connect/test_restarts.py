@@ -136,6 +136,35 @@ class TestZombies:
             (worker_id("w2"), 25_340, None, None),
         ]
 
+    def test_one_that_is_back_before_the_delay_ends_stood_still_though_nobody_else_had_its_work(self) -> None:
+        """No status was written meanwhile. It went on half a heartbeat before the join phase ended, at 24 996."""
+        story = (
+            a_connect_group()
+            .generation(1, {"w1": FRESH.gets("alpha"), "w2": FRESH.gets("alpha-0")}, at_ms=1_000)
+            .status("alpha-0", "RUNNING", "w2", 1, at_ms=1_042)
+            .expired(1, "w2", at_ms=19_990)
+            .generation(2, {"w1": has("alpha")}, at_ms=20_000, delay_ms=30_000)
+            .generation(3, {"w1": has("alpha"), "w2#2": has("alpha-0")}, at_ms=25_000)
+        )
+        tasks = [t for t in story.tasks("alpha-0") if t.state == "RUNNING"]
+        assert [(t.worker_id, t.from_ms, t.to_ms, t.ended_by) for t in tasks] == [
+            (worker_id("w2"), 1_040, 11_490, "worker_lost"),
+            (worker_id("w2"), 23_496, None, None),
+        ]
+
+    def test_one_whose_leave_was_sent_for_it_worked_on(self) -> None:
+        """Its own thread was stuck and its heartbeats' thread left: the tasks have theirs."""
+        story = (
+            a_connect_group()
+            .generation(1, {"w1": FRESH.gets("alpha"), "w2": FRESH.gets("alpha-0")}, at_ms=1_000)
+            .status("alpha-0", "RUNNING", "w2", 1, at_ms=1_042)
+            .left(1, "w2", at_ms=19_990)
+            .generation(2, {"w1": has("alpha")}, at_ms=20_000, delay_ms=30_000)
+            .generation(3, {"w1": has("alpha"), "w2#2": has("alpha-0")}, at_ms=25_000)
+        )
+        tasks = [t for t in story.tasks("alpha-0") if t.state == "RUNNING"]
+        assert [(t.worker_id, t.from_ms, t.to_ms) for t in tasks] == [(worker_id("w2"), 1_040, None)]
+
     def test_it_may_have_worked_all_the_time_so_its_pause_may_have_been_none(self) -> None:
         (given,) = (m for m in put_out_and_back().rebalances()[1].movements if m.resource == "alpha-0")
         assert (given.kind, given.from_worker_url, given.to_worker_url) == ("moved", url("w2"), url("w1"))
