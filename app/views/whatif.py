@@ -57,13 +57,15 @@ def of_group(changes: list[Change]) -> None:
     page.title(words.name(first.group_id, 60), under="Which settings would have helped?")
     page.link("The group", "group", cluster=first.cluster_id, group=first.group_id)
     tz = page.zone()
-    if first.from_ms is not None and first.until_ms is not None:
+    if first.fit_causes is None:
+        page.note("This group could not be replayed.")
+    elif first.from_ms is not None and first.until_ms is not None:
         page.note(
             "{n} of this group, {a} to {b}, were replayed. Under the settings in force {fit} came out again.",
             n=words.count(first.rebalances_replayed, "rebalance"),
             a=words.instant(first.from_ms, tz),
             b=words.instant(first.until_ms, tz),
-            fit="none" if first.fit_causes is None else f"{first.fit_causes:.0%} of their causes",
+            fit=f"{first.fit_causes:.0%} of their causes",
         )
     is_connect = page.reader().is_connect(first.cluster_id, first.group_id)
     for c in changes:
@@ -80,7 +82,8 @@ def of_group(changes: list[Change]) -> None:
         )
         if saves(c):
             to_paste(asked, is_connect)
-    page.note("Other settings: rebalance-audit whatif GROUP -w WAREHOUSE --set NAME=VALUE.")
+    if first.saved_seconds is not None:
+        page.note("Other settings: rebalance-audit whatif GROUP -w WAREHOUSE --set NAME=VALUE.")
 
 
 def to_paste(asked: dict[str, str], is_connect: bool) -> None:
@@ -93,14 +96,19 @@ def fleet(changes: list[Change]) -> None:
     page.title("Settings", under="Which changes would have saved the most?")
     found = [c for c in changes if saves(c)]
     total = sum(c.measured_seconds or 0.0 for c in changes)
+    replayed = [c for c in changes if c.fit_causes is not None]
+    left_out = len(changes) - len(replayed)
     st.html(
         fill(
             '<p class="ra-say">{n} would have saved {s} of {total} s of standing still in the replayed '
-            "history of {all}.</p>",
+            "history of {all}.{others}</p>",
             n=words.count(len(found), "change"),
             s=f"{sum(c.saved_seconds or 0.0 for c in found):,.1f}",
             total=f"{total:,.1f}",
-            all=words.count(len(changes), "group"),
+            all=words.count(len(replayed), "group"),
+            others=f" {words.count(left_out, 'group')} could not be replayed; why stands on the page of each."
+            if left_out
+            else "",
         )
     )
     page.note(
@@ -126,6 +134,21 @@ if changes and group_id is not None:
     of_group(changes)
 elif changes:
     fleet(changes)
+elif cluster_id is not None or group_id is not None:
+    page.title("Settings", under="Which changes would have saved the most?")
+    page.panel(
+        fill(
+            "<p>Nothing of {what} has been replayed under other settings.</p>",
+            what=fill("group {g}", g=words.code(group_id, 60))
+            if group_id is not None
+            else fill("cluster {c}", c=words.code(cluster_id, 60)),
+        ),
+        Html(
+            "<p>The groups that stood still the longest are replayed. "
+            "<code>rebalance-audit whatif GROUP -w WAREHOUSE</code> replays one at once, and says why if it cannot.</p>"
+        ),
+    )
+    page.link("The groups that were replayed", "whatif")
 else:
     page.title("Settings", under="Which changes would have saved the most?")
     page.panel(

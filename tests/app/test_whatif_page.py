@@ -73,6 +73,7 @@ def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, mo
     assert "1 change would have saved 12.0 of 18.6 s of standing still" in said.replace("12.0 s of", "12.0 of")
     assert "saves 12.0 s (8.0 … 14.0)" in said
     assert "nothing predicted" in said
+    assert "history of 1 group. 1 group could not be replayed" in said
     assert "<script" not in said.partition(" group ")[0]  # a table's cells are drawn, not read as HTML
 
 
@@ -83,6 +84,24 @@ def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monke
     assert "heartbeat.interval.ms: members ask so often" in said
     assert "# librdkafka\nheartbeat.interval.ms=1000" in said
     assert "# librdkafka\ngroup.instance.id" not in said
+
+
+def test_a_group_that_could_not_be_replayed_says_why_and_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = page_of(tmp_path / "w", monkeypatch, SAVES, NOTHING, cluster="c1", group=HOSTILE_GROUP)
+    assert "This group could not be replayed." in said
+    assert "is short." in said
+    assert "were replayed" not in said
+
+
+def test_a_group_of_which_nothing_is_kept_is_not_the_first_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = page_of(tmp_path / "w", monkeypatch, SAVES, cluster="c1", group=HOSTILE_GROUP)
+    assert "has been replayed under other settings." in said
+    assert "No group has been replayed" not in said
+    assert "<script" not in said
 
 
 def test_before_the_first_time_the_page_says_how_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

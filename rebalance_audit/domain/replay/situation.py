@@ -43,6 +43,10 @@ SETTLED_AFTER_SESSION_MS = 30_000
 """… and so long after the longest session, in which members hear of an expiry; a choice."""
 
 
+STREAMS_ASSIGNOR = "stream"
+"""Applications of Kafka Streams are consumers whose assignor has this name."""
+
+
 class TooLittle(Exception):
     """The history cannot be replayed: one sentence why."""
 
@@ -103,6 +107,8 @@ def _situation_of(rows: Sequence[Rebalance], until_ms: int, marks: Collection[Co
     kind = latest.group_type if latest.group_type != "classic" else latest.protocol_type or "consumer"
     if kind == "connect":
         return _connect_situation(rows, counted, until_ms)
+    if kind == "consumer" and latest.assignor == STREAMS_ASSIGNOR:
+        kind = "Kafka Streams"
     if kind != "consumer":
         raise TooLittle(f"Group {group!r} is a {kind} group; consumers and Connect workers are replayed, no others.")
     is_server = latest.group_type == "consumer"

@@ -10,7 +10,7 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.measured import Measured, timing_of
 from rebalance_audit.domain.replay.settings import GroupSettings
-from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, runs_of
+from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, TooLittle, runs_of, situation_of
 from rebalance_audit.domain.replay.standstill import Standstill
 from rebalance_audit.domain.replay.whatif import option_of
 from tests.captures import GOLDEN, gathered
@@ -93,3 +93,10 @@ def test_librdkafka_refuses_a_session_that_outlasts_the_poll_interval(library: s
     situation = Situation(a_script(*lives), AT_ONCE, Measured(Standstill(), 0, 0), (), GroupSettings())
     assert option_of(situation, ["max.poll.interval.ms=8s"]).refused == refused
     assert option_of(situation, ["max.poll.interval.ms=10s"]).refused is None
+
+
+def test_a_streams_application_is_called_one() -> None:
+    (group,) = gathered(GOLDEN / "3.9.1" / "streams_standby").groups
+    rows = [measure(r) for r in reconstruct(group).rebalances]
+    with pytest.raises(TooLittle, match="is a Kafka Streams group; consumers and Connect workers are replayed"):
+        situation_of(rows, max(r.ended_at_ms or 0 for r in rows))
