@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,20 @@ class IngestError(Exception):
 
 class Retryable(IngestError):
     """The same call may succeed later: a broker is away, a file is being replaced."""
+
+
+@contextlib.contextmanager
+def retryable() -> Iterator[None]:
+    """An object store that is away today may be back tomorrow; what was not landed is read again then."""
+    from rebalance_audit.warehouse.storage import store_fault
+
+    try:
+        yield
+    except Exception as error:
+        sentence = store_fault(error)
+        if sentence is None:
+            raise
+        raise Retryable(sentence) from error
 
 
 class Misconfigured(IngestError):

@@ -6,24 +6,23 @@ repeats evidence, which collapses downstream, and never loses any.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import urllib.parse
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import Misconfigured, Retryable
+from ingest.errors import Misconfigured, retryable
 from ingest.readings import AnyRun, LogText, SourceReading
 from ingest.sharing import Share
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.landing_files import write_landing_file
-from rebalance_audit.warehouse.storage import files_at, store_fault
+from rebalance_audit.warehouse.storage import files_at
 
 _RECORD = arrow_schema(tables.BRONZE_RECORD)
 _LOG_LINE = arrow_schema(tables.BRONZE_LOG_LINE)
@@ -98,7 +97,7 @@ class Landing:
         return len(rows)
 
     def read_positions(self, name: str) -> dict[str, Any]:
-        with _retryable():
+        with retryable():
             text = self._files.read(f"positions/{name}.json")
         if text is None:
             return {}
@@ -113,7 +112,7 @@ class Landing:
 
     def write_positions(self, name: str, positions: Mapping[str, Any]) -> None:
         """Call only after everything before these positions has been written."""
-        with _retryable():
+        with retryable():
             self._files.write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
 
     def share(
@@ -124,20 +123,8 @@ class Landing:
         return Share(self._files, document, name, places, first_positions, dead_after_s=dead_after_s)
 
     def _write(self, noun: str, landing_id: str, data: pa.Table) -> None:
-        with _retryable():
+        with retryable():
             write_landing_file(self._files, noun, landing_id, data)
-
-
-@contextlib.contextmanager
-def _retryable() -> Iterator[None]:
-    """An object store that is away today may be back tomorrow; what was not landed is read again then."""
-    try:
-        yield
-    except Exception as error:
-        sentence = store_fault(error)
-        if sentence is None:
-            raise
-        raise Retryable(sentence) from error
 
 
 def new_read_id(what: str) -> str:

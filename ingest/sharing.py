@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.errors import Misconfigured, Retryable
+from ingest.errors import Misconfigured, Retryable, retryable
 from rebalance_audit.warehouse.storage import Files
 
 DEAD_AFTER_S = 20.0
@@ -100,10 +100,13 @@ class Share:
 
     def _agree(self, landed: Mapping[Place, int], *, is_leaving: bool) -> ShareChange:
         for _ in range(TRIES):
-            stored = self._files.read_tagged(self._document)
+            with retryable():
+                stored = self._files.read_tagged(self._document)
             book = self._parsed(None if stored is None else stored.content)
             change, own = self._changed(book, landed, is_leaving=is_leaving)
-            if self._files.write_if(self._document, book.to_bytes(), None if stored is None else stored.tag):
+            with retryable():
+                is_kept = self._files.write_if(self._document, book.to_bytes(), None if stored is None else stored.tag)
+            if is_kept:
                 self.own, self._is_known = own, not is_leaving
                 return change
             time.sleep(random.uniform(0.0, 0.1))

@@ -19,12 +19,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ingest import broker
 from ingest.collector import CollectSettings, collect
-from ingest.errors import Misconfigured
+from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
 from ingest.sharing import Share
-from rebalance_audit.warehouse.storage import files_at
+from rebalance_audit.warehouse.storage import files_at, located
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from tests import object_store as faults
+from tests.object_store import Fault, ObjectStore
 
 PLACES = [f"__consumer_offsets-{n}" for n in range(7)]
 OFFSETS = "__consumer_offsets"
@@ -299,3 +301,54 @@ def eventually(holds: Callable[[], bool], within_s: float = 120) -> bool:
             return True
         time.sleep(0.05)
     return holds()
+
+
+@pytest.mark.parametrize("share_as", [None, "a"])
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (faults.expired, "have expired"),
+        (lambda after: faults.refuses_writes(*faults.READ_ONLY, after=after), "refuses"),
+    ],
+    ids=["expired", "read-only"],
+)
+def test_a_store_that_refuses_in_the_middle_is_a_sentence_and_nothing_is_lost(
+    mock_broker: Producer,
+    address: str,
+    object_store: ObjectStore,
+    store_url: str,
+    impatient: None,
+    fault: Callable[[int], Fault],
+    says: str,
+    share_as: str | None,
+) -> None:
+    Warehouse.open(store_url, create=True)
+    for number in range(40):
+        mock_broker.produce(OFFSETS, key=b"%d" % number, value=b"v", partition=number % PARTITIONS)
+    assert mock_broker.flush(10) == 0
+    settings = CollectSettings(
+        client_config={"bootstrap.servers": address},
+        connect_topics={},
+        until_end=True,
+        share_as=share_as,
+        dead_after_s=0,
+    )
+    refusals = []
+    for after in (0, 2, 3, 5, 100):
+        object_store.fault = fault(after)
+        refusals.append(refusal(settings, store_url))
+    object_store.fault = None
+    assert says in str(refusals[0])
+    assert says in str(refusals[1])
+    assert refusals[-1] is None
+    landed = Warehouse.open(store_url).landed("record")
+    read = [pq.read_table(located(file)[1], filesystem=located(file)[0])["key"].to_pylist() for file in landed]
+    assert {key for keys in read for key in keys} == {b"%d" % number for number in range(40)}
+
+
+def refusal(settings: CollectSettings, warehouse: str) -> str | None:
+    try:
+        collect(settings, Landing(warehouse))
+    except Retryable as error:
+        return str(error)
+    return None
