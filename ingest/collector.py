@@ -197,6 +197,7 @@ class _Collector:
                     self._begin_sharing(cluster, topics)
                 for topic, problem in {**problems, **self.reader.problems}.items():
                     self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
+                self._report_waiting(self.reader)
             reported = 0 if self.reader is None else len(self.reader.problems)
             while not stop():
                 arrived = self._poll_broker()
