@@ -27,7 +27,7 @@ Lines, Records = Sequence[SourceLine], Sequence[SourceRecord]
 WITH_GROUPS = [
     capture
     for capture in CAPTURES
-    # A group that is converted uses its numbers twice, and the truth cannot say which of them a row is.
+    # A group that is converted uses its numbers twice, and the truth does not say which of them a row is.
     if (groups := scenario(capture).get("groups")) and all(g["group_type"] != "mixed" for g in groups.values())
 ]
 SEEDS = range(2)

@@ -47,8 +47,10 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
     first = next((a for a in attempts if a.missing_to is None and not a.rewrite_seq), attempts[-1])
     joined_at_ms, joined_ref = joined(attempts)
     preparing = first.preparing
-    # A coordinator that loaded the group, and the log of the one before is not there: it may have begun earlier.
-    if preparing is None or preparing.at_ms is None or loaded_between(loads, before, first) is not None:
+    # A coordinator that loaded the group, and the log of the one before is not there: it may have begun earlier. So it
+    # may for a generation of which nothing is left.
+    is_unseen = loaded_between(loads, before, first) is not None or any(a.missing_to is not None for a in attempts)
+    if preparing is None or preparing.at_ms is None or is_unseen:
         heard_at_ms = heard_mark = None
     else:
         heard_at_ms, detail = preparing.at_ms, "nobody knew before the rebalance began"

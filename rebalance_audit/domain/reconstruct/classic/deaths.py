@@ -48,10 +48,10 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
         return _died_joining(stretch, joining, at_ms, ref, commit)
     sign_ms = at_ms - session_ms
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
-    marks = [
-        logged(LOWER, sign_ms - EXPIRY_SLACK_MS, detail, ref),
-        logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref),
-    ]
+    marks = [logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)]
+    # The end of a join phase of which nothing is left may have begun the session anew.
+    if all(a.missing_to is None for a in stretch.between.attempts):
+        marks.append(logged(LOWER, sign_ms - EXPIRY_SLACK_MS, detail, ref))
     since_ms = sign_ms if commit is None else max(sign_ms, commit[0])
     until_ms, share, how = sign_ms + HEARTBEAT_MS, 2, f"half a heartbeat ({HEARTBEAT_MS} ms, assumed)"
     if commit is not None and abs(commit[0] - sign_ms) <= SAME_SIGN_MS:
