@@ -12,13 +12,16 @@ from rebalance_audit.domain.detect.wording import counted, duration, folded, lis
 from rebalance_audit.domain.kinds import GroupType, MemberChange, MovementKind, Outcome, ResourceType, Severity
 from rebalance_audit.domain.model import Finding, Member, Rebalance
 
+_STICKY = ("sticky", "cooperative-sticky", "uniform")
+
 
 def avoidable_movement(history: History) -> list[Finding]:
     """Resources left members that stayed, although a balanced assignment that keeps them there existed.
 
-    Silent where the least movement is not known.
+    Silent where the least movement is not known, and under an assignor that is sticky already: it keeps to what it
+    handed out last, and nobody can do better by a setting.
     """
-    moved = [s for s in history.attempts if s.rebalance.avoidable_moved_count]
+    moved = [s for s in history.attempts if s.rebalance.avoidable_moved_count and s.rebalance.assignor not in _STICKY]
     found: list[Finding] = []
     for part in clusters(moved, history.limits.storm_long_window_ms):
         total = sum(s.rebalance.avoidable_moved_count or 0 for s in part)

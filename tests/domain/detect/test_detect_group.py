@@ -578,6 +578,10 @@ CASES = [
     Case(148, "sixteen in two minutes, in no beat",
          lambda: _rewrites_at(*(60 + 8 * i + i % 2 * 7 for i in range(16))), {"CN008": ["warning open"]}),
     Case(149, "every half hour, as a deploy may", lambda: _rewrites(14, 1800), {}),
+    # RB004 again
+    Case(150, "the server's uniform assignor keeps to its last target, as when a newcomer dies before it takes over",
+         lambda: a_group(group_type="consumer", assignor="uniform", mode="server").joins("c1", "c2", at_s=0)
+         .joins("c3", at_s=60, avoidable_moved_count=1, moved_count=2), {}),
 ]  # fmt: skip
 
 
