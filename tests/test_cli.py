@@ -104,23 +104,20 @@ def test_help_names_every_verb(call: Any) -> None:
 
 @pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]])
 def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
-    """CPU time of compiled modules, as pip leaves them; the best of five: the machine may be busy otherwise."""
+    """CPU time of compiled modules, as pip leaves them; the best of five. Python alone takes 0.02 s: where the machine is
+    so busy that it takes more, all else may, too."""
     compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
 
-    def once() -> float:
+    def once(*command: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "rebalance_audit.cli", *words],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            env=compiled,
-        )
+        subprocess.run([sys.executable, *command], cwd=ROOT, check=True, capture_output=True, env=compiled)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    once()
-    assert min(once() for _ in range(5)) <= 0.15
+    program = ("-m", "rebalance_audit.cli", *words)
+    once(*program)
+    took, alone = (min(each) for each in zip(*((once(*program), once("-c", "")) for _ in range(5)), strict=True))
+    assert took <= max(0.15, 7 * alone)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "lab"])
