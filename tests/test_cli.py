@@ -104,8 +104,8 @@ def test_help_names_every_verb(call: Any) -> None:
 
 @pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]])
 def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
-    """CPU time of compiled modules, as pip leaves them; the best of five. Python alone takes 0.02 s: where the machine is
-    so busy that it takes more, all else may, too."""
+    """CPU time of compiled modules, as pip leaves them; the best of five. Python alone takes 0.02 s: where the machine
+    is so busy that it takes more, all else may, too."""
     compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
 
     def once(*command: str) -> float:
