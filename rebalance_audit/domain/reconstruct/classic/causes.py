@@ -71,7 +71,8 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if before.index:
         triggers = taken_over(attempt, before.course.attempts[before.index - 1]) + triggers
     if not triggers:
-        recorded.sort(key=lambda t: _rank(before, t))
+        # A departure starts a rebalance before an arrival can join it.
+        recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
         recorded = _waited_for_the_dead(before, recorded, after)
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
@@ -79,13 +80,6 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
     return with_triggers(rebalance, triggers)
-
-
-def _rank(before: Before, trigger: Trigger) -> int:
-    """A departure starts a rebalance before an arrival can join it, but for one for which all waited in the end."""
-    if trigger.trigger not in DEPARTURES:
-        return 1
-    return 2 if any(silence.ended_join_phase(before, m) for m in trigger.members) else 0
 
 
 def _is_leaders(before: Before, trigger: Trigger) -> bool:
@@ -131,12 +125,14 @@ def _waited_for_the_dead(
     before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
 ) -> list[Trigger]:
     """Somebody died and somebody came, and no line says which began it. One that comes before the session of the dead
-    has ended makes all wait for that: then those that stayed had let go long before the join phase ended."""
+    has ended makes all wait for that: then those that stayed had let go long before the join phase ended, or it ended
+    in the very moment in which the session did."""
     arrived = [t for t in recorded if t.trigger == Cause.MEMBER_JOINED]
     if not arrived or recorded[0].trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
         return recorded
     stayed = [m for m in before.members or {} if m in (after or {})]
-    if not stayed or any(silence.let_go_early(before, m) for m in stayed):
+    is_ended = any(silence.ended_join_phase(before, m) for m in recorded[0].members)
+    if not stayed or is_ended or any(silence.let_go_early(before, m) for m in stayed):
         return arrived + [t for t in recorded if t.trigger != Cause.MEMBER_JOINED]
     detail = "a session ended and a member came, and nothing says which began it"
     return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
