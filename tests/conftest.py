@@ -82,9 +82,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from rebalance_audit.warehouse import queries
 
     def forget_clients() -> None:
-        queries._schemes.clear()
         queries.close(queries._shared())
         queries._shared.cache_clear()
+        for db in queries._databases:  # those that another test left open
+            for scheme in queries._schemes:
+                db.unregister_filesystem(scheme)
+        queries._schemes.clear()
         for made in (client._bucket, client._file_system, client._arrow_file_system):
             made.cache_clear()
 
