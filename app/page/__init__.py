@@ -14,7 +14,8 @@ from app.page.address import (
     unknown_page,
 )
 from app.page.frame import account, follow, gate, not_known, phone_navigation, reader, reader_with_groups, run, style
-from app.page.incident_list import cause_of, cost_words, incident_list, subject_of
+from app.page.incident_list import SIGNS, cause_of, cost_words, incident_list, subject_of
+from app.page.lines import ADVICE, line, line_link, lines
 from app.page.outward import outward
 from app.page.palette import palette
 from app.page.picture import time_line
@@ -24,6 +25,8 @@ from app.page.search import search
 from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
 
 __all__ = [
+    "ADVICE",
+    "SIGNS",
     "account",
     "address",
     "cause_of",
@@ -40,6 +43,9 @@ __all__ = [
     "group_in_address",
     "heading",
     "incident_list",
+    "line",
+    "line_link",
+    "lines",
     "link",
     "long_table",
     "not_known",

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-
-import streamlit as st
 
 from app import clock, words
 from app.answers.rows import IncidentRow
-from app.page.address import href
+from app.page.lines import ADVICE, line, line_link, lines
 from app.page.time_range import zone
 
-_HERE = Path(__file__).parents[1]
-_SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
-_draw = st.components.v2.component(
-    "rebalance_audit_incident_list",
-    html='<div class="ra-list"></div>',
-    js=(_HERE / "incident_list.js").read_text(encoding="utf-8"),
-    isolate_styles=False,
-)
+HEADS = ("where", "what happened, and whose doing", "downtime", "began")
+SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
 
 
 def incident_list(
@@ -35,10 +26,8 @@ def incident_list(
 
     `badge`: what people answered to it. `with_heads`: not where a list with heads stands right above.
     """
-    if not found:
-        return
     rows = [_row(i, with_cluster, badge(i)) for i in found]
-    _draw(data={"rows": rows, "alt": alt, "heads": with_heads}, key=key)
+    lines(rows, alt, key, HEADS if with_heads else ())
 
 
 def subject_of(i: IncidentRow) -> str:
@@ -67,10 +56,6 @@ def cost_words(i: IncidentRow) -> str:
     return "downtime not known" if i.group_ids else "no downtime seen"
 
 
-def _link(label: str, view: str, is_main: bool = False, **params: str | int | None) -> dict[str, object]:
-    return {"label": label, "href": href(view, **params), "isMain": is_main}
-
-
 def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     tz, now = zone(), clock.now_ms()
     is_open = i.status == "open"
@@ -78,26 +63,24 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     certain = words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
     facts = [("What happened:", words.cut(words.utc_in(words.visible(i.story), tz), 700))]
     if i.advice:
-        facts.append(("What to do:", words.cut(words.visible(i.advice), 400)))
+        facts.append((ADVICE, words.cut(words.visible(i.advice), 400)))
     state = "open, " if is_open else "over, "
     facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {state}last seen {words.minute(i.last_at_ms, tz)}."))
     if i.cost_seconds is not None:
         facts.append(("Cost:", f"{likely}. For certain: {certain}."))
-    links = [_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
+    links = [line_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
     for_groups = i.group_ids[:3] if with_cluster else ()  # else the page is the group's own
-    links += [_link(f"Group {words.name(g, 30)}", "group", cluster=i.cluster_id, group=g) for g in for_groups]
+    links += [line_link(f"Group {words.name(g, 30)}", "group", cluster=i.cluster_id, group=g) for g in for_groups]
     if not i.group_ids and i.kind == "reassignment":
-        links.append(_link("Reassignments", "reassignments", cluster=i.cluster_id))
+        links.append(line_link("Reassignments", "reassignments", cluster=i.cluster_id))
     twice = f" \u00b7 two owners at once for {words.duration(i.overlap_ms)}" if i.overlap_ms else ""
     where = f" \u00b7 {words.name(i.cluster_id, 30)}" if with_cluster else ""
-    return {
-        "key": f"{i.cluster_id}/{i.incident_id}",
-        "tone": tone_of(i),
-        "sign": "\u25cb" if i.expected or not is_open else _SIGNS.get(i.severity, "\u00b7"),
-        "subject": subject_of(i) + where,
-        "cause": cause_of(i) + twice + (f" \u00b7 {badge}" if badge else ""),
-        "cost": cost_words(i),
-        "age": words.ago(i.first_at_ms, now),
-        "facts": facts,
-        "links": links,
-    }
+    what = cause_of(i) + twice + (f" \u00b7 {badge}" if badge else "")
+    return line(
+        f"{i.cluster_id}/{i.incident_id}",
+        tone_of(i),
+        "\u25cb" if i.expected or not is_open else SIGNS.get(i.severity, "\u00b7"),
+        (subject_of(i) + where, what, cost_words(i), words.ago(i.first_at_ms, now)),
+        facts,
+        links,
+    )

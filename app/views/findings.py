@@ -34,58 +34,96 @@ def said(key: str, value: object) -> str:
     return words.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
-def lines(text: str | None, most: int) -> Html:
-    """Line breaks of a detail are the rule's own: what clients chose was made visible before."""
-    found = (text or "").splitlines()
-    shown = [fill("<p>{t}</p>", t=words.utc_in(words.visible(line), page.zone())) for line in found[:most]]
-    if len(found) > most:
-        shown.append(
-            fill("<p>{n} not shown here.</p>", n=words.count(len(found) - most, "more line is", "more lines are"))
-        )
-    return words.join(shown)
-
-
-def show(f: FindingRow, is_whole: bool) -> None:
-    tz, now = page.zone(), clock.now_ms()
+def since(f: FindingRow) -> str:
+    tz = page.zone()
     ended = "last seen" if f.status == FindingStatus.OPEN else "resolved"
-    lasted = f"{words.when(f.first_seen_at_ms, now, tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"
+    return f"{words.when(f.first_seen_at_ms, clock.now_ms(), tz)}; {ended} {words.minute(f.last_seen_at_ms, tz)}"
+
+
+def details(f: FindingRow, most: int) -> list[str]:
+    """Line breaks of a detail are the rule's own: what clients chose was made visible before."""
+    found = (f.detail or "").splitlines()
+    shown = [words.utc_in(words.visible(line), page.zone()) for line in found[:most]]
+    if len(found) > most:
+        shown.append(f"{words.count(len(found) - most, 'more line is', 'more lines are')} not shown here.")
+    return shown
+
+
+def title_of(f: FindingRow) -> str:
+    named = "" if f.subject in f.title else f"{words.name(f.subject)}: "
+    return named + words.utc_in(words.visible(f.title), page.zone())
+
+
+def moved(f: FindingRow) -> str | None:
+    """The reassignment that it is about."""
+    found = f.facts().get("reassignment_id")
+    return found if isinstance(found, str) else None
+
+
+def line(f: FindingRow) -> dict[str, object]:
+    """Closed, what and where; opened, its case, what to do, and where more is."""
+    is_open = f.status == FindingStatus.OPEN
+    facts = [("", text) for text in details(f, 4)]
+    if f.advice:
+        facts.append((page.ADVICE, words.visible(f.advice)))
+    facts.append(("Since", f"{since(f)}."))
+    key = {"cluster": f.cluster_id, "finding": f.finding_id}
+    links = [page.line_link("Numbers and evidence", "findings", is_main=True, **key)]
+    if f.group_id is not None:
+        links.append(page.line_link("The group", "group", cluster=f.cluster_id, group=f.group_id))
+    if reassignment := moved(f):
+        links.append(
+            page.line_link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=reassignment)
+        )
+    return page.line(
+        f"{f.cluster_id}/{f.finding_id}",
+        f.severity if is_open else "over",
+        page.SIGNS.get(f.severity, "\u00b7") if is_open else "\u25cb",
+        (
+            f"{rule_title(f.rule_id)} \u00b7 {words.name(f.cluster_id, 30)}",
+            words.cut(title_of(f), 300),
+            f"{f.severity}, {f.status}",
+            words.ago(f.last_seen_at_ms, clock.now_ms()),
+        ),
+        facts,
+        links,
+    )
+
+
+def show(f: FindingRow) -> None:
     st.html(
         fill(
             '<div class="ra-incident ra-{s}"><p class="ra-first"><span class="ra-level">{level}</span>, '
-            "{status}: {subject}{title}</p>"
-            '{detail}<p class="ra-note">{rule} \u00b7 since {lasted} \u00b7 {cluster}</p>{advice}</div>',
+            "{status}: {title}</p>"
+            '{detail}<p class="ra-note">{rule} \u00b7 since {since} \u00b7 {cluster}</p>{advice}</div>',
             s=f.severity if f.status == FindingStatus.OPEN else "info",
             level=words.SEVERITY_WORDS[f.severity],
             status=f.status,
-            subject="" if f.subject in f.title else fill("{s}: ", s=words.code(f.subject)),
-            title=words.utc_in(words.visible(f.title), tz),
-            detail=lines(f.detail, 40 if is_whole else 2),
+            title=title_of(f),
+            detail=words.join([fill("<p>{t}</p>", t=text) for text in details(f, 40)]),
             rule=rule_title(f.rule_id),
-            lasted=lasted,
+            since=since(f),
             cluster=words.code(f.cluster_id, 40),
-            advice=fill("<p>What to do: {a}</p>", a=words.visible(f.advice)) if f.advice else Html(""),
+            advice=fill("<p>What to do: {a}</p>", a=words.with_code(f.advice)) if f.advice else Html(""),
         )
     )
     with st.container(horizontal=True):
         if f.group_id is not None:
             page.link("The group", "group", cluster=f.cluster_id, group=f.group_id)
-        if isinstance(moved := f.facts().get("reassignment_id"), str):
-            page.link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=moved)
-        if not is_whole:
-            page.link("Numbers and evidence", "findings", cluster=f.cluster_id, finding=f.finding_id)
-    if is_whole:
-        text = runbook(f.rule_id)
-        page.heading(f"The runbook: {rule_title(f.rule_id)}")
-        if text is None:
-            page.note("The app was installed without its documents; see docs/runbook.md, {rule}.", rule=f.rule_id)
-        else:
-            st.markdown(text)
-        page.heading("Evidence")
-        panels.evidence_links(list(f.evidence), f.cluster_id)
-        pairs = numbers_of(f)
-        if pairs:
-            with st.expander(f"Its numbers, as the table has them: {len(pairs)}"):
-                page.facts(pairs)
+        if reassignment := moved(f):
+            page.link("The reassignment", "reassignment", cluster=f.cluster_id, reassignment=reassignment)
+    text = runbook(f.rule_id)
+    page.heading(f"The runbook: {rule_title(f.rule_id)}")
+    if text is None:
+        page.note("The app was installed without its documents; see docs/runbook.md, {rule}.", rule=f.rule_id)
+    else:
+        st.markdown(text)
+    page.heading("Evidence")
+    panels.evidence_links(list(f.evidence), f.cluster_id)
+    pairs = numbers_of(f)
+    if pairs:
+        with st.expander(f"Its numbers, as the table has them: {len(pairs)}"):
+            page.facts(pairs)
 
 
 def one(cluster: str, finding_id: str) -> None:
@@ -93,7 +131,7 @@ def one(cluster: str, finding_id: str) -> None:
     if f is None:
         page.not_known("finding", finding_id, cluster, "findings")
     page.title(rule_title(f.rule_id), under="What was found?")
-    show(f, is_whole=True)
+    show(f)
     page.link("All findings", "findings")
 
 
@@ -155,8 +193,10 @@ def listing() -> None:
         page.downloads(lambda: pd.DataFrame([asdict(f) for f in found]), "findings")
     pages = max(1, -(-len(found) // MOST))
     now = min(max(page.number_param("page") or 1, 1), pages)
-    for f in found[(now - 1) * MOST : now * MOST]:
-        show(f, is_whole=False)
+    shown = [line(f) for f in found[(now - 1) * MOST : now * MOST]]
+    page.lines(
+        shown, "Findings, open ones first", "findings", ("rule and cluster", "what was found", "state", "last seen")
+    )
     if pages > 1:
         turn(now, pages, len(found))
 

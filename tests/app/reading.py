@@ -116,12 +116,12 @@ class Shown:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """The incidents of all lists."""
+        """The lines that open in place, of all lists."""
         found = [e.proto for e in self.at.get("bidi_component")]
         return [
             row
             for proto in found
-            if proto.component_name == "rebalance_audit_incident_list"
+            if proto.component_name == "rebalance_audit_lines"
             for row in json.loads(proto.json)["rows"]
         ]
 

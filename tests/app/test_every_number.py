@@ -548,7 +548,7 @@ def test_findings(walk: Walk, gold: dict[str, list[Row]]) -> None:
     assert f"{opened} findings are open , {len(rows) - opened} resolved." in page.words
     known = Known(rows).between(*seen(gold))
     known.counts |= {opened, len(rows) - opened, -(-len(rows) // 20)}
-    known.counts |= {len((f["detail"] or "").splitlines()) - 2 for f in rows}
+    known.counts |= {len((f["detail"] or "").splitlines()) - 4 for f in rows}
     hold(page, known)
     for f in rows:
         page = walk("findings", cluster=f["cluster_id"], finding=f["finding_id"])

@@ -1,5 +1,5 @@
-// Incidents, one line each, that open in place. All text is set as text, never as HTML.
-// j, k: next and previous; Enter: open or close; o: the incident's own page.
+// Incidents or findings, one line each, that open in place. All text is set as text, never as HTML.
+// j, k: next and previous; Enter: open or close; o: its own page.
 
 // As in visit.js.
 function visit(href) {
@@ -43,7 +43,14 @@ export default function (component) {
     body.id = "ra-" + Math.random().toString(36).slice(2);
     button.setAttribute("aria-controls", body.id);
     const fill = () => {  // when it is opened: a page of closed lines stays small
-      for (const [name, text] of row.facts) { const p = make("p"); p.append(make("b", "", name), document.createTextNode(" " + text)); body.append(p); }
+      for (const [name, text] of row.facts) {
+        const p = make("p");
+        if (name) p.append(make("b", "", name), " ");
+        // Advice sets its commands apart with backticks; in other texts a backtick is a name's own.
+        const parts = name === data.advice ? text.split(/`([^`]+)`/) : [text];
+        p.append(...parts.map((part, at) => (at % 2 ? make("code", "", part) : document.createTextNode(part))));
+        body.append(p);
+      }
       const links = make("p", "ra-line-links");
       for (const link of row.links) links.append(anchor(link));
       body.append(links);
@@ -63,8 +70,8 @@ export default function (component) {
   list.append(...lines.map((l) => l.item));
   const head = make("div", "ra-lines-head");
   head.setAttribute("aria-hidden", "true");
-  head.append(...["", "where", "what happened, and whose doing", "downtime", "began"].map((text) => make("span", "", text)));
-  root.replaceChildren(...(data.heads ? [head] : []), list);
+  head.append(...["", ...data.heads].map((text) => make("span", "", text)));
+  root.replaceChildren(...(data.heads.length ? [head] : []), list);
 
   const onKey = (e) => {
     if (e.metaKey || e.ctrlKey || e.altKey) return;
