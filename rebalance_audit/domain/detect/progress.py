@@ -198,9 +198,9 @@ def vanished_generations(history: History) -> list[Finding]:
             detail=f"First {number(part[0].rebalance)} at {clock(part[0].at_ms)}, last {number(part[-1].rebalance)} at "
             f"{clock(part[-1].at_ms)}.",
             numbers={"vanished_count": len(part), "delivered_count": delivered, "span_ms": span_ms},
-            advice="Members come or go before the leader's assignment arrives: raise group.initial.rebalance.delay.ms "
-            "for "
-            "deploys, and look at how long the leader takes to assign.",
+            advice="Members come or go before the leader's assignment arrives: look at how long the leader takes to "
+            "assign. Where a deploy stops all members first, raise group.initial.rebalance.delay.ms on the brokers: a "
+            "group that starts from empty waits so long for more of them.",
             evidence=refs_of(part) or refs_of(history.attempts[:1]),
         )
     return found
