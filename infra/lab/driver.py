@@ -145,21 +145,19 @@ class Driver:
     def kill_together(self, *names: str) -> None:
         """SIGKILL, one right after the other, now."""
         for name in names:
-            client = self.clients[name]
-            self._present[client.group].remove(name)
-            at_ms = now_ms()
-            client.kill()
-            write_event(self._truth / "driver.jsonl", name, "killed", at_ms)
-            self._note("kill", name, at_ms=at_ms)
+            self._end_work(name, Client.kill, "kill", "killed")
 
     def freeze(self, name: str) -> None:
         """SIGSTOP: it neither works nor sends heartbeats, and does not know."""
+        self._end_work(name, Client.freeze, "freeze", "frozen")
+
+    def _end_work(self, name: str, act: Callable[[Client], None], action: str, event: str) -> None:
         client = self.clients[name]
         self._present[client.group].remove(name)
         at_ms = now_ms()
-        client.freeze()
-        write_event(self._truth / "driver.jsonl", name, "frozen", at_ms)
-        self._note("freeze", name, at_ms=at_ms)
+        act(client)
+        write_event(self._truth / "driver.jsonl", name, event, at_ms)
+        self._note(action, name, at_ms=at_ms)
 
     def freeze_briefly(self, *names: str, seconds: float) -> None:
         """SIGSTOP, and SIGCONT before the session ends: no group learns of it. Its truth is a stall."""
