@@ -17,13 +17,13 @@ class Retryable(IngestError):
 
 @contextlib.contextmanager
 def retryable() -> Iterator[None]:
-    """An object store that is away today may be back tomorrow; what was not landed is read again then."""
-    from rebalance_audit.warehouse.storage import store_fault
+    """A store that is away or a disk that is full may be well again later; what was not landed is read again then."""
+    from rebalance_audit.warehouse.storage import passing_fault
 
     try:
         yield
     except Exception as error:
-        sentence = store_fault(error)
+        sentence = passing_fault(error)
         if sentence is None:
             raise
         raise Retryable(sentence) from error

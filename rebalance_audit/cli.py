@@ -5,7 +5,6 @@ Data on stdout, everything else on stderr. Exit status 0 ok, 1 error, 2 usage, 3
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -211,10 +210,9 @@ def sentence_for(error: Exception) -> str | None:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
             return str(error)
-    storage = sys.modules.get("rebalance_audit.warehouse.storage")
-    if storage is not None and (sentence := storage.store_fault(error)) is not None:
-        return str(sentence)
-    if (sentence := _disk_sentence(error)) is not None:
+    from rebalance_audit.warehouse.storage import passing_fault
+
+    if (sentence := passing_fault(error)) is not None:
         return sentence
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
         return "There is no temporary folder that can be written; set TMPDIR to one."
@@ -224,23 +222,6 @@ def sentence_for(error: Exception) -> str | None:
     if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return f"{error.filename or 'A file'}: {error.strerror or error}; check the path and your rights."
     return None
-
-
-_DISK = {
-    errno.ENOSPC: "free some space, nothing stored before is harmed",
-    errno.EDQUOT: "free some space or have the quota raised, nothing stored before is harmed",
-    errno.EROFS: "mount it to be written, or name another place; what only reads can do without",
-}
-
-
-def _disk_sentence(error: Exception) -> str | None:
-    """A disk that takes nothing more. Tables' own libraries pass on no number, only the system's words."""
-    number = error.errno if isinstance(error, OSError) else None
-    if number is None:
-        number = next((each for each in _DISK if os.strerror(each) in str(error)), None)
-    if number not in _DISK:
-        return None
-    return f"{getattr(error, 'filename', None) or 'The disk'}: {os.strerror(number)}; {_DISK[number]}."
 
 
 if __name__ == "__main__":

@@ -79,14 +79,14 @@ class OutwardSender(threading.Thread):
                 self._stopped.wait(RETRY_S)
 
     def _sent(self) -> list[str]:
-        from rebalance_audit.warehouse.storage import store_fault
+        from rebalance_audit.warehouse.storage import passing_fault
         from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
         try:
             opened = Warehouse.open(self._location)  # the other is the main thread's
             return self._receivers.send(opened) if opened.published() else []
-        except Exception as error:  # a store that is away, a lock that somebody holds: either ends
-            sentence = str(error) if isinstance(error, WarehouseError) else store_fault(error)
+        except Exception as error:  # a store that is away, a disk that is full, a lock that somebody holds: each ends
+            sentence = str(error) if isinstance(error, WarehouseError) else passing_fault(error)
             if sentence is None:
                 raise
             return [sentence]

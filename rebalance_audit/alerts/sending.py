@@ -16,7 +16,7 @@ from typing import Any
 
 from rebalance_audit.alerts.message import EVIDENCE_SHOWN, News, body, title
 from rebalance_audit.alerts.routing import Routes
-from rebalance_audit.alerts.state import StoredState, locked, read_state, write_state
+from rebalance_audit.alerts.state import KeptState, StoredState, locked, read_state, write_state
 from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
 from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.incidents import Incident, incident_of, incident_row
@@ -45,7 +45,7 @@ class AlertReport:
 def send_alerts(
     incidents: Sequence[Incident],
     targets: Sequence[str],
-    state_path: str | os.PathLike[str] | StoredState,
+    state_path: str | os.PathLike[str] | StoredState | KeptState,
     dry_run: bool = False,
     min_severity: str = Severity.WARNING,
     *,
@@ -79,7 +79,7 @@ def send_alerts(
     def routed(key: str) -> Sequence[Incident]:
         return current if routes is None else routes.of(key, current, keys)
 
-    path = state_path if isinstance(state_path, StoredState) else Path(state_path)
+    path = state_path if isinstance(state_path, StoredState | KeptState) else Path(state_path)
     if dry_run:
         state = read_state(path)
         printed: list[str] = []

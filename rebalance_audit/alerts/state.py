@@ -7,15 +7,16 @@ import fcntl
 import json
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rebalance_audit.alerts.target import AlertError
 from rebalance_audit.warehouse.lease import lease
-from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, passing_fault
 
 STATE_VERSION = 2
 """1 remembered findings. Its targets get what is open once more, as incidents."""
@@ -36,10 +37,26 @@ class StoredState:
         return f"{self.files.uri}/{self.name}"
 
 
-Place: TypeAlias = Path | StoredState
+@dataclass(slots=True)
+class KeptState:
+    """A state that this process goes on knowing while its place is away or full: what goes out then goes out once, and
+    is written down later."""
+
+    place: Path | StoredState
+    now: dict[str, Any] = field(default_factory=lambda: _fresh())
+    written: dict[str, Any] = field(default_factory=lambda: _fresh())
+    """As the place was seen last."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
-def state_of(location: str, note: str = "alerts") -> Place:
+Place: TypeAlias = Path | StoredState | KeptState
+
+
+def _fresh() -> dict[str, Any]:
+    return {"version": STATE_VERSION, "delivered": {}}
+
+
+def state_of(location: str, note: str = "alerts") -> Path | StoredState:
     """Where a warehouse remembers what was sent."""
     files = files_at(location)
     name = f"notes/{note}.json"
@@ -47,12 +64,14 @@ def state_of(location: str, note: str = "alerts") -> Place:
 
 
 def read_state(path: Place) -> dict[str, Any]:
+    if isinstance(path, KeptState):
+        return _kept(path)
     try:
         text = _text(path)
     except OSError as error:
         raise AlertError(f"The alert state {path} cannot be read: {error.strerror}.") from None
     if text is None:
-        return {"version": STATE_VERSION, "delivered": {}}
+        return _fresh()
     try:
         state = json.loads(text)
         entries = [entry for delivered in state["delivered"].values() for entry in delivered.values()]
@@ -69,14 +88,47 @@ def read_state(path: Place) -> dict[str, Any]:
     return dict(state) if state["version"] == STATE_VERSION else {"version": STATE_VERSION, "delivered": {}}
 
 
-def sent_about(path: Place, incident_id: str) -> list[dict[str, Any]]:
+def _kept(state: KeptState) -> dict[str, Any]:
+    """What the place says, and what this process did that it does not have yet."""
+    try:
+        stored = read_state(state.place)
+    except Exception as error:
+        if passing_fault(error) is None:
+            raise
+    else:
+        state.now = _merged(stored, state.written, state.now) if state.now != state.written else stored
+        state.written = stored
+    return _copy(state.now)
+
+
+def _merged(stored: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """`stored` with what became of `before` in `now`, down to each incident; what others did meanwhile stays."""
+    found = dict(stored)
+    for name in before.keys() | now.keys():
+        was, is_, there = before.get(name), now.get(name), stored.get(name)
+        if was == is_:
+            continue
+        if is_ is None:
+            found.pop(name, None)
+        elif isinstance(is_, dict) and isinstance(there, dict) and "status" not in is_:
+            found[name] = _merged(there, was or {}, is_)
+        else:
+            found[name] = is_
+    return found
+
+
+def _copy(state: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(state)))
+
+
+def sent_about(path: Path | StoredState, incident_id: str) -> list[dict[str, Any]]:
     """When which target got what about an incident, or did not take it: `at_ms`, `target`, `what` (`open`, `graver`,
     `wider`, `over`, `withdrawn`), `is_sent`; by time. AlertError where the state cannot be read."""
     notes = read_state(path).get("sent", {}).get(incident_id, [])
     return sorted(notes, key=lambda note: int(note["at_ms"]))
 
 
-def _text(path: Place) -> str | None:
+def _text(path: Path | StoredState) -> str | None:
     if isinstance(path, StoredState):
         content = path.files.read(path.name)
         return None if content is None else content.decode(errors="replace")
@@ -87,6 +139,12 @@ def _text(path: Place) -> str | None:
 
 
 def write_state(path: Place, state: dict[str, Any]) -> None:
+    if isinstance(path, KeptState):
+        path.now = _copy(state)
+        with _unless_away():
+            write_state(path.place, state)
+            path.written = path.now
+        return
     if isinstance(path, StoredState):
         path.files.write(path.name, json.dumps(state, ensure_ascii=True, sort_keys=True).encode())
         return
@@ -107,6 +165,14 @@ def write_state(path: Place, state: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def locked(path: Place) -> Iterator[None]:
     """One sender at a time per state file; the lock goes with the process."""
+    if isinstance(path, KeptState):
+        with path.lock, contextlib.ExitStack() as held:
+            with _unless_away():
+                held.enter_context(locked(path.place))
+            yield
+            with _unless_away():
+                held.close()
+        return
     if isinstance(path, StoredState):
         with contextlib.ExitStack() as held:
             _take_turn(path, held)
@@ -116,6 +182,16 @@ def locked(path: Place) -> Iterator[None]:
     with open(path.with_name(path.name + ".lock"), "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def _unless_away() -> Iterator[None]:
+    """What the place does not take now is kept."""
+    try:
+        yield
+    except Exception as error:
+        if passing_fault(error) is None:
+            raise
 
 
 def _take_turn(state: StoredState, held: contextlib.ExitStack) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ingest.landing import Landing
 
 METADATA_FOLDER = "__cluster_metadata-0"
+METADATA_RETRY_S = 10.0
 LogTimeZone = Annotated[
     str | None,
     typer.Option("--log-time-zone", metavar="Z", help="Zone of the log times, Europe/Berlin; inferred if not given."),
@@ -166,16 +167,23 @@ class FollowedMetadata:
         self._thread: threading.Thread | None = None
 
     def start(self, landing: Landing, stopped: threading.Event, *, until_end: bool = False, quiet: bool) -> None:
+        from ingest.errors import Retryable
         from ingest.metadata_tail import follow_metadata
 
         def follow() -> None:
-            try:
-                self.count = follow_metadata(
-                    self.folders, landing, self.cluster_id, stop=stopped.is_set, until_end=until_end,
-                    report=lambda line: note(line, quiet=quiet),
-                )  # fmt: skip
-            except Exception as error:  # the main thread says it
-                self.failure = error
+            while True:
+                try:
+                    self.count += follow_metadata(
+                        self.folders, landing, self.cluster_id, stop=stopped.is_set, until_end=until_end,
+                        report=lambda line: note(line, quiet=quiet),
+                    )  # fmt: skip
+                except Exception as error:
+                    if isinstance(error, Retryable) and not until_end and not stopped.is_set():
+                        note(f"{error} Trying again in {METADATA_RETRY_S:.0f} s.", quiet=quiet)
+                        stopped.wait(METADATA_RETRY_S)  # the positions are those of what was landed
+                        continue
+                    self.failure = error  # the main thread says it
+                return
 
         self._thread = threading.Thread(target=follow, name="metadata", daemon=True)
         self._thread.start()

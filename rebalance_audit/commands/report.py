@@ -20,7 +20,7 @@ from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 if TYPE_CHECKING:
     from rebalance_audit.alerts.routing import Routes
-    from rebalance_audit.alerts.state import StoredState
+    from rebalance_audit.alerts.state import KeptState, StoredState
 
 EXIT_FINDINGS = 3
 _SHOWN = ("severity", "rule_id", "cluster_id", "subject", "status", "title", "finding_id")
@@ -152,7 +152,7 @@ def send(
     opened: Any,
     to: list[str],
     least: Severity,
-    state: Path | None = None,
+    state: Path | StoredState | KeptState | None = None,
     *,
     dry_run: bool = False,
     quiet: bool = False,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ingest.collector import CollectSettings, Follower, Landed
     from rebalance_audit.alerts.outward import Outward, OutwardSender
     from rebalance_audit.alerts.routing import Routes
+    from rebalance_audit.alerts.state import KeptState
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.live.judge import Judge
     from rebalance_audit.live.memory import ClusterMemory
@@ -125,8 +126,8 @@ def follow(
     stopped_after_ms: int = 300_000,
     routes: Routes | None = None,
 ) -> None:
-    """One thread collects, one alerts (live), one sends to `receivers`, this one runs the stages. Raises what the
-    collector cannot mend; ends the session. `every_s` None: live."""
+    """One thread collects, one alerts (live), one sends to `receivers`, this one runs the stages. Raises what neither
+    time nor another try mends; ends the session. `every_s` None: live."""
     from ingest.landing import Landing
     from rebalance_audit.alerts.outward import OutwardSender
 
@@ -135,37 +136,59 @@ def follow(
         followed.start(Landing(opened.location), stopped, quiet=quiet)
     sender = None if receivers is None else OutwardSender(opened.location, receivers, stopped, note)
     rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, sender, quiet=quiet, routes=routes)
-    live = LiveWatch(rounds, with_metadata=followed is not None) if every_s is None and collects(settings) else None
-    if live is not None:
+    is_live = every_s is None and collects(settings)
+    if is_live:
         settings = replace(settings, is_live=True, is_urgent=_is_urgent)
-    collector = _Collecting(settings, opened.location, stopped, live, quiet=quiet)
-    if followed is None or collects(settings):
-        collector.start()
-        SourceWatch(settings, opened.location, stopped, alert_to, stopped_after_ms, routes).start()
-
-    def failures() -> list[Exception | None]:
-        return [collector.failure, followed.failure if followed else None, live.failure if live else None]
-
+    dog = SourceWatch(settings, opened.location, stopped, alert_to, stopped_after_ms, routes)
     try:
         while not stopped.is_set():
-            if live is not None:
-                live.round()
-            else:
-                next_at = time.monotonic() + (every_s or CATCHING_UP_S)
-                rounds.run()
-                stopped.wait(max(0.0, next_at - time.monotonic()))
-            for failure in failures():
-                if failure:
-                    raise failure
+            live = LiveWatch(rounds, with_metadata=followed is not None) if is_live else None
+            collector = _Collecting(settings, opened.location, stopped, live, rounds.outages, quiet=quiet)
+            if followed is None or collects(settings):
+                dog.looks_after(collector)
+                collector.start()
+            try:
+                _until_failure(rounds, live, collector, followed, stopped, every_s)
+            except _MemoryLost as lost:
+                note(f"{lost} Beginning anew in {RETRY_S:.0f} s.", quiet=quiet)
+                stopped.wait(RETRY_S)
+            finally:
+                collector.ended.set()
+                if live is not None:
+                    live.stop()
+                if collector.ident is not None:
+                    collector.join()
     finally:
         stopped.set()
-        if live is not None:
-            live.stop()
-        if collector.ident is not None:
-            collector.join()
         _end_spark()
         if followed is not None:
             followed.wait()
+
+
+class _MemoryLost(Exception):
+    """The judge asked a store that was away or a disk that was full; the tables know all that it did."""
+
+
+def _until_failure(
+    rounds: StageRuns,
+    live: LiveWatch | None,
+    collector: _Collecting,
+    followed: FollowedMetadata | None,
+    stopped: threading.Event,
+    every_s: float | None,
+) -> None:
+    while not stopped.is_set():
+        if live is not None:
+            live.round()
+        else:
+            next_at = time.monotonic() + (every_s or CATCHING_UP_S)
+            rounds.run()
+            stopped.wait(max(0.0, next_at - time.monotonic()))
+        for failure in (collector.failure, followed.failure if followed else None):
+            if failure:
+                raise failure
+        if live is not None and (failure := live.failure) is not None:
+            raise failure if (sentence := _passing(failure)) is None else _MemoryLost(sentence)
 
 
 def _is_urgent(topic: str, key: bytes | None) -> bool:
@@ -196,44 +219,90 @@ class StageRuns:
         quiet: bool,
         routes: Routes | None = None,
     ) -> None:
+        from rebalance_audit.alerts.state import KeptState
+
         self.opened, self.carried, self.alert_to, self.stopped, self.quiet = opened, carried, alert_to, stopped, quiet
-        self._sender, self.routes = sender, routes
+        self._sender, self.routes, self.outages = sender, routes, Outages()
+        self.alert_state = KeptState(alert_state(opened))
         if sender is not None:
             sender.published()  # what one before this left unsent
             sender.start()
         self._seen: list[str] | None = None
+        self._unsent_since: float | None = None
+        """When what the tables say now, and not every target has heard, was begun to be worked out."""
 
     def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
         """`newer`: incidents about which something was sent since a moment of the monotonic clock. False if somebody
-        else writes: try again."""
-        from rebalance_audit.warehouse.storage import store_fault
-        from rebalance_audit.warehouse.warehouse import WarehouseError
+        else writes, the store is away or the disk is full: try again."""
+        return self._is_done(lambda: self._run(newer))
 
+    def send(self) -> bool:
+        """What the tables say, to the targets. False as `run`."""
+        self._unsent_since = time.monotonic() if self._unsent_since is None else self._unsent_since
+        return self._is_done(lambda: self._send(lambda moment: set()))
+
+    def _run(self, newer: Callable[[float], set[str]]) -> None:
         started = time.monotonic()
-        try:
-            landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
-            if landed == self._seen:
-                return True
+        landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
+        if landed != self._seen:
             outcome = run_stages(self.opened, None, self.carried, quiet=True)
-        except Exception as error:  # somebody else writes, or the store is away: either ends
-            sentence = str(error) if isinstance(error, WarehouseError) else store_fault(error)
-            if sentence is None:
+            self._seen = landed
+            _give_memory_back()
+            if outcome.ms_by_stage:
+                print_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
+                self._unsent_since = started if self.alert_to else None
+                if self._sender is not None:
+                    self._sender.published()
+        if self._unsent_since is not None:
+            self._send(newer)
+
+    def _send(self, newer: Callable[[float], set[str]]) -> None:
+        assert self._unsent_since is not None
+        send(
+            self.opened, self.alert_to, Severity.WARNING, self.alert_state, quiet=self.quiet,
+            except_ids=newer(self._unsent_since), routes=self.routes,
+        )  # fmt: skip
+        self._unsent_since = None
+
+    def _is_done(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except Exception as error:
+            if (sentence := _passing(error)) is None:
                 raise
-            note(f"{sentence} Trying again in {CATCHING_UP_S:.0f} s.", quiet=self.quiet)
-            self.stopped.wait(CATCHING_UP_S)
+            self.outages.say("stages", f"{sentence} Trying again every {RETRY_S:.0f} s.", quiet=self.quiet)
+            self.stopped.wait(RETRY_S)
             return False
-        self._seen = landed
-        _give_memory_back()
-        if outcome.ms_by_stage:
-            print_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
-            if self._sender is not None:
-                self._sender.published()
-            if self.alert_to:
-                send(
-                    self.opened, self.alert_to, Severity.WARNING, quiet=self.quiet, except_ids=newer(started),
-                    routes=self.routes,
-                )  # fmt: skip
+        self.outages.end("stages")
         return True
+
+
+class Outages:
+    """What holds up the threads, said once for all of them and not again while it lasts."""
+
+    def __init__(self) -> None:
+        self._by_thread: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def say(self, thread: str, sentence: str, *, quiet: bool) -> None:
+        sentence = re.sub(r"\b\d+ms\b", "a while", sentence)  # else it is another one each time
+        with self._lock:
+            is_known = sentence in self._by_thread.values()
+            self._by_thread[thread] = sentence
+        if not is_known:
+            note(sentence, quiet=quiet)
+
+    def end(self, thread: str) -> None:
+        with self._lock:
+            self._by_thread.pop(thread, None)
+
+
+def _passing(error: Exception) -> str | None:
+    """One sentence where somebody else writes, the store is away or the disk is full: each ends."""
+    from rebalance_audit.warehouse.storage import passing_fault
+    from rebalance_audit.warehouse.warehouse import WarehouseError
+
+    return str(error) if isinstance(error, WarehouseError) else passing_fault(error)
 
 
 def _give_memory_back() -> None:
@@ -305,11 +374,17 @@ class LiveWatch:
 
         if not self._rounds.alert_to:
             return True
-        opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
-        sent = send_alerts(
-            incidents, self._rounds.alert_to, alert_state(opened), min_severity=Severity.WARNING, is_live=True,
-            responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=self._rounds.routes,
-        )  # fmt: skip
+        try:
+            opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
+            sent = send_alerts(
+                incidents, self._rounds.alert_to, self._rounds.alert_state, min_severity=Severity.WARNING, is_live=True,
+                responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=self._rounds.routes,
+            )  # fmt: skip
+        except Exception as error:  # the tables say it, when they can be written again
+            if (sentence := _passing(error)) is None:
+                raise
+            note(f"Not sent on arrival: {sentence}", quiet=self._rounds.quiet)
+            return False
         for failure in sent.failures:
             note(failure)
         if sent.delivered_count:
@@ -318,13 +393,12 @@ class LiveWatch:
 
     def _show(self, present: Present) -> None:
         from rebalance_audit.live.present import keep
-        from rebalance_audit.warehouse.storage import store_fault
-        from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+        from rebalance_audit.warehouse.warehouse import Warehouse
 
         try:
             keep(Warehouse.open(self._rounds.opened.location), present)
         except Exception as error:  # a full disk, a store that is away: the tables come all the same
-            if not isinstance(error, (OSError, WarehouseError)) and store_fault(error) is None:
+            if not isinstance(error, OSError) and _passing(error) is None:
                 raise
 
     def _on_news(self) -> None:
@@ -340,7 +414,7 @@ class LiveWatch:
         now = time.monotonic()
         if not self._has_begun:
             is_complete = self._caught_up.is_set()
-            if self._rounds.run() and is_complete:
+            if self._rounds.run() and is_complete and self._has_told_all():
                 self._begin()
             return
         news_at, self._news_at = self._news_at, None
@@ -361,15 +435,14 @@ class LiveWatch:
         wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
         self._unhurried_at = time.monotonic() + wait_s
 
+    def _has_told_all(self) -> bool:
+        """Each target has what the tables say, and is known from now on."""
+        if self._rounds.alert_to and self._rounds.opened.published():
+            return self._rounds.send()
+        return self._send([])
+
     def _begin(self) -> None:
         self._has_begun = True
-        if self._rounds.alert_to and self._rounds.opened.published():
-            send(
-                self._rounds.opened, self._rounds.alert_to, Severity.WARNING, quiet=self._rounds.quiet,
-                routes=self._rounds.routes,
-            )  # fmt: skip
-        else:  # from now on each target is known, and hears of what comes
-            self._send([])
         self._judge.begin()
         note("Caught up; alerts come on arrival from now on.", quiet=self._rounds.quiet)
 
@@ -410,40 +483,48 @@ class SourceWatch(threading.Thread):
         super().__init__(name="watchdog", daemon=True)
         self._settings, self._location, self._stopped = settings, location, stopped
         self._alert_to, self._limit_ms, self._routes = alert_to, limit_ms, routes
+        self._collector: _Collecting | None = None
+
+    def looks_after(self, collector: _Collecting) -> None:
+        """This one runs from now on."""
+        self._collector = collector
+        if self.ident is None:
+            self.start()
 
     def run(self) -> None:
         from ingest.landing import Landing
         from ingest.probe import SourceProbe
-        from rebalance_audit.alerts.watchdog import Watchdog
+        from rebalance_audit.alerts.state import KeptState, state_of
+        from rebalance_audit.alerts.watchdog import STATE, Watchdog
 
         probe = SourceProbe(self._settings, Landing(self._location))
+        state = KeptState(state_of(self._location, STATE))
         watchdog = Watchdog(self._limit_ms, time.time_ns() // 1_000_000)
         said: set[str] = set()
         sent: set[str] | None = None
         """Sources that are stopped, as it was said here, and to the targets."""
         wait_s = min(LOOK_S, self._limit_ms / 3000)
         while not self._stopped.wait(wait_s):
-            stands = watchdog.look(probe.cluster_id or "unknown", probe.faults(), time.time_ns() // 1_000_000)
+            held_up = None if self._collector is None else self._collector.held_up
+            faults = {source: fault or held_up for source, fault in probe.faults().items()}
+            stands = watchdog.look(probe.cluster_id or "unknown", faults, time.time_ns() // 1_000_000)
             stopped = {i.culprits[0] for i in stands if i.status == "open"}
             for each in stands:
                 if each.culprits[0] in stopped ^ said:
                     note(f"{each.title}. {each.story}" if each.status == "open" else each.story)
             said = stopped
-            if stopped != sent and self._is_sent(stands):
+            if stopped != sent and self._is_sent(stands, state):
                 sent = stopped
 
-    def _is_sent(self, stands: Sequence[Incident]) -> bool:
+    def _is_sent(self, stands: Sequence[Incident], state: KeptState) -> bool:
         from rebalance_audit.alerts.sending import AlertError, send_alerts
-        from rebalance_audit.alerts.state import state_of
-        from rebalance_audit.alerts.watchdog import STATE
+        from rebalance_audit.warehouse.warehouse import WarehouseError
 
         if not self._alert_to:
             return True
         try:
-            failures = send_alerts(
-                stands, self._alert_to, state_of(self._location, STATE), is_live=True, routes=self._routes
-            ).failures
-        except AlertError as error:
+            failures = send_alerts(stands, self._alert_to, state, is_live=True, routes=self._routes).failures
+        except (AlertError, WarehouseError) as error:
             failures = (str(error),)
         for failure in failures:
             note(failure)
@@ -458,13 +539,17 @@ class _Collecting(threading.Thread):
         settings: CollectSettings,
         location: str,
         stopped: threading.Event,
-        follower: Follower | None = None,
+        follower: Follower | None,
+        outages: Outages,
         *,
         quiet: bool,
     ) -> None:
         super().__init__(name="collect", daemon=True)
         self._settings, self._location, self._stopped, self._quiet = settings, location, stopped, quiet
-        self._follower = follower
+        self._follower, self._outages = follower, outages
+        self.ended = threading.Event()
+        self.held_up: str | None = None
+        """Why nothing is collected just now."""
         self.failure: Exception | None = None
 
     def run(self) -> None:
@@ -472,19 +557,23 @@ class _Collecting(threading.Thread):
         from ingest.errors import Retryable
         from ingest.landing import Landing
 
-        said = ""
-        while not self._stopped.is_set():
+        def stop() -> bool:
+            if self.held_up is not None and time.monotonic() - began > RETRY_S:
+                self.held_up = None
+            return self._stopped.is_set() or self.ended.is_set()
+
+        while not self._stopped.is_set() and not self.ended.is_set():
             began = time.monotonic()
             try:
                 collect(
-                    self._settings, Landing(self._location), stop=self._stopped.is_set,
+                    self._settings, Landing(self._location), stop=stop,
                     report=lambda line: note(line, quiet=self._quiet), follower=self._follower,
                 )  # fmt: skip
             except Retryable as error:
-                sentence = re.sub(r"\b\d+ms\b", "a while", str(error))  # else it is another one each time
-                if sentence != said or time.monotonic() - began > GOOD_WHILE_S:
-                    said = sentence
-                    note(f"{error} Trying again every {RETRY_S:.0f} s.", quiet=self._quiet)
+                if time.monotonic() - began > GOOD_WHILE_S:
+                    self._outages.end("collect")
+                self._outages.say("collect", f"{error} Trying again every {RETRY_S:.0f} s.", quiet=self._quiet)
+                self.held_up = str(error)
                 self._stopped.wait(RETRY_S)
             except Exception as error:  # the main thread says it
                 self.failure = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -47,6 +48,29 @@ def store_fault(error: BaseException) -> str | None:
     """One sentence for an error that an object store is the cause of; None for any other."""
     store = sys.modules.get("rebalance_audit.warehouse.object_store")
     return None if store is None else store.fault_sentence(error)
+
+
+_DISK = {
+    errno.ENOSPC: "free some space, nothing stored before is harmed",
+    errno.EDQUOT: "free some space or have the quota raised, nothing stored before is harmed",
+    errno.EROFS: "mount it to be written, or name another place; what only reads can do without",
+}
+
+
+def disk_fault(error: BaseException) -> str | None:
+    """One sentence for a disk that takes nothing more; None for any other error. Tables' own libraries pass on no
+    number, only the system's words."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None:
+        number = next((each for each in _DISK if os.strerror(each) in str(error)), None)
+    if number not in _DISK:
+        return None
+    return f"{getattr(error, 'filename', None) or 'The disk'}: {os.strerror(number)}; {_DISK[number]}."
+
+
+def passing_fault(error: BaseException) -> str | None:
+    """One sentence for what may have ended when it is tried again: a store that is away, a disk that is full."""
+    return store_fault(error) or disk_fault(error)
 
 
 @dataclass(frozen=True, slots=True)

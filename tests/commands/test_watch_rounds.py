@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ingest.collector import Landed
+from ingest.collector import CollectSettings, Landed
 from rebalance_audit.commands import watch as command
 from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -50,3 +53,61 @@ def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
         assert rounds.runs == 2
     finally:
         watching.stop()
+
+
+def full(*_: object, **__: object) -> bool:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_rounds_go_on_when_the_disk_has_room_again_and_say_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "RETRY_S", 0.0)
+    rounds = command.StageRuns(
+        Warehouse.open(tmp_path, create=True), command.Carried(), ["x"], Event(), None, quiet=False
+    )
+    done = SimpleNamespace(ms_by_stage={"bronze": 1})
+    monkeypatch.setattr(command, "print_outcome", lambda *_, **__: None)
+    steps: list[tuple[Any, Any]] = [(full, None), (full, None), (lambda *_, **__: done, full), (None, full)]
+    for stages, send in steps:
+        monkeypatch.setattr(command, "run_stages", stages)
+        monkeypatch.setattr(command, "send", send)
+        assert not rounds.run()
+    sent: list[object] = []
+    monkeypatch.setattr(command, "send", lambda *given, **_: sent.append(given))
+    assert rounds.run()  # the stages had nothing more to do, and what they found is sent
+    assert rounds.run()
+    assert len(sent) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(";")[0] for line in said] == ["The disk: No space left on device"]
+
+
+def test_a_judge_that_asked_a_full_disk_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "RETRY_S", 0.0)
+    monkeypatch.setattr(command, "LOOK_AROUND_S", 0.05)
+    log, stopped = tmp_path / "server.log", Event()
+    log.touch()
+    begun: list[command.LiveWatch] = []
+
+    class Watch(command.LiveWatch):
+        def _memory(self) -> Any:
+            begun.append(self)
+            if len(begun) == 1:
+                full()
+            stopped.set()
+            return super()._memory()
+
+        def caught_up(self) -> None:
+            super().caught_up()
+            self.landed(Landed(cluster_id="c", runs=(), lines=(), until_ms=None, is_history=False))
+
+    monkeypatch.setattr(command, "LiveWatch", Watch)
+    settings = CollectSettings(cluster_id="c", logs=[("broker-1", str(log))])
+    opened = Warehouse.open(tmp_path / "w", create=True)
+    command.follow(opened, settings, stopped, every_s=None, alert_to=[], quiet=False)
+    assert len(begun) == 2
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("The disk")] == [
+        "The disk: No space left on device; free some space, nothing stored before is harmed. Beginning anew in 0 s."
+    ]
