@@ -173,7 +173,7 @@ def _misused(error: Any) -> int:
         return EXIT_USAGE
     context = getattr(error, "ctx", None)
     command = "rebalance-audit" if context is None else context.command_path
-    fault = f"{error.format_message().rstrip('.')}; see `{command} --help`."
+    fault = f"{error.format_message().rstrip('.').replace('Value error, ', '')}; see `{command} --help`."
     complain(fault, f"rebalance-audit: {visible(fault)}")
     return EXIT_USAGE
 

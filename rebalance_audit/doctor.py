@@ -1,4 +1,7 @@
-"""`doctor`: show what a machine, warehouse, folder or cluster lacks, each with its remedy. It changes nothing."""
+"""`doctor`: show what a machine, warehouse, folder or cluster lacks, each with its remedy.
+
+It leaves nothing behind: the file that it tries to write in a warehouse goes again.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -203,19 +207,23 @@ def scratch() -> Diagnosis:
 # ---- what was named
 
 
-def warehouse(location: str) -> Iterator[Diagnosis]:
+def warehouse(location: str, *, is_written: bool = False) -> Iterator[Diagnosis]:
+    """`is_written`: somebody means to collect into it, so reading is not enough."""
     from rebalance_audit.warehouse.damage import damages
-    from rebalance_audit.warehouse.storage import store_fault
+    from rebalance_audit.warehouse.storage import files_at, passing_fault
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     if "://" not in location and not Path(location).exists():
-        yield optional(
-            "warehouse", f"There is no warehouse at {location} yet", "the first `import`, `collect` or `watch` makes it"
-        )
+        yield optional("warehouse", f"There is no warehouse at {location} yet", _FIRST)
         if not os.access(parent := _existing(Path(location)), os.W_OK):
             yield fault("warehouse", f"{parent} is not writable for this user", "choose another place")
         return
     try:
+        place = files_at(location)
+        if not place.is_local and not place.is_there("warehouse.json"):
+            yield optional("warehouse", f"There is no warehouse at {location} yet", _FIRST)
+            yield writing(location, is_needed=True)
+            return
         opened = Warehouse.open(location)
         published = opened.published()
         landed = len(opened.landed("record")) + len(opened.landed("log_line"))
@@ -223,7 +231,7 @@ def warehouse(location: str) -> Iterator[Diagnosis]:
         yield fault("warehouse", str(error))
         return
     except Exception as error:
-        if (sentence := store_fault(error)) is None:
+        if (sentence := passing_fault(error)) is None:
             raise
         yield fault("warehouse", sentence)
         return
@@ -235,8 +243,42 @@ def warehouse(location: str) -> Iterator[Diagnosis]:
         yield ok("warehouse", f"{len(published)} tables published, {landed} landing files")
     for name, why in damages(opened).items():
         yield fault(name, why.removeprefix(f"{name} "))
-    if "://" not in location and not os.access(location, os.W_OK):
-        yield optional("warehouse", f"{location} is not writable for this user", "only reading works")
+    yield writing(location, is_needed=is_written)
+
+
+_FIRST = "the first `import`, `collect` or `watch` makes it"
+
+
+_ANOTHER_TAG = f'"{"0" * 32}"'
+"""That no file of ours has."""
+
+
+def writing(location: str, *, is_needed: bool) -> Diagnosis:
+    """Whether this user may write there, by writing; in a store also whether of two writers one is refused."""
+    from rebalance_audit.warehouse.storage import files_at, passing_fault
+
+    files, name = files_at(location), f"notes/doctor-{uuid.uuid4().hex}"
+    remedy = "only reading verbs work (`report`, `export`, `explain`, `serve`, `ui`)"
+    try:
+        if files.is_local:
+            files.write(name, b"1")
+        else:
+            files.write_if(name, b"1", None)
+            if files.write_if(name, b"2", None) is not None or files.write_if(name, b"3", _ANOTHER_TAG) is not None:
+                files.delete(name)
+                return fault(
+                    "writing",
+                    f"the store of {location} takes a second put that it was to refuse; of two writers both may commit",
+                    "take a store that knows conditional puts (If-None-Match, If-Match)",
+                )
+        files.delete(name)
+    except Exception as error:
+        sentence = passing_fault(error)
+        if sentence is None and not isinstance(error, PermissionError):
+            raise
+        detail = sentence or f"{location} is not writable for this user"
+        return fault("writing", detail) if is_needed else optional("writing", detail, remedy)
+    return ok("writing", "a file was written and deleted")
 
 
 def files(folders: Iterable[Path]) -> Iterator[Diagnosis]:
@@ -293,6 +335,21 @@ def settings(given: Settings, only: str | None = None) -> Iterator[Diagnosis]:
     heads = given.evidence_log.heads
     if heads is not None and "://" not in heads and not os.access(_existing(Path(heads)), os.W_OK):
         yield fault("evidence log", f"heads cannot be written to {heads}", _allow(Path(heads)))
+    elif heads is not None and "://" in heads and (why := _unlisted(heads)) is not None:
+        yield fault("evidence log", why)
+
+
+def _unlisted(location: str) -> str | None:
+    """Why a store's place cannot be listed. Nothing is written there: it may be one that gives nothing back."""
+    from rebalance_audit.warehouse.storage import files_at, store_fault
+
+    try:
+        files_at(location).names("heads")
+    except Exception as error:
+        if (sentence := store_fault(error)) is None:
+            raise
+        return sentence
+    return None
 
 
 def _lost(secrets: Iterable[str | Secret]) -> Iterator[str]:

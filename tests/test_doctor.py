@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tomllib
 from pathlib import Path
@@ -11,7 +12,10 @@ import pytest
 from rebalance_audit import doctor
 from rebalance_audit.doctor import Health
 from rebalance_audit.settings.reading import parse_settings
+from rebalance_audit.warehouse.object_files import ObjectFiles
 from rebalance_audit.warehouse.warehouse import Warehouse
+from tests import object_store as faults
+from tests.object_store import ObjectStore
 
 
 @pytest.mark.parametrize(
@@ -157,9 +161,51 @@ def test_a_warehouse_nobody_published_is_distinguished_from_none(tmp_path: Path)
     assert "There is no warehouse" in none.detail
     assert none.state is Health.OPTIONAL
     Warehouse.open(tmp_path / "w", create=True)
-    (empty,) = doctor.warehouse(str(tmp_path / "w"))
+    empty, writing = doctor.warehouse(str(tmp_path / "w"))
     assert "nothing published" in empty.detail
     assert "rebalance-audit run" in empty.remedy
+    assert writing.state is Health.OK
+    assert not list((tmp_path / "w" / "notes").iterdir())
+
+
+@pytest.mark.parametrize(("is_written", "state"), [(False, Health.OPTIONAL), (True, Health.FAULT)])
+def test_a_warehouse_that_may_only_be_read_is_found_out_by_writing(
+    object_store: ObjectStore, store_url: str, impatient: None, *, is_written: bool, state: Health
+) -> None:
+    first, second = doctor.warehouse(store_url)
+    assert (first.state, second.state) == (Health.OPTIONAL, Health.OK)
+    Warehouse.open(store_url, create=True)
+    object_store.fault = faults.refuses_writes(*faults.READ_ONLY)
+    *_, writing = doctor.warehouse(store_url, is_written=is_written)
+    assert (writing.subject, writing.state) == ("writing", state)
+    assert "refuses this; the user needs GetObject, PutObject" in writing.detail
+
+
+def test_a_disk_mounted_read_only_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Warehouse.open(tmp_path / "w", create=True)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "replace", refused)
+    *_, writing = doctor.warehouse(str(tmp_path / "w"))
+    assert (writing.state, writing.detail.partition(";")[0]) == (Health.OPTIONAL, "The disk: Read-only file system")
+
+
+def test_a_store_without_conditional_puts_is_a_fault(
+    object_store: ObjectStore, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writers would both commit, and nobody would see it."""
+    put = ObjectFiles.write
+
+    def careless(files: ObjectFiles, name: str, data: bytes, tag: str | None) -> str:
+        put(files, name, data)
+        return "tag"
+
+    monkeypatch.setattr(ObjectFiles, "write_if", careless)
+    writing = doctor.writing(store_url, is_needed=False)
+    assert writing.state is Health.FAULT
+    assert "conditional puts" in writing.remedy
 
 
 def test_a_healthy_machine_has_no_fault_in_python_and_packages() -> None:

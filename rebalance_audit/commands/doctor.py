@@ -48,7 +48,7 @@ def doctor(
     place = Path(warehouse) if warehouse and "://" not in warehouse else None
     checks = chain(
         examine.machine(place),
-        examine.warehouse(warehouse) if warehouse else (),
+        examine.warehouse(warehouse, is_written=bool(bootstrap or config)) if warehouse else (),
         examine.files([*(logs or []), *([evidence] if evidence else []), *([data_dir] if data_dir else [])]),
         examine.cluster(options.client_config(bootstrap, command_config, overrides), options.connect_topics(topics))
         if bootstrap
