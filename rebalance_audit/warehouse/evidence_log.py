@@ -9,6 +9,9 @@ Leaves are JSON in one form (`signing.canonical`), each with its time:
     begin        the log's name and the schema version
     evidence     one table of bronze: files that came and went, and the digest of the rows of each landing file
     publication  the hash of published.json, the tables' versions, and files of gold that came and went
+    responses    the same of gold.response, which people add to at any time
+
+All have the hashes of the commits in the tables' Delta logs that say so.
 
 Whoever holds the warehouse's lease adds leaves when it is given back, so that a run costs
 what it changed. Decision 0021.
@@ -54,6 +57,7 @@ SAME_ROWS = "sameRows"
 true."""
 COMMIT_ID = "commitId"
 """In the information of every commit of ours: by it a writer knows its own."""
+RESPONSES = "gold.response"
 BRONZE = tuple(table.name for table in tables.TABLES if table.layer == "bronze")
 
 
@@ -100,6 +104,7 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
     if manifest_hash is not None and manifest_hash != (state.published if state else None):
         publications += 1
         leaves.append(_publication(opened, files, manifest_hash, publications, logged))
+    leaves += _responses(opened, files, logged)
     key_file, second = os.environ.get(ENVIRONMENT_KEY), os.environ.get(ENVIRONMENT_HEADS)
     if not leaves and (state is None or not (key_file or second)):
         return
@@ -199,7 +204,7 @@ def _evidence(
     leaf = {
         "what": "evidence", "table": name, "version": now, "cause": "collected",
         "added": {path: _stated(files, name, path) for path in moved.added}, "removed": sorted(moved.removed),
-        "columns": schema.names, "landings": {},
+        "columns": schema.names, "landings": {}, "commits": moved.commits,
     }  # fmt: skip
     if moved.loses_rows and acts:
         digests = _after_act(opened, name, moved)
@@ -222,12 +227,15 @@ def _publication(
     added: dict[str, Any] = {}
     removed: dict[str, Any] = {}
     others: dict[str, Any] = {}
+    commits: dict[str, dict[str, str]] = {}
     for name, version in versions.items():
         since = logged.get(name, -1)
         if version == since:
             continue
         moved = _moved(opened, name, since, version)
         logged[name] = version
+        if moved.commits:
+            commits[name] = moved.commits
         if moved.added:
             added[name] = {path: _stated(files, name, path) for path in moved.added}
         if moved.removed:
@@ -236,9 +244,23 @@ def _publication(
             others[name] = foreign
     leaf = {
         "what": "publication", "number": number, "manifest": manifest_hash, "versions": versions,
-        "added": added, "removed": removed,
+        "added": added, "removed": removed, "commits": commits,
     }  # fmt: skip
     return leaf | {"by_others": others} if others else leaf
+
+
+def _responses(opened: Warehouse, files: Files, logged: dict[str, int]) -> Iterator[dict[str, Any]]:
+    since, now = logged.get(RESPONSES, -1), opened.version(RESPONSES)
+    if now is None or now <= since:  # `verify` says that it was set back
+        return
+    logged[RESPONSES] = now
+    moved = _moved(opened, RESPONSES, since, now)
+    if moved.added or moved.removed:
+        yield {
+            "what": "responses", "table": RESPONSES, "version": now,
+            "added": {path: _stated(files, RESPONSES, path) for path in moved.added}, "removed": sorted(moved.removed),
+            "commits": moved.commits, "by_others": by_others(opened, RESPONSES, since, now),
+        }  # fmt: skip
 
 
 def by_others(opened: Warehouse, name: str, since: int, until: int) -> list[int]:
@@ -262,6 +284,8 @@ class _Moved:
     brought: list[str]
     """Files whose rows are new; joined with others meanwhile or not, they are not deleted before an hour has passed."""
     loses_rows: bool
+    commits: dict[str, str]
+    """The SHA-256 of each commit's file, by version."""
 
 
 def _moved(opened: Warehouse, name: str, since: int, until: int) -> _Moved:
@@ -269,11 +293,14 @@ def _moved(opened: Warehouse, name: str, since: int, until: int) -> _Moved:
     removed: set[str] = set()
     brought: dict[str, None] = {}
     loses_rows = False
+    commits: dict[str, str] = {}
     for version in range(since + 1, until + 1):
-        actions = opened.actions(name, version)
-        if actions is None:  # part of the table's history was cleaned up before the log saw it
+        text = opened.commit_text(name, version)
+        if text is None:  # part of the table's history was cleaned up before the log saw it
             here = [path.removeprefix(f"{opened.location}/{folder_of(name)}/") for path in opened.files(name, until)]
-            return _Moved(here, set(), here, loses_rows=False)
+            return _Moved(here, set(), here, loses_rows=False, commits={})
+        commits[str(version)] = hashlib.sha256(text).hexdigest()
+        actions = actions_in(text)
         takes_away = removes_rows(actions)
         loses_rows |= takes_away
         for action in actions:
@@ -293,7 +320,12 @@ def _moved(opened: Warehouse, name: str, since: int, until: int) -> _Moved:
                     brought[path] = None
     if since < 0:  # a warehouse older than its log: files that were joined since may be deleted by now
         brought = dict(added)
-    return _Moved(list(added), removed, list(brought), loses_rows)
+    return _Moved(list(added), removed, list(brought), loses_rows, commits)
+
+
+def actions_in(commit: bytes) -> list[dict[str, Any]]:
+    """Delta's actions in the file of a commit."""
+    return [json.loads(line) for line in commit.splitlines() if line.strip()]
 
 
 def removes_rows(actions: Sequence[Mapping[str, Any]]) -> bool:
@@ -364,6 +396,37 @@ def read_head(files: Files) -> Head | None:
     """The newest head in the warehouse; None if no log was begun. Raises WarehouseError if it was lost."""
     state = _read_state(files)
     return state.head if state else None
+
+
+def books_differ(
+    files: Files, opened: Warehouse, versions: Mapping[str, int], publication: Mapping[str, Any] | None
+) -> str | None:
+    """How what head.json keeps for the next leaf differs from what the leaves say; None if it does not.
+
+    Tables' versions may be ahead of the leaves by commits that moved no file.
+    """
+    state = _read_state(files)
+    if state is None:
+        return None
+    if state.frontier.root.hex() != state.head.root:
+        return "the hashes that the next leaf is added to are not those of the head"
+    stated = (None, 0) if publication is None else (publication["manifest"], publication["number"])
+    if (state.published, state.publications) != stated:
+        return "it names another publication than the last leaf of one"
+    for name in sorted(versions.keys() | state.logged.keys()):
+        there, logged = versions.get(name, -1), state.logged.get(name, -1)
+        is_known = name in tables.BY_NAME and logged >= there
+        if logged != there and not (is_known and not _moves_files(opened, name, there, logged)):
+            return f"it says {name} is logged up to version {logged}, leaves say {there}"
+    return None
+
+
+def _moves_files(opened: Warehouse, name: str, since: int, until: int) -> bool:
+    now = opened.version(name)
+    if now is None or until > now:
+        return True
+    moved = _moved(opened, name, since, until)
+    return bool(moved.added or moved.removed)
 
 
 def _read_state(files: Files) -> _LogState | None:

@@ -18,8 +18,11 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import leaf_hash, roots
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.evidence_log import (
+    HEAD,
     LEAVES,
+    RESPONSES,
     SecondPlace,
+    books_differ,
     by_others,
     file_hash,
     folder_of,
@@ -60,7 +63,7 @@ class Verdict:
     unwitnessed: int = 0
     """Leaves after the newest head in the second place."""
     not_yet: list[str] = field(default_factory=list)
-    """Tables of bronze with evidence that no leaf speaks of yet: the next run adds it."""
+    """Tables with evidence or answers that no leaf speaks of yet: the next run adds it."""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,8 @@ class _Leaves:
     """The newest version of each table that a leaf speaks of."""
     leaf_of: dict[tuple[str, str], int] = field(default_factory=dict)
     """The leaf that speaks of a table's file or landing file."""
+    commits: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
+    """SHA-256 and leaf of the commits of each table's Delta log. Leaves of before 2026-11-24 lack them."""
     publication: Mapping[str, Any] | None = None
     publications: int = 0
     faults: list[Fault] = field(default_factory=list)
@@ -110,13 +115,23 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
     _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
     leaves = _all_leaves(lines[: head.size])
     verdict.faults += leaves.faults
+    if not verdict.faults and (why := books_differ(files, opened, leaves.versions, leaves.publication)) is not None:
+        verdict.faults.append(Fault(HEAD, f"{HEAD} is signed, and what it keeps beside the head was changed: {why}."))
     verdict.leaves, verdict.publications = min(head.size, len(lines)), leaves.publications
     _check_publication(verdict, leaves, published)
     for name in sorted(leaves.files):
+        verdict.faults += _bent_commits(leaves, opened, name)
         if name in unreadable:
             verdict.faults.append(Fault(name, f"{name}: its Delta log cannot be read ({unreadable[name]})."))
-        else:
+            continue
+        try:
             _check_table(verdict, leaves, opened, files, name, stand[name])
+        except (KeyError, ValueError, TypeError, OverflowError):
+            if not verdict.faults:
+                raise
+            verdict.faults.append(Fault(name, f"{name} cannot be held against leaves that were changed."))
+    if (answered := stand[RESPONSES]) is not None and answered > leaves.versions.get(RESPONSES, -1):
+        verdict.not_yet.append(RESPONSES)
     return verdict
 
 
@@ -250,8 +265,15 @@ def _all_leaves(lines: Sequence[tuple[str, bytes]]) -> _Leaves:
             leaf = json.loads(content)
             if leaf["what"] == "evidence":
                 _take_evidence(leaves, at, leaf)
+            elif leaf["what"] == "responses":
+                _take_files(leaves, at, leaf["table"], leaf["added"], leaf["removed"])
+                _take_commits(leaves, at, leaf["table"], leaf["commits"])
+                leaves.versions[leaf["table"]] = int(leaf["version"])
+                leaves.faults += (_of_others(leaf["table"], each, f"leaf {at}") for each in leaf["by_others"])
             elif leaf["what"] == "publication":
                 leaves.publication, leaves.publications = leaf, leaves.publications + 1
+                for name, commits in leaf.get("commits", {}).items():
+                    _take_commits(leaves, at, name, commits)
                 for name, version in leaf["versions"].items():
                     leaves.versions[name] = int(version)
                     _take_files(leaves, at, name, leaf["added"].get(name, {}), leaf["removed"].get(name, []))
@@ -271,8 +293,13 @@ def _take_files(leaves: _Leaves, at: int, name: str, added: Mapping[str, Any], r
         leaves.leaf_of[name, path] = at
 
 
+def _take_commits(leaves: _Leaves, at: int, name: str, commits: Mapping[str, str]) -> None:
+    leaves.commits.setdefault(name, {}).update({int(version): (each, at) for version, each in commits.items()})
+
+
 def _take_evidence(leaves: _Leaves, at: int, leaf: Mapping[str, Any]) -> None:
     name = leaf["table"]
+    _take_commits(leaves, at, name, leaf.get("commits", {}))
     _take_files(leaves, at, name, leaf["added"], leaf["removed"])
     leaves.versions[name] = int(leaf["version"])
     leaves.landings.setdefault(name, {})
@@ -340,6 +367,15 @@ def _check_table(
             )
     if len(verdict.faults) == before and name in leaves.landings:
         _check_rows(verdict, leaves, opened, name, version)
+
+
+def _bent_commits(leaves: _Leaves, opened: Warehouse, name: str) -> Iterator[Fault]:
+    """Old commits are cleaned up; those that are there must be what was logged."""
+    for version, (stated, leaf) in sorted(leaves.commits.get(name, {}).items()):
+        text = opened.commit_text(name, version)
+        if text is not None and hashlib.sha256(text).hexdigest() != stated:
+            sentence = f"{name}: the commit of its version {version} was changed; leaf {leaf} has its hash."
+            yield Fault(f"{name} version {version}", sentence)
 
 
 def _bent_files(leaves: _Leaves, files: Files, name: str, expected: Mapping[str, tuple[int, str]]) -> Iterator[Fault]:

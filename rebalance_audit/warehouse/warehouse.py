@@ -33,7 +33,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
-from rebalance_audit.warehouse.evidence_log import COMMIT_ID, SAME_ROWS, Act, add_news, read_head
+from rebalance_audit.warehouse.evidence_log import COMMIT_ID, SAME_ROWS, Act, actions_in, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import linked, put_rows
 from rebalance_audit.warehouse.lease import Lease, lease
@@ -283,8 +283,12 @@ class Warehouse:
 
     def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:
         """What the commit of this version says, in Delta's own words; None if it was cleaned up."""
-        text = self._files.read(f"{_folder(name)}/_delta_log/{version:020d}.json")
-        return None if text is None else [json.loads(line) for line in text.splitlines() if line.strip()]
+        text = self.commit_text(name, version)
+        return None if text is None else actions_in(text)
+
+    def commit_text(self, name: str, version: int) -> bytes | None:
+        """The file of the commit of this version; None if it was cleaned up."""
+        return self._files.read(f"{_folder(name)}/_delta_log/{version:020d}.json")
 
     def has_file(self, uri: str) -> bool:
         """Whether a Parquet file, named as `files` names it, is still there."""

@@ -62,13 +62,14 @@ def verify(warehouse, heads=None):  # noqa: C901 - one page, from top to bottom
         if each["size"] > len(hashes) or tree(hashes[: each["size"]]).hex() != each["root"]:
             wrong.append(f"head of {each['size']} leaves")
     for leaf in map(json.loads, leaves):
-        if leaf["what"] == "evidence":
+        if leaf["what"] in ("evidence", "responses"):
             added, removed = {leaf["table"]: leaf["added"]}, {leaf["table"]: leaf["removed"]}
+        if leaf["what"] == "evidence":
             rows.setdefault(leaf["table"], {}).update({k: tuple(v) for k, v in leaf["landings"].items()})
             columns[leaf["table"]] = leaf["columns"]
         elif leaf["what"] == "publication":
             added, removed, published = leaf["added"], leaf["removed"], leaf
-        else:
+        elif leaf["what"] == "begin":
             continue
         for name, gone in removed.items():
             for path in gone:

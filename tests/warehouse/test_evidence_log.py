@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -389,6 +390,51 @@ def test_a_table_of_gold_that_another_program_restored(site: Site, monkeypatch: 
     assert len(found.clock_back) == 1
     assert found.clock_back[0].startswith("Leaf 9 says ")
     assert found.unwitnessed == 0
+
+
+def test_what_people_answered_is_in_the_log(site: Site) -> None:
+    assert cli.run(["silence", "orders*", "-w", str(site.warehouse), "--until", "2h", "--reason", "migration"]) == 0
+    assert verify(str(site.warehouse), str(site.heads)).not_yet == ["gold.response"]
+    site.run()
+    assert (site.faults(), site.by_others()) == ([], [])
+    file = site.file("gold/response")
+    rewritten(file, lambda rows: rows.set_column(rows.schema.get_field_index("by"), "by", pa.array(["nobody"])))
+    assert site.faults()[0].startswith(f"gold/response/{file.name} was changed: ")
+    assert site.by_others() == [f"gold.response {file.name}"]
+
+
+@pytest.mark.parametrize("table", ["gold/rebalance", "bronze/record"])
+def test_a_delta_commit_that_reads_well_but_was_changed(site: Site, table: str) -> None:
+    """The statistics in it are what other programs pass over files by."""
+    commit = site.warehouse / table / "_delta_log" / f"{1:020d}.json"
+    commit.write_bytes(commit.read_bytes().replace(b"numRecords", b"numrecords"))
+    (said,) = site.faults()
+    assert said.startswith(f"{table.replace('/', '.')}: the commit of its version 1 was changed; leaf ")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"bronze.record": 2', '"bronze.record": 1', "it says bronze.record is logged up to version 1, leaves say 2"),
+        ('"publications": 2', '"publications": 3', "it names another publication than the last leaf of one"),
+    ],
+)
+def test_what_the_head_keeps_beside_itself_is_held_against_the_leaves(
+    site: Site, before: str, after: str, said: str
+) -> None:
+    head = site.warehouse / HEAD
+    assert before in head.read_text()
+    head.write_text(head.read_text().replace(before, after))
+    assert site.faults() == [f"{HEAD} is signed, and what it keeps beside the head was changed: {said}."]
+
+
+def test_any_byte_of_the_leaves_is_named_and_breaks_nothing(site: Site) -> None:
+    leaves = next((site.warehouse / "audit" / "leaves").iterdir())
+    content = leaves.read_bytes()
+    rng = random.Random(7)
+    for at in rng.sample(range(len(content)), 12):
+        leaves.write_bytes(content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :])
+        assert site.faults(), content[at - 20 : at + 20]
 
 
 def test_a_delta_log_without_its_first_commit_is_named(site: Site) -> None:
