@@ -32,7 +32,7 @@ from rebalance_audit.warehouse.evidence_log import (
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
 from rebalance_audit.warehouse.signing import Head
-from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, passing_fault
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 WAIT_S = 60.0
@@ -169,12 +169,14 @@ def _wait_for_writers(files: Files, held: ExitStack) -> None:
         try:
             held.enter_context(lease(files, "audit verify"))
             return
-        except OSError:
-            return
         except WarehouseError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)
+        except Exception as error:  # a store that is away says so at the next reading
+            if not isinstance(error, OSError) and passing_fault(error) is None:
+                raise
+            return
 
 
 def _lines(files: Files) -> list[tuple[str, bytes]]:

@@ -121,3 +121,16 @@ def test_a_reader_says_when_credentials_expire_in_the_middle_and_else_writes_not
             assert said in answer.err
         else:
             assert (status, answer.err) == (0, "")
+
+
+def test_an_auditor_who_may_only_read_verifies_the_log(
+    object_store: ObjectStore, store_url: str, impatient: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for verb in (["import", "-q", CAPTURE], ["run", "-q"]):
+        assert cli.run([*verb, "-w", store_url]) == 0
+    object_store.fault = faults.refuses_writes(*faults.READ_ONLY)
+    assert cli.run(["audit", "verify", "-w", store_url]) == 0
+    assert capfd.readouterr().out.startswith("Intact: ")
+    object_store.fault = faults.expired()
+    assert cli.run(["audit", "verify", "-w", store_url]) == 1
+    assert "have expired" in capfd.readouterr().err
