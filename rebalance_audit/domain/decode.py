@@ -8,7 +8,8 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from rebalance_audit.domain import protocols
 from rebalance_audit.domain.connect_topics import decode_config, decode_status, key_kind
@@ -160,24 +161,30 @@ def _group_detail(record: CoordinatorRecord) -> dict[str, Any]:
     if isinstance(record.value, GroupMetadataValue):
         for member, shown in zip(record.value.members, plain["value"]["members"], strict=True):
             given = member.assignment
-            shown["subscription"] = _bytes_detail(record.value, member.subscription, *_OF_SUBSCRIPTION)
-            shown["assignment"] = _bytes_detail(record.value, given, *_OF_ASSIGNMENT) if given else None
+            shown["subscription"] = _bytes_detail(record.value, member.subscription, _OF_SUBSCRIPTION)
+            shown["assignment"] = _bytes_detail(record.value, given, _OF_ASSIGNMENT) if given else None
     return plain
 
 
-_OF_SUBSCRIPTION = (protocols.decode_member_subscription, protocols.decode_subscription_user_data)
-_OF_ASSIGNMENT = (protocols.decode_member_assignment, protocols.decode_assignment_user_data)
+_Decoders: TypeAlias = tuple[Callable[[str, bytes], Any], Callable[[str | None, bytes | None], Any]]
+_OF_SUBSCRIPTION: _Decoders = (protocols.decode_member_subscription, protocols.decode_subscription_user_data)
+_OF_ASSIGNMENT: _Decoders = (protocols.decode_member_assignment, protocols.decode_assignment_user_data)
+_REPEATED_BYTES = 512
+"""A group's next record repeats most of what its members put into the last one. What is larger would fill the memory:
+some 20 MB are kept at most, by sizes in Python."""
 
 
-def _bytes_detail(
-    group: GroupMetadataValue,
-    data: bytes,
-    decode: Callable[[str, bytes], Any],
-    decode_user_data: Callable[[str | None, bytes | None], Any],
-) -> Any:
-    """A member's subscription or assignment, with the user data inside that of a consumer."""
+def _bytes_detail(group: GroupMetadataValue, data: bytes, of: _Decoders) -> Any:
+    """A member's subscription or assignment, with the user data inside that of a consumer. Not to be changed: others
+    hold the same."""
+    show = _repeated_detail if len(data) <= _REPEATED_BYTES else _bytes_shown
+    return show(group.protocol_type, group.protocol, data, of)
+
+
+def _bytes_shown(protocol_type: str, protocol: str | None, data: bytes, of: _Decoders) -> Any:
+    decode, decode_user_data = of
     try:
-        decoded = decode(group.protocol_type, data)
+        decoded = decode(protocol_type, data)
     except DecodeError as refused:
         return {"undecoded": str(refused), "bytes": _plain(data)}
     if decoded is None:
@@ -185,13 +192,16 @@ def _bytes_detail(
     shown = _plain_fields(decoded)
     if isinstance(decoded, ConsumerSubscription | ConsumerAssignment):
         try:
-            user_data = decode_user_data(group.protocol, decoded.user_data)
+            user_data = decode_user_data(protocol, decoded.user_data)
         except DecodeError as refused:
             shown["user_data_undecoded"] = str(refused)
         else:
             if user_data is not None:
                 shown["user_data"] = _plain_fields(user_data)
     return shown
+
+
+_repeated_detail = lru_cache(maxsize=4096)(_bytes_shown)
 
 
 def _plain_fields(thing: Any) -> dict[str, Any]:
