@@ -19,9 +19,12 @@ from deltalake import DeltaTable
 from ingest.landing import Landing
 from ingest.readings import LogText
 from rebalance_audit import cli
+from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import EMPTY, Frontier, leaf_hash, roots
-from rebalance_audit.warehouse import evidence_log, signing
+from rebalance_audit.warehouse import evidence_log, row_digests, signing
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.evidence_log import CHUNK, HEAD, SecondPlace, add_news
+from rebalance_audit.warehouse.row_digests import digests_by_landing
 from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY, Head
 from rebalance_audit.warehouse.storage import files_at
 from rebalance_audit.warehouse.verifying import verify
@@ -310,6 +313,26 @@ def test_a_first_writer_that_is_killed_between_leaves_and_head_loses_no_log(
     site.run()
     assert site.faults() == []
     assert site.by_others() == []
+
+
+def test_rows_sorted_in_parts_have_the_digests_of_rows_sorted_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema, key = arrow_schema(tables.BY_NAME["bronze.log_line"]), tables.BY_NAME["bronze.log_line"].key
+
+    def written(name: str, landing: str, at: range) -> str:
+        rows = [{"cluster_id": "c", "node": "n", "file_name": "f", "file_id": "i", "byte": n, "text": f"x{n}",
+                 "landing": landing} for n in at]  # fmt: skip
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / name)
+        return str(tmp_path / name)
+
+    apart = [written("1", "a", range(9, 0, -1)), written("2", "b", range(5)), written("3", "c", range(3))]
+    shared = [*apart, written("4", "a", range(20, 30))]
+    whole = [digests_by_landing(files, schema, key) for files in (apart, shared)]
+    monkeypatch.setattr(row_digests, "_PART_BYTES", 1)
+    assert [digests_by_landing(files, schema, key) for files in (apart, shared)] == whole
+    assert [(landing, d.rows) for landing, d in sorted(whole[1].items())] == [("a", 19), ("b", 5), ("c", 3)]
+    assert whole[0]["a"] != whole[1]["a"]
 
 
 def test_more_leaves_than_one_file_holds(tmp_path: Path) -> None:
