@@ -228,12 +228,16 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     elif unchanged_count * 2 >= total:
         named = "; its members did not change"
     share = "all" if cause_count == total else f"{cause_count:,}"
+    met = [s for s in history.attempts if first.index <= s.index <= last.index]
+    all_count = sum(s.generation_count for s in met)
+    limit_said = f"limit: {limit} in {duration(window_ms)}"
+    counting = f"; {total:,} count ({limit_said})" if all_count > total else f" ({limit_said})"
     return history.finding(
         "RB001",
         history.extent(steps, quiet_ms=limits.storm_quiet_ms),
         severity=Severity.CRITICAL if is_critical else Severity.WARNING,
-        title=f"{history.group} rebalanced {total:,} times in {duration(max(span_ms, 0))} (limit: {limit} in "
-        f"{duration(window_ms)}), {share} of them: {phrase_of(cause)}{named}",
+        title=f"{history.group} rebalanced {all_count:,} times in {duration(max(span_ms, 0))}{counting}, "
+        f"{share} of them: {phrase_of(cause)}{named}",
         detail="Causes: " + ", ".join(f"{phrase_of(c)} {n} ×" for c, n in causes.most_common()) + ". "
         f"At most {counted(storm_.peak_per_minute, 'rebalance')} in one minute.",
         numbers={

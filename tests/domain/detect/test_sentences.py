@@ -60,6 +60,19 @@ def test_a_storm_counts_names_its_limit_and_its_commonest_cause() -> None:
     assert numbers["causes"] == {"member_poll_timeout": 14}
 
 
+def test_a_storm_counts_every_rebalance_of_its_time_and_those_that_count_beside() -> None:
+    story = a_group().joins("c1", "c2", at_s=0)
+    for i in range(4):
+        story.exceeds_poll_interval("c2", at_s=60 + 20 * i, comes_back=False).joins("c2", at_s=70 + 20 * i)
+    found = _only(story, "RB001")
+    # Its first return is one that a deploy would explain: seven of the eight count.
+    assert found.title == (
+        "orders rebalanced 8 times in 1 min 10 s; 7 count (limit: 5 in 10 min), 4 of them: a member exceeded its "
+        "poll interval; c2 at /10.0.0.9 came or went in 7 of them"
+    )
+    assert json.loads(found.numbers or "")["rebalance_count"] == 7
+
+
 def test_a_poll_timeout_shows_work_done_twice() -> None:
     story = a_group().joins("c1", "c2", at_s=0).exceeds_poll_interval("c2", at_s=60, comes_back=False)
     overlapping = tuple(
