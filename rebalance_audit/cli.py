@@ -5,6 +5,7 @@ Data on stdout, everything else on stderr. Exit status 0 ok, 1 error, 2 usage, 3
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -141,6 +142,8 @@ def run(argv: Sequence[str]) -> int:
         if os.environ.get(ENVIRONMENT_DEBUG):
             raise
         sentence = sentence_for(error)
+        if sentence is None or sentence == _A_TABLE:
+            sentence = _damage_of(argv) or sentence
         if sentence is None:
             sentence = (
                 f"Something unexpected went wrong ({type(error).__name__}: {error}); run it again as "
@@ -149,6 +152,26 @@ def run(argv: Sequence[str]) -> int:
         for fault in getattr(error, "faults", (sentence,)):
             complain(fault, f"rebalance-audit: {visible(fault)}")
         return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
+
+
+def _damage_of(argv: Sequence[str]) -> str | None:
+    """What is wrong with the tables of the warehouse that a failed verb was about, if it is that."""
+    from rebalance_audit.warehouse.damage import damages
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    known = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    known.add_argument("-w", "--warehouse", default=os.environ.get(options.ENVIRONMENT_WAREHOUSE))
+    try:
+        location = known.parse_known_args(argv)[0].warehouse
+        found = [] if location is None else [*damages(Warehouse.open(location)).values()]
+    except Exception:  # the error at hand is the one to show
+        return None
+    if not found:
+        return None
+    more = (
+        f" {len(found) - 1} more are damaged: `rebalance-audit doctor -w {location}` lists them." if found[1:] else ""
+    )
+    return f"The table {found[0]}.{more}"
 
 
 def _called(argv: list[str]) -> Any:
@@ -193,6 +216,7 @@ _KNOWN_ERRORS = (
 """Errors whose text is a sentence for the user. Looked up by name: importing them all would cost seconds."""
 
 
+_A_TABLE = "A table of the warehouse cannot be read; `rebalance-audit doctor -w W` says which."
 _EXTRAS = {
     "confluent_kafka": "collector", "pyspark": "spark", "great_expectations": "spark", "streamlit": "ui",
     "pandas": "ui", "opentelemetry": "otel", "airflow": "airflow",
@@ -217,8 +241,7 @@ def sentence_for(error: Exception) -> str | None:
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
         return "There is no temporary folder that can be written; set TMPDIR to one."
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
-        kind = type(error).__name__
-        return f"A table of the warehouse cannot be read ({kind}); `rebalance-audit doctor -w W` says which."
+        return _A_TABLE
     if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return f"{error.filename or 'A file'}: {error.strerror or error}; check the path and your rights."
     return None

@@ -61,6 +61,8 @@ def run(chosen: Any) -> None:
         broken("The warehouse cannot be read.", str(error))
     except Exception as error:
         _log.exception("a page failed")
+        if _over_damage():
+            st.rerun()
         broken(
             "This page could not be shown.",
             f"The fault is in this page ({type(error).__name__}), not in the warehouse. The server's log has the "
@@ -69,6 +71,15 @@ def run(chosen: Any) -> None:
     finally:  # also after `st.stop`
         with place:
             _damage()
+
+
+def _over_damage() -> bool:
+    """Whether a table turned out to be damaged, without which the page may stand."""
+    location = warehouse_location()
+    try:
+        return location is not None and opened_for_visitor(location).found_damage()
+    except WarehouseError:
+        return False
 
 
 def _damage() -> None:
@@ -192,7 +203,7 @@ def not_known(kind: str, found_id: str | None, cluster_id: str | None, view: str
     if found_id:
         panel(
             fill(
-                "<p>Nothing is known of a {kind} {id} in cluster {c}.</p>",
+                "<p>Nothing is known of {kind} {id} in cluster {c}.</p>",
                 kind=kind,
                 id=words.code(found_id, 80),
                 c=words.code(cluster_id, 60),

@@ -19,7 +19,7 @@ from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.catalog import BOOKING_OF, EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
-from rebalance_audit.warehouse.storage import store_fault
+from rebalance_audit.warehouse.storage import TableGoneError, store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 T = TypeVar("T")
@@ -108,13 +108,25 @@ class Tables:
         with self._lock:
             return tuple(self._damaged.values())
 
+    def found_damage(self) -> bool:
+        """Look at every table for what a page failed over; whether any is damaged that was not known to be. From here
+        on it counts as empty."""
+        found = damages(self._warehouse)
+        with self._lock:
+            new = found.keys() - self._damaged.keys()
+            self._damaged |= found
+            if new:
+                self._answers.clear()
+                self._built.clear()
+        return bool(new)
+
     def _ask(self, sql: str, params: Sequence[Any], near: Near) -> pa.Table:
         """A table that cannot be read counts as empty, and `damaged` says so: the rest of the page is worth showing."""
         with self._lock:
             without = set(self._damaged)
         try:
             return self._catalog.query(sql, params, without, near)
-        except (duckdb.Error, DeltaError, pa.ArrowException, OSError) as error:
+        except (duckdb.Error, DeltaError, pa.ArrowException, OSError, TableGoneError) as error:
             if (sentence := store_fault(error)) is not None:
                 raise WarehouseError(sentence) from error
             found = damages(self._warehouse, self._catalog.mentioned(sql) - without)

@@ -50,7 +50,7 @@ def normal_work(number: int) -> str:
     return f"{number:,} {'was' if number == 1 else 'were'} part of the protocol's normal work"
 
 
-def trust(coverage: Sequence[Coverage], undecoded_count: int, failed: Sequence[CheckRow]) -> Html:
+def trust(coverage: Sequence[Coverage], undecoded_count: int, checks: Sequence[CheckRow]) -> Html:
     """Gaps, what was not understood, and failed checks."""
     sources = words.count(len({(c.cluster_id, c.source) for c in coverage}), "source")
     gap_count = sum(c.is_gap for c in coverage)
@@ -64,8 +64,8 @@ def trust(coverage: Sequence[Coverage], undecoded_count: int, failed: Sequence[C
         parts.append(fill("{n} could not be read.", n=what))
     else:
         parts.append(Html("Everything that was read was understood."))
-    if failed:
-        parts.append(fill("{n} failed.", n=words.count(len(failed), "check")))
+    if failed := sum(not c.success for c in checks):
+        parts.append(fill("{n} failed.", n=words.count(failed, "check")))
     else:
-        parts.append(Html("No check failed."))
+        parts.append(Html("No check failed." if checks else "No check has run yet."))
     return words.join(parts, " ")

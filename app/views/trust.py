@@ -347,7 +347,7 @@ checks = reader.checks()
 st.html(
     fill(
         '<p class="ra-say">{a}</p>',
-        a=sentences.trust(coverage, sum(counts.values()), [c for c in checks if not c.success]),
+        a=sentences.trust(coverage, sum(counts.values()), checks),
     )
 )
 if not coverage and not checks and not reader.group_count():

@@ -19,10 +19,9 @@ def damage_of(warehouse: Warehouse, name: str) -> str | None:
 
     Reads every file's footer, no rows.
     """
-    manifest = warehouse.publication()
     published = warehouse.published()
     try:
-        if name in {*published, *manifest.get("consumed", {})} and not warehouse.exists(name):
+        if warehouse.is_gone(name):
             return f"{name} was there at the last publication and is not any more; {_REMEDY}"
         files = warehouse.files(name, published.get(name))
         for file in files:

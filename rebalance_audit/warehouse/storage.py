@@ -21,6 +21,10 @@ class WarehouseError(Exception):
     """The warehouse cannot be used as asked: one sentence with the fault, the place and the remedy."""
 
 
+class TableGoneError(WarehouseError):
+    """A table that was published is not there any more."""
+
+
 def located(uri: str) -> tuple[pafs.FileSystem, str]:
     """The file system that a path or an object-store URL is on, and its name there."""
     scheme, has_scheme, path = uri.partition("://")

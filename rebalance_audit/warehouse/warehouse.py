@@ -41,7 +41,7 @@ from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer
 from rebalance_audit.warehouse.small_files import SMALL_FILES, joined, tiers_of
-from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, located, relation
+from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, files_at, located, relation
 from rebalance_audit.warehouse.upgrading import extended, fingerprint, lacking, upgrade
 
 __all__ = ["TableChange", "Transactions", "Warehouse", "WarehouseError"]
@@ -543,6 +543,7 @@ class Warehouse:
 
         Tables that were published are seen at their published versions, all of one publication; others as they are.
         A table nobody wrote yet is empty, and so is one of `without`: the caller says that it could not be read.
+        Raises TableGoneError: it was there at the last publication.
         """
         with database() as db:  # a catalog of its own: the views are those of this publication
             seen = self.seen_files(self.mentioned(sql), without)
@@ -573,7 +574,18 @@ class Warehouse:
                 found[name] = []  # written, but by a publication that has not ended
             else:
                 found[name] = self.files(name)
+            if not found[name] and name not in without and self.is_gone(name):
+                raise TableGoneError(
+                    f"{self.location}: {name} was there at the last publication and is not any more; restore it from a "
+                    "backup, or read the evidence into a new warehouse with `import` and `run`."
+                )
         return found
+
+    def is_gone(self, name: str) -> bool:
+        """Whether the last publication knew the table, and it is not there: then it is no empty one."""
+        manifest = self.publication()
+        known = {**manifest.get("consumed", {}), **manifest.get("versions", {})}
+        return int(known.get(name, -1)) >= 0 and not self.exists(name)
 
     def _refuse_lacking(self, names: Iterable[str]) -> None:
         if old := sorted({*names} & {*self._lacking}):

@@ -110,7 +110,7 @@ def test_a_member_sees_her_teams_groups_and_answers_in_her_name(chromium: Any, a
     assert "checkout" not in page.inner_text("body")
     page.goto(f"{address}/group?cluster=lab-cluster&group=checkout")
     settled(page)
-    assert "Nothing is known of a group checkout" in page.inner_text("body")
+    assert "Nothing is known of group checkout" in page.inner_text("body")
     incident = Warehouse.open(location).query(
         "SELECT incident_id FROM gold.incident WHERE list_contains(group_ids, 'orders') AND status = 'open'"
     )["incident_id"][0]

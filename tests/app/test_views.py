@@ -3,11 +3,13 @@
 import html
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pyarrow.parquet as pq
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -567,6 +569,15 @@ def test_without_connect_the_page_says_what_to_give(opened: Open, empty_warehous
     assert "No Connect cluster was seen" in said(opened(empty_warehouse, "connect"))
 
 
+def test_a_table_that_is_gone_is_no_quiet_fleet(opened: Open, tmp_path: Path) -> None:
+    gold_rows.write(tmp_path / "w", many=0)
+    shutil.rmtree(tmp_path / "w" / "gold" / "incident")
+    for view in ("home", "findings", "groups"):
+        text = said(opened(tmp_path / "w", view))
+        assert "A part of this page cannot be shown. What rests on it is missing below, not zero." in text
+        assert "gold.incident was there at the last publication and is not any more; restore it from a backup" in text
+
+
 def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Path) -> None:
     gold_rows.write(tmp_path / "w", many=0)
     for file in (tmp_path / "w" / "gold" / "movement").glob("*.parquet"):
@@ -579,20 +590,32 @@ def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Pat
     assert "3 incidents open, 1 critical" in said(opened(tmp_path / "w", "home"))
 
 
+def test_rows_of_another_shape_cost_their_part_of_the_page(opened: Open, tmp_path: Path) -> None:
+    gold_rows.write(tmp_path / "w", many=0)
+    (file,) = (tmp_path / "w" / "gold" / "check").glob("*.parquet")
+    pq.write_table(pq.read_table(file).drop_columns(["check_name"]), file)
+    text = said(opened(tmp_path / "w", "trust"))
+    assert "A part of this page cannot be shown." in text
+    assert "gold.check has no column check_name: another release wrote it" in text
+    assert "What was seen, source by source" in text
+    assert "No check has run yet" in text
+    assert FAILED not in text
+
+
 @pytest.mark.parametrize(
     ("view", "params", "answer"),
     [
         ("group", {}, "The address names no group."),
-        ("group", {"cluster": CLUSTER, "group": "nobody"}, "Nothing is known of a group nobody"),
+        ("group", {"cluster": CLUSTER, "group": "nobody"}, "Nothing is known of group nobody"),
         ("rebalance", {}, "The address names no rebalance."),
-        ("rebalance", {"cluster": "x", "rebalance": "y"}, "Nothing is known of a rebalance y"),
+        ("rebalance", {"cluster": "x", "rebalance": "y"}, "Nothing is known of rebalance y"),
         ("reassignment", {}, "The address names no reassignment."),
-        ("reassignment", {"cluster": "x", "reassignment": "y"}, "Nothing is known of a reassignment y in cluster x"),
+        ("reassignment", {"cluster": "x", "reassignment": "y"}, "Nothing is known of reassignment y in cluster x"),
         ("evidence", {"cluster": CLUSTER, "ref": "metadata:broker-1@812"}, "Its bytes are not in this warehouse"),
         ("evidence", {}, "The address names none."),
         ("evidence", {"cluster": CLUSTER, "ref": "<b>"}, "<b> is no reference to a record or a log line."),
         ("evidence", {"cluster": CLUSTER, "ref": "record:t-0@5"}, "Its bytes are not in this warehouse"),
-        ("findings", {"cluster": CLUSTER, "finding": "zz"}, "Nothing is known of a finding zz"),
+        ("findings", {"cluster": CLUSTER, "finding": "zz"}, "Nothing is known of finding zz"),
         ("group", {"cluster": CLUSTER, "group": "orders", "from": "x", "to": "-1"}, "2 rebalances in 1 h"),
         (
             "group",

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit import doctor
+from rebalance_audit.cli import run
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -56,6 +57,28 @@ def test_doctor_finds_a_destroyed_table(filled: Path, what: str) -> None:
     assert list(faults) == ["gold.rebalance"]
     assert said in faults["gold.rebalance"]
     assert "SELECT" not in faults["gold.rebalance"]
+
+
+@pytest.mark.parametrize("what", ["the folder is gone", "the log is broken", "a file is cut"])
+def test_no_verb_takes_a_destroyed_table_for_an_empty_one(
+    filled: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DAMAGE[what][0](filled / "gold" / "incident")
+    for verb in (["explain"], ["report"], ["export", "incident"]):
+        assert run([*verb, "-w", str(filled)]) == 1
+        told = capsys.readouterr()
+        assert "gold.incident" in told.err
+        assert "restore it from a backup" in told.err
+        assert told.out == ""
+
+
+def test_rows_that_lack_a_column_are_a_sentence_about_the_table(
+    filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = first_file(filled / "gold" / "coverage")
+    pq.write_table(pq.read_table(file).drop_columns(["problem_code"]), file)
+    assert run(["report", "-w", str(filled)]) == 1
+    assert "gold.coverage has no column problem_code" in capsys.readouterr().err
 
 
 def test_a_whole_warehouse_has_no_damage(filled: Path) -> None:
