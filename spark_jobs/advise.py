@@ -75,8 +75,9 @@ def advise(context: Run, *, seconds: float = DEFAULT_SECONDS, days: int = 30) ->
         old = warehouse.read(OUTPUT, GROUP.names)
         keys = pa.concat_tables([old, work.select(GROUP.names)]).group_by(GROUP.names).aggregate([])
         context.replace(OUTPUT, written.get(OUTPUT, []), keys, f"advise:{version}")
-    manifest = warehouse.publication()
-    warehouse.publish({**manifest["versions"], OUTPUT: warehouse.version(OUTPUT) or 0}, manifest.get("consumed"))
+    if (now := warehouse.version(OUTPUT)) is not None:
+        manifest = warehouse.publication()
+        warehouse.publish({**manifest["versions"], OUTPUT: now}, manifest.get("consumed"))
     return FleetWeighed(
         groups=len(chosen),
         groups_with_cost=len(dear),

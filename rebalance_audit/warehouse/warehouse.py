@@ -582,10 +582,13 @@ class Warehouse:
         return found
 
     def is_gone(self, name: str) -> bool:
-        """Whether the last publication knew the table, and it is not there: then it is no empty one."""
+        """Whether the last publication knew rows of the table, and it is not there: then it is no empty one.
+
+        Version 0 makes a table and holds no row; publications of old name it for a gold.whatif that nobody had made.
+        """
         manifest = self.publication()
         known = {**manifest.get("consumed", {}), **manifest.get("versions", {})}
-        return int(known.get(name, -1)) >= 0 and not self.exists(name)
+        return int(known.get(name, -1)) > 0 and not self.exists(name)
 
     def _refuse_lacking(self, names: Iterable[str]) -> None:
         if old := sorted({*names} & {*self._lacking}):

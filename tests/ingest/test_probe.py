@@ -134,7 +134,7 @@ def test_watch_stays_while_brokers_are_away_and_alerts_in_the_name_that_the_sett
     assert status == [0]
     assert set(receiver.labels("cluster")) == {known}
     assert list(tmp_path.glob("w/landing/record/*"))
-    assert capfd.readouterr().err.count("ms). Trying again every 0 s.") == 1
+    assert capfd.readouterr().err.count("(after a while). Trying again every 0 s.") == 1
 
 
 def _until(holds: Callable[[], object]) -> None:

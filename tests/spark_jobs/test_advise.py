@@ -88,3 +88,13 @@ def test_weighing_again_gives_the_same_rows_and_forgets_what_is_gone(tmp_path: P
     assert warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist() == first
     weighed(warehouse, seconds=0.001)
     assert len({row["group_id"] for row in warehouse.query("SELECT group_id FROM gold.whatif").to_pylist()}) == 1
+
+
+def test_a_fleet_without_downtime_leaves_an_empty_table_not_a_lost_one(tmp_path: Path) -> None:
+    warehouse = filled(tmp_path / "w", [])
+    manifest = warehouse.publication()
+    assert weighed(warehouse).groups == 0
+    assert warehouse.query("SELECT * FROM gold.whatif").num_rows == 0
+    # As such a fleet's publication named the table once.
+    warehouse.publish({**manifest["versions"], "gold.whatif": 0}, manifest["consumed"])
+    assert warehouse.query("SELECT * FROM gold.whatif").num_rows == 0
