@@ -236,8 +236,8 @@ def test_every_captured_record_of_every_scenario_is_understood(scenario: Path) -
 def clients_with_malformed_subscriptions(scenario: Path) -> set[str]:
     """kafka-go says version 1 and leaves the array of owned partitions out (docs/clients.md); those of `unread-app` end
     before their second topic."""
-    told = json.loads((scenario / "truth/scenario.json").read_text())
-    return {c["client_id"] for c in told["clients"] if c["library"] == "kafka-go" or c["group"] == "unread-app"}
+    described = json.loads((scenario / "truth/scenario.json").read_text())
+    return {c["client_id"] for c in described["clients"] if c["library"] == "kafka-go" or c["group"] == "unread-app"}
 
 
 def assert_embedded_bytes_are_understood(decoded: Decoded, malformed: set[str]) -> None:

@@ -102,9 +102,9 @@ class GroupStory:
             at_s += each_s
         return self
 
-    def skips(self, count: int, *, told_by_one_row: bool = False) -> GroupStory:
+    def skips(self, count: int, *, in_one_row: bool = False) -> GroupStory:
         """Numbers of which no evidence is left."""
-        for _ in range(1 if told_by_one_row else count):
+        for _ in range(1 if in_one_row else count):
             self._number += 1
             self.rebalances.append(
                 Rebalance(
@@ -117,7 +117,7 @@ class GroupStory:
                     is_complete_evidence=False,
                 )
             )
-        if told_by_one_row:
+        if in_one_row:
             self._number += count - 1
         return self
 

@@ -209,7 +209,7 @@ CASES = [
          lambda: _fresh_pods(12, 30), {"RB001": ["warning open"], "RB007": ["warning open"]}),
     Case(23, "thousands of numbers skipped within a minute are a storm, though no record of them is left",
          lambda: a_group().joins("c1", "c2", at_s=0).meets_again(at_s=60, because="leader_rejoined")
-         .skips(5_000, told_by_one_row=True).meets_again(at_s=100, because="leader_rejoined"),
+         .skips(5_000, in_one_row=True).meets_again(at_s=100, because="leader_rejoined"),
          {"RB001": ["critical open"]}),
     Case(24, "numbers lost to compaction over a day are not",
          lambda: a_group().joins("c1", "c2", at_s=0).skips(90).meets_again(at_s=24 * HOUR, because="leader_rejoined"),
@@ -268,7 +268,7 @@ CASES = [
          .member("c2", supported_assignors=("range",)).joins("c1", "c2", at_s=0).seen_until(900),
          {"RB015": ["info open"]}),
     # RB004
-    Case(42, "avoidable movement is told, at level info",
+    Case(42, "avoidable movement is shown, at level info",
          lambda: a_group().joins("c1", "c2", at_s=0).joins("c3", at_s=60, avoidable_moved_count=2, moved_count=3),
          {"RB004": ["info open"]}),
     Case(43, "no movement was avoidable, and of another rebalance it is not known",

@@ -17,7 +17,7 @@ CLIENTS = ("c1", "c2", "c3", "c4")
 
 
 @pytest.mark.parametrize(
-    ("lasted_ms", "told_ms"),
+    ("lasted_ms", "shown_ms"),
     [
         (0, 0),
         (59_999, 0),
@@ -29,15 +29,15 @@ CLIENTS = ("c1", "c2", "c3", "c4")
         (-5, 0),
     ],
 )
-def test_a_length_is_told_in_steps_that_grow_with_it(lasted_ms: int, told_ms: int) -> None:
-    assert shown_until(T0_MS, T0_MS + lasted_ms) == T0_MS + told_ms
+def test_a_length_is_shown_in_steps_that_grow_with_it(lasted_ms: int, shown_ms: int) -> None:
+    assert shown_until(T0_MS, T0_MS + lasted_ms) == T0_MS + shown_ms
 
 
-def test_what_is_told_of_a_length_is_never_shorter_later() -> None:
-    told = [shown_until(0, at_ms) for at_ms in range(0, 40 * 3_600_000, 7_001)]
-    assert told == sorted(told)
-    assert all(0 <= at_ms - told_ms <= max(MINUTE_MS, at_ms / 16) for at_ms, told_ms in zip(
-        range(0, 40 * 3_600_000, 7_001), told, strict=True
+def test_a_length_once_shown_is_never_shorter_later() -> None:
+    shown = [shown_until(0, at_ms) for at_ms in range(0, 40 * 3_600_000, 7_001)]
+    assert shown == sorted(shown)
+    assert all(0 <= at_ms - shown_ms <= max(MINUTE_MS, at_ms / 16) for at_ms, shown_ms in zip(
+        range(0, 40 * 3_600_000, 7_001), shown, strict=True
     ))  # fmt: skip
 
 

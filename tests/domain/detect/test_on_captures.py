@@ -80,7 +80,7 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
         "unread-app": {"RB007": "warning", "RB017": "info"},
         "own-data-app": {"RB007": "warning"},
     },
-    # Its coordinator failed as it ended the join phase: nobody waits out the timeout before this is told.
+    # Its coordinator failed as it ended the join phase: nobody waits out the timeout before this is found.
     "torn_subscription": {"waiting-app": {"RB020": "critical"}},
     "kafkajs_silent_close": {"kafkajs-app": {}},
     "kafka_go_silent_close": {"kafka-go-app": {}},

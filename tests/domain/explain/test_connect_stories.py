@@ -14,12 +14,12 @@ from tests.domain.reconstruct.connect.stories import FRESH, a_connect_group, has
 from tests.domain.reconstruct.connect.stories import ConnectStory as Script
 
 
-def told(script: Script) -> list[ConnectStory]:
+def stories_of(script: Script) -> list[ConnectStory]:
     return list(connect_stories(script.rebalances()))
 
 
 def the_only(script: Script) -> ConnectStory:
-    (story,) = told(script)
+    (story,) = stories_of(script)
     assert story.kind in STORY_KINDS
     return story
 
@@ -166,7 +166,7 @@ def test_a_worker_that_was_put_out_and_went_on_makes_zombies() -> None:
         .rejoined(3, "w1", at_ms=25_050, leader=True)
         .generation(4, {"w1": has("alpha alpha-0"), "w2#2": has("").gets("alpha-1 alpha-2")}, at_ms=25_060)
     )
-    _, zombies = told(script)
+    _, zombies = stories_of(script)
     assert (zombies.kind, len(zombies.rebalance_ids)) == ("zombie_tasks", 2)
     assert zombies.title == "2 connectors and tasks ran on two workers at once when worker w2:8083 came back"
 
@@ -204,7 +204,7 @@ def test_a_connector_and_its_tasks_are_one_change() -> None:
 
 def test_nothing_is_shown_of_other_groups_and_of_evidence_that_begins_in_the_middle() -> None:
     assert not connect_stories([])
-    assert not told(a_connect_group().generation(7, {"w1": has("alpha alpha-0")}, at_ms=1_000))
+    assert not stories_of(a_connect_group().generation(7, {"w1": has("alpha alpha-0")}, at_ms=1_000))
 
 
 SCRIPTS = {

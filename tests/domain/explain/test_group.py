@@ -169,8 +169,8 @@ def test_open_findings_come_first_with_their_advice_and_old_ones_without() -> No
         finding("BAD", "critical", "open"),
     ]
     lines = explain_text(explain("orders", _killed_member(), findings)).splitlines()
-    told = [line for line in lines if "happened" in line or "→ do" in line]
-    assert told == [
+    shown = [line for line in lines if "happened" in line or "→ do" in line]
+    assert shown == [
         "BAD (critical)  BAD happened", "                → do BAD",
         "NEW (warning)  NEW happened", "               → do NEW",
         "OLD (critical, over)  OLD happened",
@@ -213,8 +213,8 @@ def test_reasons_every_client_gives_are_left_out_and_others_are_shown() -> None:
         ("deploy 4711", "c3 (/10.0.0.9) joined (deploy 4711)"),
     ):
         cause = replace(killed.triggers[0], trigger="member_joined", detail=detail)
-        (told,) = explain("orders", [before, replace(killed, triggers=(cause,))], latest=1).rebalances[0].causes
-        assert told.text == said
+        (shown,) = explain("orders", [before, replace(killed, triggers=(cause,))], latest=1).rebalances[0].causes
+        assert shown.text == said
 
 
 def test_partitions_that_only_stopped_and_went_on_are_what_cooperation_saves() -> None:

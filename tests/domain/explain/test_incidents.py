@@ -1,4 +1,4 @@
-"""`explain` says what is wrong in its first line, and tells each trouble from its cause on."""
+"""`explain` says what is wrong in its first line, and shows each trouble from its cause on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rebalance_audit.domain.numbers import unit_of
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 
 
-def told(story: GroupStory, until_s: float) -> list[Incident]:
+def incidents_until(story: GroupStory, until_s: float) -> list[Incident]:
     now_ms = T0_MS + round(until_s * 1000)
     findings = detect_group(story.rebalances, story.tasks, seen_until_ms=now_ms)
     rows = ClusterRows(
@@ -30,7 +30,7 @@ def a_group() -> GroupStory:
 
 def test_the_first_line_is_the_answer() -> None:
     story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
-    text = explain_text(explain("orders", story.rebalances, incidents=told(story, 60)))
+    text = explain_text(explain("orders", story.rebalances, incidents=incidents_until(story, 60)))
     assert text.splitlines()[0].startswith("c3 of orders vanished without leaving; 1 rebalance, ")
     assert "open since 2025-11-21" in " ".join(text.splitlines()[:3])
 
@@ -52,7 +52,7 @@ def test_a_cost_is_counted_in_what_the_groups_hand_out(group_types: list[tuple[s
 
 def test_the_first_line_names_the_unit() -> None:
     story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
-    (trouble,) = [i for i in told(story, 60) if not i.expected]
+    (trouble,) = [i for i in incidents_until(story, 60) if not i.expected]
     assert trouble.unit == "partition"
     assert " partition-seconds lost" in answer([trouble])
     assert " task-seconds lost" in answer([replace(trouble, unit="task")])
@@ -63,14 +63,16 @@ def test_the_first_line_names_the_unit() -> None:
 
 def test_a_group_in_which_only_changes_on_purpose_happened_is_said_to_be_well() -> None:
     story = a_group().deploys("c1", "c2", from_s=0, each_s=60)
-    assert answer([i for i in told(story, 7_200) if i.kind == "deploy"]).startswith("Nothing is wrong: 1 change on")
+    assert answer([i for i in incidents_until(story, 7_200) if i.kind == "deploy"]).startswith(
+        "Nothing is wrong: 1 change on"
+    )
     assert answer([]) == "Nothing is wrong: no incident is in evidence."
 
 
 def test_the_chain_runs_from_the_cause_to_the_last_consequence_and_a_long_one_is_cut_in_the_middle() -> None:
     story = a_group()
     story.again(range(12), lambda s, n: s.exceeds_poll_interval("c1", at_s=n * 60))
-    (storm,) = [i for i in told(story, 700) if i.kind == "storm"]
+    (storm,) = [i for i in incidents_until(story, 700) if i.kind == "storm"]
     lines = list(incident_lines([storm], 200))
     stamps = [line.split("  ")[0].strip() for line in lines if line.startswith("   20")]
     assert stamps == sorted(stamps)
@@ -80,6 +82,6 @@ def test_the_chain_runs_from_the_cause_to_the_last_consequence_and_a_long_one_is
 
 def test_json_has_the_incidents_and_no_line_is_wider_than_asked() -> None:
     story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
-    explanation = explain("orders", story.rebalances, incidents=told(story, 60))
+    explanation = explain("orders", story.rebalances, incidents=incidents_until(story, 60))
     assert [i["kind"] for i in explain_dict(explanation)["incidents"]][-1] == "member_fault"
     assert max(map(len, explain_text(explanation, 80).splitlines())) <= 80

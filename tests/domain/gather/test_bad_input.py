@@ -61,7 +61,7 @@ def a_member(name: str, partitions: list[int], **others: Any) -> dict[str, Any]:
     return enc.classic_member(f"{name}-00000000-0000-0000-0000-000000000000", **known | others)
 
 
-def told(records: list[SourceRecord], lines: list[SourceLine] | None = None) -> list[Rebalance]:
+def rebalances_of(records: list[SourceRecord], lines: list[SourceLine] | None = None) -> list[Rebalance]:
     (group,) = gather(records, lines or []).groups
     return [measure(rebalance) for rebalance in reconstruct(group).rebalances]
 
@@ -75,7 +75,7 @@ WHOLE = enc.consumer_subscription(["orders"], owned={"orders": [0, 1]})
 )
 def test_a_subscription_that_cannot_be_read_costs_only_its_topics(subscription: bytes) -> None:
     good, bad = a_member("c1", [0]), a_member("c2", [1], subscription=subscription)
-    first, second = told(generations([good, bad], [a_member("c1", [0, 1])]))
+    first, second = rebalances_of(generations([good, bad], [a_member("c1", [0, 1])]))
     assert (first.outcome, first.member_count) == ("completed", 2)
     by_client = {m.client_id: m for m in first.members}
     assert by_client["c1"].subscribed_topics == ("orders",)
@@ -85,7 +85,7 @@ def test_a_subscription_that_cannot_be_read_costs_only_its_topics(subscription: 
 
 @pytest.mark.parametrize("assignment", [b"\x00", b"\xff" * 40, b"\x00\x01\x00\x00\x00\x09"])
 def test_an_assignment_that_cannot_be_read_is_not_known_and_not_empty(assignment: bytes) -> None:
-    (first,) = told(generations([a_member("c1", [0]), a_member("c2", [1], assignment=assignment)]))
+    (first,) = rebalances_of(generations([a_member("c1", [0]), a_member("c2", [1], assignment=assignment)]))
     assert {m.client_id: m.assigned for m in first.members} == {"c1": ("orders-0",), "c2": None}
 
 
@@ -101,9 +101,9 @@ def test_user_data_of_foreign_assignors_is_nobodys_business(user_data: bytes, as
         for at, name in enumerate(("c1", "c2"))
     ]  # fmt: skip
     value = enc.group_metadata_value(1, members, protocol=assignor, leader=members[0]["MemberId"])
-    (first,) = told([a_record(0, enc.group_metadata_key("orders-app"), value, AT_MS)])
+    (first,) = rebalances_of([a_record(0, enc.group_metadata_key("orders-app"), value, AT_MS)])
     assert first.assignor == assignor
-    if assignor != "stream":  # its partitions are told as tasks, which its user data would name
+    if assignor != "stream":  # its partitions are shown as tasks, which its user data would name
         assert {m.client_id: m.assigned for m in first.members} == {"c1": ("orders-0",), "c2": ("orders-1",)}
 
 
@@ -122,7 +122,7 @@ def test_two_clients_with_one_id_are_two_members() -> None:
         a_member("worker", [at]) | {"MemberId": f"worker-{at}0000000-0000-0000-0000-000000000000"} for at in range(2)
     ]
     left = [twins[0] | {"Assignment": enc.consumer_assignment({"orders": [0, 1]})}]
-    first, second = told(generations(twins, left))
+    first, second = rebalances_of(generations(twins, left))
     assert (first.member_count, second.member_count) == (2, 1)
     assert [m.client_id for m in first.members] == ["worker", "worker"]
     assert sorted(m.change for m in second.members) == ["left", "stayed"]
@@ -155,7 +155,7 @@ def test_group_ids_of_any_text_go_through_records_and_lines_unchanged(group_id: 
         )
         for at, text in enumerate(texts)
     ]  # fmt: skip
-    found = told(generations([member], group=group_id), lines)
+    found = rebalances_of(generations([member], group=group_id), lines)
     assert [(r.group_id, r.generation_id, r.trigger, r.started_tier) for r in found] == [
         (group_id, 1, "member_joined", "logged")
     ]

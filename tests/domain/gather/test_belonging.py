@@ -84,7 +84,7 @@ def test_the_only_connect_group_gets_what_nothing_ties_to_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source_kind", "kind", "told", "routes"),
+    ("source_kind", "kind", "fields", "routes"),
     [
         ("status", "task", {}, ["topic:t"]),
         ("config", "connector", {}, ["topic:t"]),
@@ -95,9 +95,9 @@ def test_the_only_connect_group_gets_what_nothing_ties_to_another() -> None:
     ],
 )
 def test_where_an_event_without_a_group_belongs(
-    source_kind: str, kind: str, told: dict[str, object], routes: list[str]
+    source_kind: str, kind: str, fields: dict[str, object], routes: list[str]
 ) -> None:
-    assert routes_of(source_kind, kind, "t", "n", told) == routes
+    assert routes_of(source_kind, kind, "t", "n", fields) == routes
 
 
 def test_a_workers_url_and_its_id_in_status_records_meet() -> None:

@@ -22,7 +22,7 @@ CAPTURES = [GOLDEN / name for name in ("2.7.2/eager_join_leave_kill", "4.3.0/pol
 HEAD = re.compile(r"\A\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 
 
-def told(capture: Path, later: timedelta = timedelta(), zones: dict[str, str] | None = None) -> Gathered:
+def gathered_with(capture: Path, later: timedelta = timedelta(), zones: dict[str, str] | None = None) -> Gathered:
     """The capture as if its brokers had written their logs by clocks so much ahead."""
     source = read_evidence(capture)
 
@@ -49,7 +49,7 @@ def without_times(found: list[Rebalance]) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
 def test_a_zone_that_nobody_gave_is_inferred_from_the_lines_and_nothing_changes(capture: Path) -> None:
-    here, there = told(capture), told(capture, timedelta(hours=5, minutes=30))
+    here, there = gathered_with(capture), gathered_with(capture, timedelta(hours=5, minutes=30))
     (clock,) = there.clocks.values()
     assert (clock.source, clock.utc_offset_ms) == (ZoneSource.INFERRED, 19_800_000)
     assert rows(there) == rows(here)
@@ -57,15 +57,15 @@ def test_a_zone_that_nobody_gave_is_inferred_from_the_lines_and_nothing_changes(
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
 def test_a_zone_that_was_given_wrongly_is_overruled_by_the_lines_and_nothing_changes(capture: Path) -> None:
-    here = told(capture)
-    wrong = told(capture, zones=dict.fromkeys(here.clocks, "Asia/Tokyo"))
+    here = gathered_with(capture)
+    wrong = gathered_with(capture, zones=dict.fromkeys(here.clocks, "Asia/Tokyo"))
     assert {clock.source for clock in wrong.clocks.values()} == {ZoneSource.INFERRED}
     assert rows(wrong) == rows(here)
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
 def test_a_clock_apart_is_measured_and_makes_no_rebalance(capture: Path) -> None:
-    here, apart = told(capture), told(capture, timedelta(seconds=12))
+    here, apart = gathered_with(capture), gathered_with(capture, timedelta(seconds=12))
     (clock,) = apart.clocks.values()
     assert clock.skew_ms is not None
     assert 11_500 <= clock.skew_ms <= 12_500

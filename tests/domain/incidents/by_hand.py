@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Described:
     kind: str
     cause: str
     culprits: tuple[str, ...]
@@ -23,19 +23,19 @@ class Told:
     last: int = 0
 
 
-def _fault(cause: str, who: str, rebalances: str, first: int, last: int, kind: str = "member_fault") -> Told:
-    return Told(kind=kind, cause=cause, culprits=(who,), rebalances=_numbers(rebalances), first=first, last=last)
+def _fault(cause: str, who: str, rebalances: str, first: int, last: int, kind: str = "member_fault") -> Described:
+    return Described(kind=kind, cause=cause, culprits=(who,), rebalances=_numbers(rebalances), first=first, last=last)
 
 
-def _normal(kind: str, cause: str, who: str, rebalances: str, first: int, last: int) -> Told:
-    return Told(
+def _normal(kind: str, cause: str, who: str, rebalances: str, first: int, last: int) -> Described:
+    return Described(
         kind=kind, cause=cause, culprits=tuple(who.split()), rebalances=_numbers(rebalances), expected=True,
         first=first, last=last,
     )  # fmt: skip
 
 
-def _moves(attempts: int, cause: str = "reassigned", *brokers: int) -> Told:
-    return Told(
+def _moves(attempts: int, cause: str = "reassigned", *brokers: int) -> Described:
+    return Described(
         kind="reassignment", cause=cause, culprits=tuple(f"broker {b}" for b in brokers), attempts=attempts,
         expected=cause == "reassigned",
     )  # fmt: skip
@@ -45,14 +45,14 @@ def _numbers(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _start(who: str, rebalances: str, first: int, last: int) -> Told:
+def _start(who: str, rebalances: str, first: int, last: int) -> Described:
     return _normal("scaling", "member_joined", who, rebalances, first, last)
 
 
 EXPIRED, POLL, LEFT = "member_session_expired", "member_poll_timeout", "member_left"
 CONFIG = "connect_config_changed"
 
-BY_HAND: dict[str, tuple[Told, ...]] = {
+BY_HAND: dict[str, tuple[Described, ...]] = {
     "eager_join_leave_kill": (
         _start("c1 c2 c3 r1", "1 2 3 4", 0, 3),
         _normal("scaling", LEFT, "c2 r1 c1", "5 7 8", 4, 7),
@@ -109,7 +109,7 @@ BY_HAND: dict[str, tuple[Told, ...]] = {
     ),
     "partition_count_change": (
         _start("g1 g2", "1 2", 0, 1),
-        Told(
+        Described(
             kind="subscription",
             cause="topic_metadata_changed",
             culprits=(),
@@ -165,7 +165,7 @@ BY_HAND: dict[str, tuple[Told, ...]] = {
 }
 """By the name of the scenario: the same on every release that it was captured on."""
 
-ON_A_RELEASE: dict[str, tuple[Told, ...]] = {
+ON_A_RELEASE: dict[str, tuple[Described, ...]] = {
     # before 4.3 a group's epoch 1 is its first member's: infra/lab counts the same way
     "4.0.0-kip848_join_leave": (
         _start("k1 k2 k3", "1 2 3", 0, 2),

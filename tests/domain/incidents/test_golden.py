@@ -17,10 +17,10 @@ from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
-from tests.domain.incidents.by_hand import BY_HAND, ON_A_RELEASE, STATES, Told
+from tests.domain.incidents.by_hand import BY_HAND, ON_A_RELEASE, STATES, Described
 from tests.domain.reassign.scores import history_of
 
-TOLD_BY_HAND = [c for c in CAPTURES if c.name in BY_HAND]
+DESCRIBED = [c for c in CAPTURES if c.name in BY_HAND]
 HEARTBEAT_MS = 3_000
 """heartbeat.interval.ms by default: a member's last sign of life is at most that long before its death."""
 
@@ -31,11 +31,11 @@ def rows_of(capture: Path) -> ClusterRows:
     reassignments: tuple[Reassignment, ...] = ()
     times = [0]
     for evidence in gathered(capture).groups:
-        told = reconstruct(evidence)
-        rebalances = tuple(measure(r) for r in told.rebalances)
+        found = reconstruct(evidence)
+        rebalances = tuple(measure(r) for r in found.rebalances)
         groups[evidence.group_id] = rebalances
-        tasks += told.connect_tasks
-        findings += [(evidence.group_id, f) for f in detect_group(rebalances, told.connect_tasks)]
+        tasks += found.connect_tasks
+        findings += [(evidence.group_id, f) for f in detect_group(rebalances, found.connect_tasks)]
         times += [r.ended_at_ms or 0 for r in rebalances]
     if capture.name.startswith("reassign_"):
         history = history_of(capture)
@@ -48,7 +48,7 @@ def rows_of(capture: Path) -> ClusterRows:
     )  # fmt: skip
 
 
-def by_hand(capture: Path) -> tuple[Told, ...]:
+def by_hand(capture: Path) -> tuple[Described, ...]:
     return ON_A_RELEASE.get(name_of(capture), BY_HAND[capture.name])
 
 
@@ -66,11 +66,11 @@ def found_in(capture: Path) -> list[Incident]:
     return incidents_of(rows_of(capture))[0]
 
 
-def shape(capture: Path, incident: Incident) -> Told:
+def shape(capture: Path, incident: Incident) -> Described:
     """The incident as somebody would write it down who calls workers by the names of the scenario."""
     by_id = {r.rebalance_id: r for rs in rows_of(capture).groups.values() for r in rs}
     workers = {str(w["worker_url"]): str(w["client"]) for w in scenario(capture).get("workers", ())}
-    return Told(
+    return Described(
         kind=incident.kind,
         cause=incident.root_cause,
         culprits=tuple(sorted(workers.get(c, c) for c in incident.culprits)),
@@ -80,7 +80,7 @@ def shape(capture: Path, incident: Incident) -> Told:
     )
 
 
-@pytest.mark.parametrize("capture", TOLD_BY_HAND, ids=name_of)
+@pytest.mark.parametrize("capture", DESCRIBED, ids=name_of)
 def test_each_incident_is_whole_and_none_is_invented(capture: Path) -> None:
     incidents = found_in(capture)
     assert [i.root_cause for i in incidents if not i.rebalance_ids and not i.reassignment_ids] == [
@@ -88,7 +88,7 @@ def test_each_incident_is_whole_and_none_is_invented(capture: Path) -> None:
     ]
     found = [shape(capture, i) for i in incidents if i.rebalance_ids or i.reassignment_ids]
     wanted = [
-        Told(
+        Described(
             kind=t.kind, cause=t.cause, culprits=tuple(sorted(t.culprits)), rebalances=t.rebalances,
             attempts=t.attempts, expected=t.expected,
         )
@@ -97,22 +97,24 @@ def test_each_incident_is_whole_and_none_is_invented(capture: Path) -> None:
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
-@pytest.mark.parametrize("capture", [c for c in TOLD_BY_HAND if not c.name.startswith("reassign_")], ids=name_of)
+@pytest.mark.parametrize("capture", [c for c in DESCRIBED if not c.name.startswith("reassign_")], ids=name_of)
 def test_it_begins_with_what_was_done_and_ends_before_what_was_done_next(capture: Path) -> None:
     actions = scenario(capture)["actions"]
     times = [int(str(a["at_ms"])) for a in actions]
     kills = ("kill", "freeze", "close")
-    for told in by_hand(capture):
-        incident = next(i for i in found_in(capture) if shape(capture, i).rebalances == told.rebalances)
-        slack_ms = HEARTBEAT_MS if told.cause.endswith("expired") and actions[told.first]["action"] in kills else 0
-        is_started = actions[told.first]["action"] == "found running"
-        assert is_started or incident.first_at_ms >= times[told.first] - slack_ms
+    for expected in by_hand(capture):
+        incident = next(i for i in found_in(capture) if shape(capture, i).rebalances == expected.rebalances)
+        slack_ms = (
+            HEARTBEAT_MS if expected.cause.endswith("expired") and actions[expected.first]["action"] in kills else 0
+        )
+        is_started = actions[expected.first]["action"] == "found running"
+        assert is_started or incident.first_at_ms >= times[expected.first] - slack_ms
         is_known = capture.name != "share_group_of_many"  # nothing written says how long its session is
-        if told.cause.endswith("expired") and is_known:  # the cause is the kill, long before the session ends
-            assert incident.first_at_ms <= times[told.first] + 1_000
-        assert incident.last_at_ms >= times[told.last]
-        if told.last + 1 < len(times) and told.kind != "scaling":
-            assert incident.last_at_ms <= times[told.last + 1] + 30_000
+        if expected.cause.endswith("expired") and is_known:  # the cause is the kill, long before the session ends
+            assert incident.first_at_ms <= times[expected.first] + 1_000
+        assert incident.last_at_ms >= times[expected.last]
+        if expected.last + 1 < len(times) and expected.kind != "scaling":
+            assert incident.last_at_ms <= times[expected.last + 1] + 30_000
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)

@@ -35,7 +35,9 @@ def a_group(group_id: str = "orders", **facts: object) -> GroupStory:
     return story.joins("c1", "c2", "c3", at_s=-2 * HOUR_S)
 
 
-def told(*stories: GroupStory, until_s: float = 12 * HOUR_S, **more: object) -> tuple[list[Incident], list[ChangeMark]]:
+def incidents_and_marks(
+    *stories: GroupStory, until_s: float = 12 * HOUR_S, **more: object
+) -> tuple[list[Incident], list[ChangeMark]]:
     now_ms = T0_MS + round(until_s * 1000)
     findings: list[tuple[str | None, Finding]] = [
         (s.group_id, f) for s in stories for f in detect_group(s.rebalances, s.tasks, seen_until_ms=now_ms)
@@ -69,8 +71,8 @@ def kinds(incidents: Sequence[Incident]) -> list[tuple[str, int]]:
 
 
 def test_a_member_that_vanishes_a_minute_after_the_first_makes_the_incident_wider() -> None:
-    one, _ = told(a_group().vanishes("c1", at_s=0), until_s=30)
-    both, _ = told(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=60), until_s=90)
+    one, _ = incidents_and_marks(a_group().vanishes("c1", at_s=0), until_s=30)
+    both, _ = incidents_and_marks(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=60), until_s=90)
     assert [i.culprits for i in one] == [("c1",)]
     assert [i.culprits for i in both] == [("c1", "c2")]
     assert one[0].incident_id == both[0].incident_id
@@ -83,27 +85,27 @@ def test_members_of_one_client_id_on_two_hosts_are_two_culprits() -> None:
     for name, host in (("c1", "/10.0.0.1"), ("c2", "/10.0.0.2"), ("c3", "/10.0.0.3")):
         group.member(name, client_id="orders", client_host=host)
     group.joins("c4", at_s=-HOUR_S)
-    one, _ = told(group.vanishes("c1", at_s=0), until_s=30)
-    both, _ = told(group.vanishes("c2", at_s=60), until_s=90)
+    one, _ = incidents_and_marks(group.vanishes("c1", at_s=0), until_s=30)
+    both, _ = incidents_and_marks(group.vanishes("c2", at_s=60), until_s=90)
     assert [i.culprits for i in one if not i.expected] == [("orders",)]
     assert [i.culprits for i in both if not i.expected] == [("orders (/10.0.0.1)", "orders (/10.0.0.2)")]
     assert "orders (/10.0.0.1) and orders (/10.0.0.2) of orders vanished" in both[-1].title
 
 
 def test_members_that_vanish_an_hour_apart_are_two_incidents() -> None:
-    found, _ = told(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=HOUR_S))
+    found, _ = incidents_and_marks(a_group().vanishes("c1", at_s=0).vanishes("c2", at_s=HOUR_S))
     assert kinds(found) == [("member_fault", 1), ("member_fault", 1)]
     assert {i.status for i in found} == {"over"}
 
 
 def test_the_return_of_a_member_that_vanished_belongs_to_its_vanishing() -> None:
-    found, _ = told(a_group().vanishes("c1", at_s=0).joins("c1", at_s=120))
+    found, _ = incidents_and_marks(a_group().vanishes("c1", at_s=0).joins("c1", at_s=120))
     assert kinds(found) == [("member_fault", 2)]
     assert found[0].culprits == ("c1",)
 
 
 def test_a_deploy_is_one_incident_expected_and_marked() -> None:
-    found, marks = told(a_group().deploys("c1", "c2", "c3", from_s=0, each_s=60))
+    found, marks = incidents_and_marks(a_group().deploys("c1", "c2", "c3", from_s=0, each_s=60))
     assert kinds(found) == [("deploy", 6)]
     assert found[0].expected
     assert found[0].severity == "info"
@@ -114,19 +116,19 @@ def test_a_deploy_is_one_incident_expected_and_marked() -> None:
 def test_pods_with_new_names_that_take_the_places_of_old_ones_are_a_deploy() -> None:
     old_first = a_group().leaves("c1", at_s=0).joins("p1", at_s=20).leaves("c2", at_s=60).joins("p2", at_s=80)
     new_first = a_group().joins("p1", at_s=0).leaves("c1", at_s=20).joins("p2", at_s=60).leaves("c2", at_s=80)
-    assert kinds(told(old_first)[0]) == [("deploy", 4)]
-    assert kinds(told(new_first)[0]) == [("deploy", 4)]
+    assert kinds(incidents_and_marks(old_first)[0]) == [("deploy", 4)]
+    assert kinds(incidents_and_marks(new_first)[0]) == [("deploy", 4)]
 
 
 def test_more_members_are_no_deploy_nor_are_fewer() -> None:
-    found, marks = told(a_group().joins("c4", at_s=0).joins("c5", at_s=60).leaves("c4", at_s=HOUR_S))
+    found, marks = incidents_and_marks(a_group().joins("c4", at_s=0).joins("c5", at_s=60).leaves("c4", at_s=HOUR_S))
     assert kinds(found) == [("scaling", 2), ("scaling", 1)]
     assert [i.culprits for i in found] == [("c4", "c5"), ("c4",)]
     assert not marks
 
 
 def test_a_deploy_of_a_service_with_two_groups_is_one_incident() -> None:
-    found, marks = told(
+    found, marks = incidents_and_marks(
         a_group("orders").member("c1", client_host="/10.0.0.1").deploys("c1", from_s=0, each_s=60),
         a_group("refunds").member("c1", client_host="/10.0.0.1").deploys("c1", from_s=5, each_s=60),
     )
@@ -135,7 +137,7 @@ def test_a_deploy_of_a_service_with_two_groups_is_one_incident() -> None:
 
 
 def test_groups_on_different_hosts_are_not_brought_together() -> None:
-    found, _ = told(
+    found, _ = incidents_and_marks(
         a_group("orders").member("c1", client_host="/10.0.0.1").vanishes("c1", at_s=0),
         a_group("refunds").member("c1", client_host="/10.0.0.2").vanishes("c1", at_s=5),
     )
@@ -143,7 +145,7 @@ def test_groups_on_different_hosts_are_not_brought_together() -> None:
 
 
 def test_a_host_that_dies_is_one_incident_of_all_its_groups() -> None:
-    found, _ = told(
+    found, _ = incidents_and_marks(
         *(a_group(g).member("c1", client_host="/10.0.0.1").vanishes("c1", at_s=at) for g, at in (("a", 0), ("b", 30)))
     )
     assert [(i.kind, i.group_ids, len(i.finding_ids)) for i in found] == [("member_fault", ("a", "b"), 2)]
@@ -153,7 +155,7 @@ def test_a_worker_killed_with_its_delay_is_one_incident_that_costs_what_the_last
     story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
     story.joins("w1", "w2", "w3", at_s=-HOUR_S).vanishes("w3", at_s=0, connect_delay_ms=300_000)
     story.meets_again(at_s=300, because="connect_delay_expired", connect_delay_ms=0)
-    (found,), _ = told(story)
+    (found,), _ = incidents_and_marks(story)
     assert (found.kind, found.root_cause, len(found.rebalance_ids)) == ("connect_worker", "member_session_expired", 2)
     assert found.cost_seconds == 2.0 + 4.0
 
@@ -161,7 +163,7 @@ def test_a_worker_killed_with_its_delay_is_one_incident_that_costs_what_the_last
 def test_while_the_delay_runs_the_incident_is_open() -> None:
     story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
     story.joins("w1", "w2", at_s=-HOUR_S).vanishes("w2", at_s=0, connect_delay_ms=3_600_000)
-    (found,), _ = told(story, until_s=HOUR_S / 2)
+    (found,), _ = incidents_and_marks(story, until_s=HOUR_S / 2)
     assert found.status == "open"
     assert "goes on" in found.story
 
@@ -169,18 +171,18 @@ def test_while_the_delay_runs_the_incident_is_open() -> None:
 def test_a_storm_takes_in_all_that_its_group_went_through_meanwhile() -> None:
     story = a_group()
     story.again(range(12), lambda s, n: s.exceeds_poll_interval("c1", at_s=n * 60))
-    found, _ = told(story)
+    found, _ = incidents_and_marks(story)
     assert kinds(found) == [("storm", 12)]
     assert found[0].root_cause == "member_poll_timeout"
     assert found[0].culprits == ("c1",)
-    first, _ = told(a_group().exceeds_poll_interval("c1", at_s=0), until_s=30)
+    first, _ = incidents_and_marks(a_group().exceeds_poll_interval("c1", at_s=0), until_s=30)
     assert first[0].incident_id == found[0].incident_id  # it became a storm, and is the same incident
 
 
 def test_a_member_that_comes_and_goes_for_hours_is_one_incident() -> None:
     story = a_group()
     story.again(range(6), lambda s, n: s.vanishes("c1", at_s=n * 1_500).joins("c1", at_s=n * 1_500 + 60))
-    assert kinds(told(story)[0]) == [("member_fault", 12)]
+    assert kinds(incidents_and_marks(story)[0]) == [("member_fault", 12)]
 
 
 def move(rebalance_id: str | None, group_id: str, **more: object) -> LeaderMove:
@@ -201,7 +203,7 @@ def test_a_reassignment_and_the_rebalances_of_the_coordinators_that_it_moved_are
     moves = [
         move(s.rebalances[-1].rebalance_id, s.group_id, reassignment_id=moved.reassignment_id) for s in (one, other)
     ]
-    found, _ = told(one, other, reassignments=[moved], leader_moves=moves)
+    found, _ = incidents_and_marks(one, other, reassignments=[moved], leader_moves=moves)
     assert [(i.kind, i.group_ids, len(i.rebalance_ids)) for i in found] == [("reassignment", ("a", "b"), 2)]
     assert found[0].expected
     assert found[0].cost_seconds == 4.0
@@ -210,7 +212,7 @@ def test_a_reassignment_and_the_rebalances_of_the_coordinators_that_it_moved_are
 def test_groups_whose_coordinator_dies_are_one_incident_of_that_broker() -> None:
     one, other = (a_group(g).meets_again(at_s=2, because="coordinator_failover") for g in ("a", "b"))
     moves = [move(s.rebalances[-1].rebalance_id, s.group_id, cause="broker_failure") for s in (one, other)]
-    found, _ = told(one, other, leader_moves=moves)
+    found, _ = incidents_and_marks(one, other, leader_moves=moves)
     assert [(i.kind, i.group_ids, i.culprits) for i in found] == [("coordinator", ("a", "b"), ("broker 1",))]
     assert not found[0].expected
 
@@ -223,19 +225,19 @@ def test_a_healthy_fleet_has_no_unexpected_incident() -> None:
         a_group("grown").meets_again(at_s=0, because="topic_metadata_changed"),
         a_group("streams").again(range(6), lambda s, n: s.meets_again(at_s=n * 600, because="streams_probing")),
     ]
-    found, _ = told(*fleet)
+    found, _ = incidents_and_marks(*fleet)
     assert [i.title for i in found if not i.expected or i.severity != "info"] == []
 
 
 def test_an_incident_comes_back_from_its_row() -> None:
-    found, _ = told(a_group().vanishes("c1", at_s=0))
+    found, _ = incidents_and_marks(a_group().vanishes("c1", at_s=0))
     assert [incident_of(incident_row(i)) for i in found] == found
 
 
 def test_hostile_names_are_made_safe_in_titles_and_kept_in_culprits() -> None:
     name = "<b>\n" + "x" * 2_000
     story = GroupStory("orders").joins(name, "c2", at_s=-HOUR_S).vanishes(name, at_s=0)
-    (found,), _ = told(story)
+    (found,), _ = incidents_and_marks(story)
     assert found.culprits == (name,)
     assert "\n" not in found.title
     assert len(found.title) < 200
@@ -284,7 +286,7 @@ def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_whatever_happene
     one: Sequence[tuple[str, str, int]], other: Sequence[tuple[str, str, int]]
 ) -> None:
     stories = [lived("a", one), lived("b", other)]
-    incidents, _ = told(*stories)
+    incidents, _ = incidents_and_marks(*stories)
     rebalances = [r for s in stories for r in costing(s.rebalances)]
     booked = [i for incident in incidents for i in incident.rebalance_ids]
     assert len(booked) == len(set(booked))
@@ -298,8 +300,8 @@ def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_whatever_happene
 
 @given(CHANGES, st.integers(min_value=0, max_value=25))
 def test_an_incident_keeps_its_id_while_it_grows(changes: Sequence[tuple[str, str, int]], cut: int) -> None:
-    before, _ = told(lived("a", changes[:cut]))
-    after, _ = told(lived("a", changes))
+    before, _ = incidents_and_marks(lived("a", changes[:cut]))
+    after, _ = incidents_and_marks(lived("a", changes))
     home = {r: i for i in after for r in i.rebalance_ids}
     for incident in before:
         if not incident.rebalance_ids:

@@ -47,6 +47,6 @@ def java(message: str) -> LogEvent:
     return event_of(HEAD + JAVA + message + JAVA_LOGGER + "\n")
 
 
-def told(event: LogEvent) -> dict[str, Any]:
+def fields_of(event: LogEvent) -> dict[str, Any]:
     """Fields without the partition that every line of a Java shard has."""
     return {name: value for name, value in event.fields.items() if name != "offsets_partition"}

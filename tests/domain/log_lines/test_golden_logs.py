@@ -144,14 +144,14 @@ def test_what_a_client_wrote_into_the_log_is_marked_and_what_the_broker_wrote_is
     is_the_clients = {event.ref: FORGED_AT in lines[event.ref] for event in events}
     assert sum(is_the_clients.values()) >= 1
     assert {event.ref: event.could_be_forged for event in events} == is_the_clients
-    told = [event.kind for event in events if event.group_id == "victim-app"]
-    assert told.count(LogKind.STABILIZED) >= 2
+    kinds = [event.kind for event in events if event.group_id == "victim-app"]
+    assert kinds.count(LogKind.STABILIZED) >= 2
     assert not any(event.could_be_forged for event in events if event.group_id == "victim-app")
 
 
 def test_the_eager_story_reads_like_it_happened() -> None:
     """3.9.1, one consumer, then two, then three; one leaves, one is killed, the last one leaves."""
-    told = [
+    found = [
         (event.kind, event.fields.get("generation_id"))
         for path in LOGS
         if path.relative_to(GOLDEN).parts[:2] == ("3.9.1", "eager_join_leave_kill")
@@ -159,8 +159,8 @@ def test_the_eager_story_reads_like_it_happened() -> None:
         for event in parse_lines(events_in(path))
         if event.group_id == "orders-app"
     ]
-    generations = [number for kind, number in told if kind is LogKind.STABILIZED]
+    generations = [number for kind, number in found if kind is LogKind.STABILIZED]
     assert generations == list(range(1, len(generations) + 1))
-    assert [number for kind, number in told if kind is LogKind.ASSIGNMENT_RECEIVED] == generations
-    assert [number for kind, number in told if kind is LogKind.PREPARING] == [*range(len(generations) + 1)]
-    assert (LogKind.EMPTIED, len(generations) + 1) in told
+    assert [number for kind, number in found if kind is LogKind.ASSIGNMENT_RECEIVED] == generations
+    assert [number for kind, number in found if kind is LogKind.PREPARING] == [*range(len(generations) + 1)]
+    assert (LogKind.EMPTIED, len(generations) + 1) in found

@@ -287,7 +287,7 @@ class TestForgeryOfControllers:
     )
     END = HEAD + "x in state PreparingRebalance with old generation 0 (reason: r)." + JAVA_LOGGER + "\n"
 
-    def told(self, *texts: str) -> list[int]:
+    def believed(self, *texts: str) -> list[int]:
         """Which of the events say something of a partition."""
         byte, lines = 0, []
         for text in texts:
@@ -298,24 +298,24 @@ class TestForgeryOfControllers:
 
     def test_behind_a_torn_head_they_are_not_believed(self) -> None:
         torn = HEAD + JAVA + "Preparing to rebalance group evil\n"
-        assert self.told(self.FORGED, torn, self.FORGED, self.FORGED, self.END) == [0]
+        assert self.believed(self.FORGED, torn, self.FORGED, self.FORGED, self.END) == [0]
 
     def test_neither_where_the_client_wrote_the_loggers_name_as_well(self) -> None:
         torn = HEAD + JAVA + "Preparing to rebalance group evil" + JAVA_LOGGER + "\n"
-        assert self.told(torn, self.FORGED, self.END) == []
+        assert self.believed(torn, self.FORGED, self.END) == []
 
     def test_behind_the_torn_off_end_they_are_believed_again(self) -> None:
         torn = HEAD + JAVA + "Stabilized group evil\n"
         end = HEAD + JAVA + "Stabilized group victim generation 9 with 3 members." + JAVA_LOGGER
         end += " generation 1 with 1 members." + JAVA_LOGGER + "\n"
-        assert self.told(torn, self.FORGED, end, self.FORGED) == [3]
+        assert self.believed(torn, self.FORGED, end, self.FORGED) == [3]
 
     def test_lines_of_forms_we_do_not_know_tear_nothing(self) -> None:
         """As 4.3 writes them."""
         scanned = "[GroupId g] Scanned 3 topics to refresh regular expressions [audit\\..*] in 0ms."
         valid = "[GroupId g][MemberId m] Valid topic configuration found in 0ms, topology epoch 0 is now initialized."
         unknown = [HEAD + JAVA + message + JAVA_LOGGER + "\n" for message in (scanned, valid)]
-        assert self.told(*unknown, self.FORGED) == [2]
+        assert self.believed(*unknown, self.FORGED) == [2]
 
     def test_another_file_begins_untorn(self) -> None:
         torn = a_line(HEAD + JAVA + "Preparing to rebalance group evil\n")

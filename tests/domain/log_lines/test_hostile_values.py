@@ -43,10 +43,10 @@ def test_a_line_with_such_a_number_shows_nothing_of_a_group(line: str, number: s
 
 
 def test_what_java_keeps_in_a_long_may_be_one() -> None:
-    told = scala(
+    event = scala(
         "Finished loading offsets and group metadata from __consumer_offsets-3 in 9223372036854775807 milliseconds"
     )
-    assert told.fields["duration_ms"] == 9_223_372_036_854_775_807
+    assert event.fields["duration_ms"] == 9_223_372_036_854_775_807
     assert parsed(HEAD + SCALA + "Finished loading offsets and group metadata from __consumer_offsets-3 in "
                   "9223372036854775808 milliseconds" + SCALA_LOGGER) is None  # fmt: skip
 

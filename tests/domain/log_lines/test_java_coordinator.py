@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain.model import LogKind
-from tests.domain.log_lines.lines import HEAD, JAVA, JAVA_LOGGER, JAVA_SERVICE, M1, M2, event_of, told
+from tests.domain.log_lines.lines import HEAD, JAVA, JAVA_LOGGER, JAVA_SERVICE, M1, M2, event_of, fields_of
 
 PREPARING = "Preparing to rebalance group billing-app in state PreparingRebalance with old generation 2 (reason: {})."
 
@@ -328,7 +328,7 @@ def test_the_shards_message_is_understood(
     releases: str, message: str, kind: LogKind, group_id: str | None, fields: dict[str, Any]
 ) -> None:
     event = event_of(HEAD + JAVA + message + JAVA_LOGGER + "\n")
-    assert (event.kind, event.group_id, told(event)) == (kind, group_id, fields)
+    assert (event.kind, event.group_id, fields_of(event)) == (kind, group_id, fields)
     assert (event.fields["offsets_partition"], event.coordinator_broker_id, event.could_be_forged) == (3, 1, False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain.model import LogKind
-from tests.domain.log_lines.lines import M1, M2, java, told
+from tests.domain.log_lines.lines import M1, M2, fields_of, java
 
 K1 = "ztOXmimJRYKFm8PmyCPVSw"
 K2 = "/Cl/WBruRfi8Qq6Op2hJ5A"
@@ -349,7 +349,7 @@ def test_the_message_is_understood(
     releases: str, message: str, kind: LogKind, fields: dict[str, Any], group_id: str
 ) -> None:
     event = java(f"[GroupId {group_id}]{message}")
-    assert (event.kind, event.group_id, told(event), event.could_be_forged) == (kind, group_id, fields, False)
+    assert (event.kind, event.group_id, fields_of(event), event.could_be_forged) == (kind, group_id, fields, False)
 
 
 @pytest.mark.parametrize("word", ["Static Member {m} with instance id i-1", "Dynamic Member {m}"])

@@ -31,8 +31,8 @@ def controller(text: str) -> ControllerEvent:
     ],
 )
 def test_reasons_of_2_2_to_2_5_name_member_and_cause(reason: str, trigger: str) -> None:
-    told = classify_reason(reason)
-    assert (told.trigger, told.member_ids) == (trigger, (M1,))
+    found = classify_reason(reason)
+    assert (found.trigger, found.member_ids) == (trigger, (M1,))
 
 
 def test_a_preparation_of_2_3_names_its_new_member() -> None:

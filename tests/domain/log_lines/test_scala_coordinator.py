@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain.model import LogKind
-from tests.domain.log_lines.lines import HEAD, M1, M2, SCALA, SCALA_METADATA, event_of, told
+from tests.domain.log_lines.lines import HEAD, M1, M2, SCALA, SCALA_METADATA, event_of, fields_of
 
 PREPARING = (
     "Preparing to rebalance group orders-app in state PreparingRebalance with old generation {} (__consumer_offsets-1) "
@@ -443,7 +443,7 @@ def test_the_group_classes_own_messages_have_no_prefix_and_no_group(
     message: str, kind: LogKind, fields: dict[str, Any]
 ) -> None:
     event = event_of("[2026-11-21 14:00:00,123] ERROR " + message + " (kafka.coordinator.group.GroupMetadata)\n")
-    found = {name: value for name, value in told(event).items() if name in fields}
+    found = {name: value for name, value in fields_of(event).items() if name in fields}
     assert (event.kind, event.group_id, event.coordinator_broker_id, found) == (kind, None, None, fields)
 
 

@@ -70,7 +70,7 @@ CASES = [
          (not_before(1_130, LOGGED), about(1_140, 1, LOGGED), not_after(1_100)), RESUME,
          # Swapped, [1100, 1130]: the line is moved to 1130.
          (170, 178, 300), tier=LOGGED),
-    Case(11, "it runs 3 s ahead: told as an overlap of at most 2.7 s, and the upper bound keeps the truth inside",
+    Case(11, "it runs 3 s ahead: shown as an overlap of at most 2.7 s, and the upper bound keeps the truth inside",
          (not_before(4_040, LOGGED), about(4_050, 1, LOGGED), not_after(1_100)), RESUME,
          # Swapped, [1100, 4040]: 1300 - 4040, 1308 - 4040, 1400 - 1100.
          (-2_740, -2_732, 300), overlap_ms=2_732, tier=LOGGED),
@@ -86,7 +86,7 @@ CASES = [
          (not_before(1_250), not_after(1_400), about(1_290)), RESUME, (0, 18, 150)),
     Case(15, "-101 is not: it may have been an overlap",
          (not_before(1_250), not_after(1_401), about(1_290)), RESUME, (-101, 18, 150)),
-    Case(16, "inside the slack a negative estimate is 0, too, and no overlap is told",
+    Case(16, "inside the slack a negative estimate is 0, too, and no overlap is shown",
          (not_before(1_250), not_after(1_400), about(1_350)), RESUME, (0, 0, 150)),
     Case(17, "beyond it the estimate stays negative: 1308 - 1390",
          (not_before(1_250), not_after(1_401), about(1_390)), RESUME, (-101, -82, 150), overlap_ms=82),
@@ -134,12 +134,12 @@ CASES = [
     Case(33, "put out and never back: nothing says by when it noticed, so no lower bound; about 2 s after it left",
          (not_before(57_950, LOGGED), about(60_000, 5, INFERRED)),
          (not_before(60_000), about(60_008), not_after(60_400)), (None, 8, 2_450), tier=INFERRED),
-    Case(34, "frozen, thawed at 70000, and only then told: its own line says when it let go",
+    Case(34, "frozen, thawed at 70000, and only then asked to revoke: its own line says when it let go",
          (not_before(69_990, LOGGED), about(70_000, 1, LOGGED), not_after(70_100, LOGGED)),
          (not_before(60_000), about(60_008), not_after(60_400)), (-10_100, -9_992, -9_590), overlap_ms=9_992,
          tier=LOGGED),
     # By epochs: the current-assignment record of the new owner at 2000, whose callback may be 1.5 s before it
-    Case(35, "KIP-848: told to revoke at 1000, commit at 1030, gone from its record at 1200",
+    Case(35, "KIP-848: asked to revoke at 1000, commit at 1030, gone from its record at 1200",
          (not_before(990), about(1_000), about(1_030, 2), not_after(1_210)),
          (not_before(500), about(2_099), not_after(2_410)), (-710, 1_069, 1_420)),
     # Connect: stop() and start() of a task
@@ -149,20 +149,20 @@ CASES = [
 ]  # fmt: skip
 
 
-def told(case: Case) -> MovementNumbers:
+def numbers_of(case: Case) -> MovementNumbers:
     return movement_numbers("moved", instant(case.stop), instant(case.resume), None)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.number}-{c.says}")
 def test_the_pause_of_the_case(case: Case) -> None:
-    found = told(case)
+    found = numbers_of(case)
     assert (found.pause_lower_ms, found.pause_estimate_ms, found.pause_upper_ms) == case.pause
     assert (found.overlap_ms, found.pause_tier) == (case.overlap_ms, case.tier)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: str(c.number))
 def test_lower_estimate_and_upper_are_in_order(case: Case) -> None:
-    found = told(case)
+    found = numbers_of(case)
     known = [n for n in (found.pause_lower_ms, found.pause_estimate_ms, found.pause_upper_ms) if n is not None]
     assert known == sorted(known)
 
@@ -194,7 +194,7 @@ class TestKinds:
 
 def numbers(*places: int) -> list[MovementNumbers]:
     """Of the numbered cases."""
-    return [told(CASES[place - 1]) for place in places]
+    return [numbers_of(CASES[place - 1]) for place in places]
 
 
 class TestSums:

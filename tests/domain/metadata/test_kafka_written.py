@@ -20,9 +20,9 @@ def test_what_kafka_wrote_is_read(case: dict[str, Any]) -> None:
     record = decode_metadata(bytes.fromhex(case["hex"]))
     assert record.name.lower() == case["type"].removesuffix("_RECORD").replace("_", "").lower()
     assert record.version == case["version"]
-    told = as_dumped(record.value)
-    assert holds(told, case["data"]), (told, case["data"])
-    silent = {name: value for name, value in told.items() if name not in case["data"]}
+    decoded = as_dumped(record.value)
+    assert holds(decoded, case["data"]), (decoded, case["data"])
+    silent = {name: value for name, value in decoded.items() if name not in case["data"]}
     assert all(not value or value in (-1, -2) for value in silent.values()), (
         silent
     )  # what Kafka leaves out is a default

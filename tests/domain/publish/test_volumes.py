@@ -23,7 +23,7 @@ def past(*rows_by_day: int, every_h: int = 6) -> dict[str, Any]:
     return found
 
 
-def told(rows_by_day: tuple[int, ...], now_ms: int = NOON_MS) -> dict[str, bool]:
+def checked(rows_by_day: tuple[int, ...], now_ms: int = NOON_MS) -> dict[str, bool]:
     found = verdicts(past(*rows_by_day), now_ms)
     assert {v["table_name"] for v in found} <= {"bronze.record"}
     assert not any(v["is_fatal"] for v in found)
@@ -41,19 +41,19 @@ def told(rows_by_day: tuple[int, ...], now_ms: int = NOON_MS) -> dict[str, bool]
     ],
 )
 def test_yesterday_is_held_against_the_days_before(rows_by_day: tuple[int, ...], is_usual: bool) -> None:
-    assert told(rows_by_day)["rows a day as before"] is is_usual
+    assert checked(rows_by_day)["rows a day as before"] is is_usual
 
 
 def test_three_days_are_too_few_to_judge_the_third() -> None:
-    assert "rows a day as before" not in told((400, 800, 600))
-    assert told((400, 4)) == {}
+    assert "rows a day as before" not in checked((400, 800, 600))
+    assert checked((400, 4)) == {}
 
 
 @pytest.mark.parametrize(("hours", "is_fresh"), [(12, True), (13, False)])
 def test_news_is_late_after_twice_the_longest_wait(hours: int, is_fresh: bool) -> None:
     """The last came at 18:00 of yesterday; six hours were the longest wait."""
     now_ms = NOON_MS - 12 * HOUR_MS - 6 * HOUR_MS + hours * HOUR_MS
-    assert told((400, 400, 400, 400), now_ms)["news as often as before"] is is_fresh
+    assert checked((400, 400, 400, 400), now_ms)["news as often as before"] is is_fresh
 
 
 def test_what_is_odd_is_said_in_numbers() -> None:

@@ -104,7 +104,7 @@ public final class DriveController {
                 .setDirectories(Collections.nCopies(replicas.size(), new Uuid(2, 100))), (short) 1));
         }
         write(created);
-        tell("create", -1, null, "NONE", true);
+        answer("create", -1, null, "NONE", true);
     }
 
     private void request() {
@@ -138,7 +138,7 @@ public final class DriveController {
             new AlterPartitionReassignmentsRequestData().setTopics(List.of(asking)));
         Errors error = Errors.forCode(result.response().responses().get(0).partitions().get(0).errorCode());
         write(result.records());
-        tell(target == null ? "cancel" : "move", partition, target, error.name(), true);
+        answer(target == null ? "cancel" : "move", partition, target, error.name(), true);
     }
 
     /** The leader reports one replica more, several, or one fewer in sync. */
@@ -163,7 +163,7 @@ public final class DriveController {
             new RequestHeaderData().setRequestApiKey(ApiKeys.ALTER_PARTITION.id).setRequestApiVersion((short) 3),
             KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
         write(replication.alterPartition(context, request).records());
-        tell("isr", partition, new ArrayList<>(isr), "NONE", true);
+        answer("isr", partition, new ArrayList<>(isr), "NONE", true);
     }
 
     private void fence(int broker, boolean isFenced) {
@@ -172,19 +172,19 @@ public final class DriveController {
         if (isFenced) replication.handleBrokerFenced(broker, written);
         else replication.handleBrokerUnfenced(broker, 100 + broker, written);
         write(written);
-        tell(isFenced ? "fence" : "unfence", -1, List.of(broker), "NONE", true);
+        answer(isFenced ? "fence" : "unfence", -1, List.of(broker), "NONE", true);
     }
 
     private void elect(int partition) {
         List<ApiMessageAndVersion> written = new ArrayList<>();
         var error = replication.electLeader("orders", partition, org.apache.kafka.common.ElectionType.PREFERRED, written);
         write(written);
-        tell("elect", partition, null, error.error().name(), true);
+        answer("elect", partition, null, error.error().name(), true);
     }
 
     private void delete() {
         write(List.of(new ApiMessageAndVersion(new RemoveTopicRecord().setTopicId(topic), (short) 0)));
-        tell("delete", -1, null, "NONE", false);
+        answer("delete", -1, null, "NONE", false);
         newTopic();
     }
 
@@ -219,7 +219,7 @@ public final class DriveController {
         else throw new IllegalStateException("not expected: " + message);
     }
 
-    private void tell(String what, int partition, List<Integer> asked, String error, boolean hasState) {
+    private void answer(String what, int partition, List<Integer> asked, String error, boolean hasState) {
         StringBuilder states = new StringBuilder();
         for (int p = 0; hasState && p < PARTITIONS; p++) {
             PartitionRegistration s = replication.getPartition(topic, p);

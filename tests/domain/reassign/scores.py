@@ -128,11 +128,11 @@ def _elections(history: ReassignmentHistory, events: dict[str, list[Event]], sco
         if a["leader"] != b["leader"]
     )
     rows = [e for e in history.elections if not e.topic.startswith("__") and e.previous_leader != e.elected]
-    told = Counter((f"{e.topic}-{e.partition}", e.previous_leader, e.elected) for e in rows)
+    found = Counter((f"{e.topic}-{e.partition}", e.previous_leader, e.elected) for e in rows)
     score.elections += written.total()
-    score.elections_right += (written & told).total()
-    score.faults += [f"{tp}: leader {a} → {b} not told" for tp, a, b in written - told]
-    score.faults += [f"{tp}: leader {a} → {b} invented" for tp, a, b in told - written]
+    score.elections_right += (written & found).total()
+    score.faults += [f"{tp}: leader {a} → {b} not found" for tp, a, b in written - found]
+    score.faults += [f"{tp}: leader {a} → {b} invented" for tp, a, b in found - written]
     by_tool = {f"{e.topic}-{e.partition}" for e in rows if e.cause == "tool"}
     score.faults += [f"{tp}: by a tool, or not" for tp in sorted(by_tool ^ asked)]
 
@@ -217,12 +217,12 @@ def _ladder(name: str, r: Reassignment, written: Written, score: Score, limit_ms
         if abs(error_ms) > limit_ms:
             score.faults.append(f"{name}: step {at} of {len(errors)} is {error_ms} ms from when it was written")
     fewest = min(len(r.original_replicas or ()), len(r.target_replicas or ()))
-    for what, told_ms, wanted in (
+    for what, found_ms, wanted in (
         ("under replicated", r.under_replicated_ms, fewest),
         ("under min.insync.replicas", r.under_min_isr_ms, r.min_insync_replicas or 0),
     ):
-        if abs(told_ms - (was_ms := _too_few_ms(written, wanted))) > 2 * limit_ms:
-            score.faults.append(f"{name}: {what} for {told_ms} ms, was {was_ms}")
+        if abs(found_ms - (was_ms := _too_few_ms(written, wanted))) > 2 * limit_ms:
+            score.faults.append(f"{name}: {what} for {found_ms} ms, was {was_ms}")
 
 
 def _too_few_ms(written: Written, wanted: int) -> int:

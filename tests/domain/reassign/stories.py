@@ -86,8 +86,8 @@ class MetadataStory:
         leader: int = UNSET,
         number: int = 1,
     ) -> MetadataStory:
-        told = {"replicas": replicas, "addingReplicas": adding, "removingReplicas": removing, "isr": isr}
-        fields: dict[str, object] = {name: value for name, value in told.items() if value is not None}
+        given = {"replicas": replicas, "addingReplicas": adding, "removingReplicas": removing, "isr": isr}
+        fields: dict[str, object] = {name: value for name, value in given.items() if value is not None}
         if leader != UNSET:
             fields["leader"] = leader
         return self.write(record(5, 2, {"partitionId": partition, "topicId": topic_id(number), **fields}))

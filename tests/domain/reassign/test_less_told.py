@@ -19,7 +19,7 @@ from rebalance_audit.domain.reassign.lines import LogLines
 SEEN = Path(__file__).parent / "seen/2.3.1"
 
 
-def told(keep: Callable[[SourceLine], bool]) -> ReassignmentHistory:
+def history_of(keep: Callable[[SourceLine], bool]) -> ReassignmentHistory:
     lines = [line for line in read_evidence(SEEN).lines() if keep(line)]
     return reassignment_history((), LogLines().read(lines).in_order(), cluster_id="zk", stall_limit_ms=1)
 
@@ -33,14 +33,14 @@ def without_creation(line: SourceLine) -> bool:
 
 
 def test_a_topics_replicas_are_known_from_its_creation() -> None:
-    moves = {r.name: (r.original_replicas, r.target_replicas) for r in told(from_controllers).reassignments}
+    moves = {r.name: (r.original_replicas, r.target_replicas) for r in history_of(from_controllers).reassignments}
     assert moves["orders-1"] == ((2, 1), (3, 2))
     assert moves["orders-3"] == ((1, 2), (1,))
 
 
 @pytest.mark.parametrize("keep", [from_controllers, without_creation])
 def test_a_leader_and_in_sync_replicas_that_are_not_known_are_no_risk(keep: Callable[[SourceLine], bool]) -> None:
-    history = told(keep)
+    history = history_of(keep)
     assert [r.outcome for r in history.reassignments] == ["completed"] * 5
     assert {(r.without_leader_ms, r.under_replicated_ms, r.leader_changes) for r in history.reassignments} == {
         (0, 0, 0)
@@ -53,7 +53,7 @@ def test_a_leader_and_in_sync_replicas_that_are_not_known_are_no_risk(keep: Call
 
 
 def test_an_origin_that_is_not_known_is_not_guessed() -> None:
-    found = {(r.name, r.target_replicas): r for r in told(without_creation).reassignments}
+    found = {(r.name, r.target_replicas): r for r in history_of(without_creation).reassignments}
     first = found["orders-0", (3, 4)]
     assert first.original_replicas is None
     assert (first.steps[0].phase, first.is_complete_evidence) == ("accepted", False)

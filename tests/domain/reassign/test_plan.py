@@ -35,7 +35,7 @@ def statuses(text: str, history: ReassignmentHistory) -> list[str]:
     return [verdict.status for verdict in compare(read_plan(text).moves, history)]
 
 
-def told(text: str, history: ReassignmentHistory, file: str = "plan.json") -> list[str]:
+def printed(text: str, history: ReassignmentHistory, file: str = "plan.json") -> list[str]:
     asked = read_plan(text)
     return explain_plan(asked, compare(asked.moves, history), history, file)
 
@@ -58,7 +58,7 @@ def test_a_line_whose_partition_was_then_given_another_target_was_replaced() -> 
     story = three().at(22_000).change(2, replicas=(3, 5, 0, 1, 2), removing=(1, 2))
     assert statuses(plan((2, [2, 3, 5]), (2 + 1, [1, 0, 2])), story.history()) == ["replaced", "done"]
     assert statuses(plan((2, [3, 5, 0])), story.history()) == ["moving"]
-    assert "orders-2 → [2,3,5]: replaced by another request. The request for [3,5,0] took its place." in told(
+    assert "orders-2 → [2,3,5]: replaced by another request. The request for [3,5,0] took its place." in printed(
         plan((2, [2, 3, 5])), story.history()
     )
     story = three().at(22_000).change(0, replicas=(3, 2, 5))
@@ -71,7 +71,7 @@ def test_a_request_the_controller_refused_says_why() -> None:
         started_at_ms=30_000, ended_at_ms=30_000, detail="InvalidReplicaAssignmentException: no broker 9",
     )  # fmt: skip
     history = replace(three().history(), reassignments=(refused,))
-    assert told(plan((3, [1, 0, 9])), history)[:2] == [
+    assert printed(plan((3, [1, 0, 9])), history)[:2] == [
         "1 refused: orders-3",
         "orders-3 → [1,0,9]: refused. InvalidReplicaAssignmentException: no broker 9",
     ]
@@ -79,7 +79,7 @@ def test_a_request_the_controller_refused_says_why() -> None:
 
 def test_what_the_evidence_does_not_name_is_not_asked_for_again() -> None:
     history = three().history()
-    lines = told(plan((3, [2, 3]), (9, [1, 2])), history)
+    lines = printed(plan((3, [2, 3]), (9, [1, 2])), history)
     assert "orders-9 → [1,2]: never asked for. The evidence names no such partition." in lines
     assert "orders-3 → [2,3]: never asked for. Its replicas are [1,0,2]." in lines
     assert lines[-1] == (
@@ -87,7 +87,7 @@ def test_what_the_evidence_does_not_name_is_not_asked_for_again() -> None:
         '\'{"version": 1, "partitions": [{"topic": "orders", "partition": 3, "replicas": [2, 3]}]}\' > remaining.json; '
         "kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file remaining.json --execute"
     )
-    assert told(plan((0, [1, 2]), topic="ordres"), history)[1] == (
+    assert printed(plan((0, [1, 2]), topic="ordres"), history)[1] == (
         "ordres-0 → [1,2]: never asked for. The evidence names no such topic."
     )
     # Logs name only what moved: there it may well exist.
@@ -99,7 +99,7 @@ def test_what_the_evidence_does_not_name_is_not_asked_for_again() -> None:
 
 def test_a_name_no_topic_can_have_is_never_asked_for_again() -> None:
     text = plan((0, [1, 2]), topic="x'; rm -rf ~; '")
-    assert not any(line.startswith("do:") for line in told(text, ReassignmentHistory(cluster_id="lab")))
+    assert not any(line.startswith("do:") for line in printed(text, ReassignmentHistory(cluster_id="lab")))
 
 
 def test_the_throttle_of_a_plan_can_go_when_its_last_line_has_ended() -> None:
@@ -115,13 +115,13 @@ def test_the_throttle_of_a_plan_can_go_when_its_last_line_has_ended() -> None:
     assert throttle_removable_since_ms(compare(read_plan(text).moves, story.history())) is None
     story.at(21_000).change(1, isr=(2, 3, 5), **done)  # type: ignore[arg-type]
     assert throttle_removable_since_ms(compare(read_plan(text).moves, story.history())) == 21_000
-    assert told(text, story.history(), "my plan.json")[-1] == (
+    assert printed(text, story.history(), "my plan.json")[-1] == (
         "do: Remove the throttle, which has served this plan nothing since 1970-01-01 00:00:21 UTC: "
         "kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file 'my plan.json' --verify"
     )
     story.at(30_000).throttle("orders", None, (0, 1, 2, 3, 5))
     assert plan_throttles(read_plan(text).moves, story.history()) == ()
-    assert told(text, story.history()) == ["2 done: orders-0, orders-1"]
+    assert printed(text, story.history()) == ["2 done: orders-0, orders-1"]
 
 
 def test_what_replaced_a_line_still_needs_the_throttle() -> None:
@@ -131,7 +131,7 @@ def test_what_replaced_a_line_still_needs_the_throttle() -> None:
 
 def test_a_plan_is_explained_line_by_line() -> None:
     history = three().at(300_000).no_op().history()
-    lines = told(plan((0, [2, 3, 5]), (2, [2, 3, 5]), (3, [2, 3])), history)
+    lines = printed(plan((0, [2, 3, 5]), (2, [2, 3, 5]), (3, [2, 3])), history)
     assert lines[:3] == ["1 done: orders-0", "1 stands still: orders-2", "1 never asked for: orders-3"]
     assert any(line.startswith("   do: ") for line in lines)
 
@@ -139,7 +139,7 @@ def test_a_plan_is_explained_line_by_line() -> None:
 def test_of_a_large_plan_some_lines_are_shown_and_the_rest_counted() -> None:
     count = 10_000
     history = MetadataStory().topic("wide", *[(1, 2)] * count).history()
-    lines = told(plan(*((p, [2, 3]) for p in range(count)), topic="wide"), history)
+    lines = printed(plan(*((p, [2, 3]) for p in range(count)), topic="wide"), history)
     assert lines[0] == "10000 never asked for: wide-0 … wide-9999"
     assert len(lines) == 1 + SHOWN_LINES + 1 + 1
     assert lines[-2] == f"and 9,980 partitions more {STATUS_WORDS['never_asked']}; -o jsonl shows each"
@@ -176,7 +176,7 @@ def test_what_the_tool_printed_when_it_started_is_the_way_back() -> None:
     story = MetadataStory().at(1_000).topic("orders", (1, 0, 2))
     story.at(5_000).change(0, replicas=(2, 3, 5, 0, 1), adding=(3, 5), removing=(0, 1))
     story.at(6_000).change(0, isr=(2, 3, 5), leader=2, replicas=(2, 3, 5), adding=(), removing=())
-    assert told(EXECUTED, story.history())[:2] == [
+    assert printed(EXECUTED, story.history())[:2] == [
         "1 never asked for: orders-0",
         "This is the way back that --execute printed: what is done stands as it was before that plan.",
     ]

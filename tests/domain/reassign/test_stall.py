@@ -22,13 +22,13 @@ def asked(level: int, target: tuple[int, ...], original: tuple[int, ...] = (1, 2
     return story.at(START_MS + 10_000).change(replicas=(*target, *removing), adding=adding, removing=removing)
 
 
-def told(story: MetadataStory, logs: Logs | None = None) -> ReassignmentHistory:
+def history_of(story: MetadataStory, logs: Logs | None = None) -> ReassignmentHistory:
     lines = LogLines().read(logs.lines).in_order() if logs is not None else ()
     return reassignment_history(story.sources, lines, cluster_id=CLUSTER)
 
 
 def only(story: MetadataStory, logs: Logs | None = None) -> Reassignment:
-    (attempt,) = told(story, logs).reassignments
+    (attempt,) = history_of(story, logs).reassignments
     return attempt
 
 
@@ -158,7 +158,7 @@ def test_a_disk_that_failed_is_named_before_a_throttle() -> None:
 def test_a_request_that_can_never_end_is_named_when_it_was_cancelled_long_before_the_limit() -> None:
     story = asked(30, (2, 3, 5), (1, 2, 4)).at(START_MS + 11_000).change(replicas=(4, 1, 3, 2, 5), removing=(2, 5))
     story.at(START_MS + 15_000).change(replicas=(4, 1, 2), adding=(), removing=())
-    first, second = told(story).reassignments
+    first, second = history_of(story).reassignments
     assert (first.blocked_by, second.outcome) == (None, "cancelled")
     assert (second.blocked_by, second.blocked_replicas) == ("adding_and_removing_overlap", (5,))
 
@@ -169,18 +169,18 @@ def test_a_disk_that_failed_is_shown_by_records_where_the_copy_lay_on_it_or_nowh
     def story(directory: str, *, lost_at_ms: int) -> MetadataStory:
         disks = {"brokerId": 4, "brokerEpoch": 9}
         lost = record(17, 3, {**disks, "logDirs": [first]})
-        told = MetadataStory().write(record(0, 3, {**disks, "logDirs": [first, second], "fenced": False}))
-        told.controller(30).at(START_MS).topic("orders", (1, 2, 3))
+        story = MetadataStory().write(record(0, 3, {**disks, "logDirs": [first, second], "fenced": False}))
+        story.controller(30).at(START_MS).topic("orders", (1, 2, 3))
         if lost_at_ms < 10_000:
-            told.at(START_MS + lost_at_ms).write(lost)
+            story.at(START_MS + lost_at_ms).write(lost)
         fields = {"replicas": (1, 4, 5, 2, 3), "addingReplicas": (4, 5), "removingReplicas": (2, 3)}
         where = {"directories": [first, directory, first, first, first]}
-        told.at(START_MS + 10_000)
-        told.write(record(5, 2, {"partitionId": 0, "topicId": topic_id(1), **fields, **where}))
+        story.at(START_MS + 10_000)
+        story.write(record(5, 2, {"partitionId": 0, "topicId": topic_id(1), **fields, **where}))
         if lost_at_ms >= 10_000:
-            told.at(START_MS + lost_at_ms).write(lost)
-        told.at(START_MS + 20_000).change(isr=(1, 2, 3, 5))
-        return told.at(START_MS + 200_000).no_op()
+            story.at(START_MS + lost_at_ms).write(lost)
+        story.at(START_MS + 20_000).change(isr=(1, 2, 3, 5))
+        return story.at(START_MS + 200_000).no_op()
 
     assert only(story(second, lost_at_ms=30_000)).blocked_by == "disk_failed"
     assert only(story(unassigned, lost_at_ms=30_000)).blocked_by == "disk_failed"

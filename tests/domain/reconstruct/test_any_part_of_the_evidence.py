@@ -106,7 +106,7 @@ def test_nothing_becomes_wrong(capture: Path) -> None:
             wrong = [x for x in tally.remarks if ", was " in x and "unknown, was" not in x]
             assert tally.wrong == 0, (how, wrong)
             outside = [
-                f"{pause.resource} {pause.pause_ms} ms, not in [{told.pause_lower_ms} {told.pause_upper_ms}]"
-                for pause, told, _ in tally.pauses.outside
+                f"{pause.resource} {pause.pause_ms} ms, not in [{shown.pause_lower_ms} {shown.pause_upper_ms}]"
+                for pause, shown, _ in tally.pauses.outside
             ]
             assert not outside, (how, outside)

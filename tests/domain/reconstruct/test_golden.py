@@ -65,8 +65,8 @@ class TestConsumerGroups:
         found = rebalances(capture, with_lines=with_lines)
         groups = scenario(capture)["groups"]
         for group_id, expected in groups.items():
-            told = [(r.generation_id or r.group_epoch, r.kind, r.outcome) for r in found[group_id]]
-            assert told == [(x["number"], x["kind"], seen_by(x, with_lines)) for x in shown(expected, with_lines)]
+            rows = [(r.generation_id or r.group_epoch, r.kind, r.outcome) for r in found[group_id]]
+            assert rows == [(x["number"], x["kind"], seen_by(x, with_lines)) for x in shown(expected, with_lines)]
             for r, x in zip(found[group_id], shown(expected, with_lines), strict=True):
                 assert r.mode == x.get("mode", expected["mode"]) or r.outcome in ("superseded", "missing", "open"), x
         assert not [r for group_id in found.keys() - groups.keys() for r in found[group_id]]
@@ -160,9 +160,9 @@ def held_by_the_brokers_log(capture: Path) -> dict[str, list[set[int]]]:
     found: dict[str, list[set[int]]] = {}
     for log in sorted(capture.glob("logs/*/server.log*")):
         for line in gzip.decompress(log.read_bytes()).decode().splitlines():
-            told = re.search(r"Member (\S+) new assignment state: .*state=STABLE, assignedPartitions=\[(.*)\]\.", line)
-            if told is not None:
-                found.setdefault(told[1], []).append({int(p.rpartition("-")[2]) for p in told[2].split(", ") if p})
+            match = re.search(r"Member (\S+) new assignment state: .*state=STABLE, assignedPartitions=\[(.*)\]\.", line)
+            if match is not None:
+                found.setdefault(match[1], []).append({int(p.rpartition("-")[2]) for p in match[2].split(", ") if p})
     return found
 
 
@@ -175,10 +175,10 @@ class TestShareGroups:
         assert truth
         (group,) = rebalances(capture, with_lines=False).values()
         for member_id, sets in truth.items():
-            told = [
+            steps_shown = [
                 m.assigned or () for r in group for m in r.members if m.member_id == member_id and m.change != "left"
             ]
-            steps = [{int(p.rpartition("-")[2]) for p in assigned} for assigned in told]
+            steps = [{int(p.rpartition("-")[2]) for p in assigned} for assigned in steps_shown]
             assert [s for s, _ in groupby(steps)] == [s for s, _ in groupby(sets)], member_id
 
     def test_a_partition_has_a_row_only_when_none_of_its_owners_kept_it(self, capture: Path) -> None:
@@ -215,12 +215,12 @@ def test_the_copies_of_streams_members_are_those_their_leader_gave_them() -> Non
     capture = GOLDEN / "4.3.0" / "streams_standby"  # 2.8.2's leader does not log the copies
     truth = standby_by_the_leaders_log(capture)
     (group,) = rebalances(capture, with_lines=False).values()
-    told: dict[str, list[set[str]]] = {}
+    shown: dict[str, list[set[str]]] = {}
     for m in (m for r in group for m in r.members if m.change != "left"):
         assert m.standby_tasks is not None
-        told.setdefault(m.member_id, []).append(set(m.standby_tasks))
+        shown.setdefault(m.member_id, []).append(set(m.standby_tasks))
     assert any(tasks for rounds in truth.values() for tasks in rounds)
-    assert told == truth
+    assert shown == truth
 
 
 def test_a_share_groups_partition_has_several_owners() -> None:
@@ -250,7 +250,7 @@ def test_the_brokers_window_is_ten_times_the_pause_of_who_stayed_and_we_show_the
     assert len(found) > 40
     lived_ms = statistics.median(w.clients_ms for w in found)
     assert statistics.median(w.broker_ms for w in found) > 10 * lived_ms
-    assert abs(statistics.median(w.told_ms for w in found) - lived_ms) < 20
+    assert abs(statistics.median(w.shown_ms for w in found) - lived_ms) < 20
 
 
 def test_records_alone_show_most_causes() -> None:

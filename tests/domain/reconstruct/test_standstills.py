@@ -50,8 +50,8 @@ def found(
         cluster_id="c", rebalance_id="c/g/1", group_id="g", generation_id=1, members=members,
         evidence=("record:__consumer_offsets-7@99",),
     )  # fmt: skip
-    [told] = with_standstills([rebalance], marks)
-    return told.standstills
+    [checked] = with_standstills([rebalance], marks)
+    return checked.standstills
 
 
 def test_a_member_whose_commits_stop_while_the_others_go_on_stood_still() -> None:
@@ -87,7 +87,7 @@ def test_a_member_whose_commits_stop_while_the_others_go_on_stood_still() -> Non
         pytest.param([a_mark(0, FROZEN[:2] + FROZEN[-1:]), a_mark(2, EVERY_5_S)], ((0,), (2,)), id="too few commits"),
     ],
 )  # fmt: skip
-def test_nothing_is_told_where_it_may_be_otherwise(
+def test_nothing_is_shown_where_it_may_be_otherwise(
     marks: Sequence[CommitMark], owners: Sequence[Sequence[int]]
 ) -> None:
     assert found(marks, owners=owners) == ()
@@ -133,21 +133,21 @@ EXPECTED = {
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
 @pytest.mark.parametrize("with_lines", [True, False], ids=["with-logs", "records-only"])
-def test_only_members_that_stood_still_are_told_of_and_the_truth_is_inside(capture: Path, with_lines: bool) -> None:
+def test_only_members_that_stood_still_are_shown_and_the_truth_is_inside(capture: Path, with_lines: bool) -> None:
     if not scenario(capture).get("groups"):
         return
-    told = [
+    standstills = [
         s
         for group in gathered(capture, with_lines=with_lines).groups
         for rebalance in reconstruct(group).rebalances
         for s in rebalance.standstills
     ]
     expected = EXPECTED.get(capture.name, set())
-    assert {s.client_id for s in told} <= {client for client, _ in expected}
+    assert {s.client_id for s in standstills} <= {client for client, _ in expected}
     if with_lines:
-        assert {s.client_id for s in told} == {client for client, _ in expected}
+        assert {s.client_id for s in standstills} == {client for client, _ in expected}
     events = client_events(capture)
-    for s in told:
+    for s in standstills:
         begins = [e["at_ms"] for e in events if e["event"] == "stall_start" and e["client"] == s.client_id]
         ends = [e["at_ms"] for e in events if e["event"] == "stall_end" and e["client"] == s.client_id]
         [true_ms] = [b - a for a, b in zip(begins, ends, strict=True)]

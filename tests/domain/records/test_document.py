@@ -48,7 +48,7 @@ def written_by_kafka() -> Seen:
     return found
 
 
-def told(cell: str, source: str) -> tuple[set[str], set[int]]:
+def named_in(cell: str, source: str) -> tuple[set[str], set[int]]:
     """Releases and versions behind `captured` or `Kafka's classes`."""
     part = next((part for part in cell.split(";") if part.strip().startswith(source)), "")
     return set(re.findall(r"\d+\.\d+\.\d+", part)), {int(version) for version in re.findall(r"\bv(\d)", part)}
@@ -58,7 +58,7 @@ def told(cell: str, source: str) -> tuple[set[str], set[int]]:
 @pytest.mark.parametrize("number", RECORD_TYPES)
 def test_records_of_groups_are_tested_with_what_the_page_names(number: int, source: str, seen: Seen) -> None:
     cell = rows("`__consumer_offsets`")[str(number)][5]
-    releases, versions = told(cell, source)
+    releases, versions = named_in(cell, source)
     assert releases == {release for release, _ in seen[number]}
     assert versions in ({version for _, version in seen[number]}, set())
     assert ("round trip" in cell) == any(encoded == number for encoded, _ in enc.VALUES)
@@ -102,7 +102,7 @@ def test_records_of_the_metadata_log_are_tested_with_what_the_page_names(number:
     assert kind.name in cells[1]
     if "captured (" not in cell or "v" in cell:
         assert ("captured" in cell) == bool(dumped), dumped
-        assert told(cell, "captured")[1] in (dumped, set())
+        assert named_in(cell, "captured")[1] in (dumped, set())
     assert ("Kafka's classes" in cell) == bool(written), written
     if "(all)" in cell:
         assert written == set(range(kind.latest_version + 1))

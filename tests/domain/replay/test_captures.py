@@ -79,11 +79,11 @@ BY_CLIENTS = [
 
 @pytest.mark.parametrize("capture", BY_CLIENTS)
 def test_its_cost_is_what_the_clients_own_clocks_say(capture: str) -> None:
-    told = situation(capture)
-    truth = true_standstill(GOLDEN / capture, told.script.group_id)
+    case = situation(capture)
+    truth = true_standstill(GOLDEN / capture, case.script.group_id)
     measured_s = truth.between_owners_seconds + truth.owner_idle_seconds
     replayed_s = median(
-        run.cost.between_owners_seconds + run.cost.owner_idle_seconds for run in base_of(told, LAST_STEP_MS)
+        run.cost.between_owners_seconds + run.cost.owner_idle_seconds for run in base_of(case, LAST_STEP_MS)
     )
     assert replayed_s == pytest.approx(measured_s, rel=0.1)
 
@@ -92,9 +92,9 @@ def test_its_cost_is_what_the_clients_own_clocks_say(capture: str) -> None:
 def test_a_history_may_begin_in_the_middle(capture: str) -> None:
     groups = [[measure(r) for r in reconstruct(g).rebalances] for g in gathered(GOLDEN / capture).groups]
     rows = max(groups, key=len)
-    told = situation_of(rows[2:], max(r.ended_at_ms or 0 for r in rows) + 1_000, before=rows[1])
-    assert fit_of(told).causes == 1.0
-    assert fit_of(told).refused is None
+    case = situation_of(rows[2:], max(r.ended_at_ms or 0 for r in rows) + 1_000, before=rows[1])
+    assert fit_of(case).causes == 1.0
+    assert fit_of(case).refused is None
 
 
 def test_a_history_that_does_not_come_out_again_predicts_nothing() -> None:

@@ -103,9 +103,9 @@ def situation(*stalls: Stall, library: str = "java") -> Situation:
     ],
 )
 def test_what_the_history_does_not_show_is_one_sentence(stalls: Sequence[Stall], records: int, words: str) -> None:
-    with pytest.raises(RequestError, match=words) as told:
+    with pytest.raises(RequestError, match=words) as refused:
         request_of(situation(*stalls), [f"max.poll.records={records}"])
-    assert str(told.value).count(". ") == 0
+    assert str(refused.value).count(". ") == 0
 
 
 def test_a_library_without_the_setting_is_named() -> None:

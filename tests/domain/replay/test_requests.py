@@ -40,9 +40,9 @@ def test_an_assignor_may_be_written_as_its_class() -> None:
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence(pairs: list[str], words: str) -> None:
-    with pytest.raises(RequestError, match=words) as told:
+    with pytest.raises(RequestError, match=words) as refused:
         requested(pairs, CLASSIC, ["a", "b"])
-    assert str(told.value).count(". ") == 0
+    assert str(refused.value).count(". ") == 0
 
 
 def test_a_heartbeat_above_the_session_that_members_have_is_refused() -> None:

@@ -118,8 +118,8 @@ def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story
     evidence = story.evidence()
     early = reconstruct(replace(evidence, lines=evidence.lines[: cut * len(evidence.lines) // 100]))
     late = reconstruct(evidence)
-    told = {r.rebalance_id for r in early.rebalances if r.outcome in ("completed", "emptied") and r.resource_count}
-    assert told <= {r.rebalance_id for r in late.rebalances}
+    lasting = {r.rebalance_id for r in early.rebalances if r.outcome in ("completed", "emptied") and r.resource_count}
+    assert lasting <= {r.rebalance_id for r in late.rebalances}
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)

@@ -18,7 +18,7 @@ def lines_alone(story: Story) -> GroupEvidence:
     return replace(story.evidence(), records=(), marks=())
 
 
-def told(evidence: GroupEvidence) -> list[tuple[int | None, str, str]]:
+def generations_of(evidence: GroupEvidence) -> list[tuple[int | None, str, str]]:
     return [(r.generation_id, r.kind, r.trigger) for r in reconstruct(evidence).rebalances]
 
 
@@ -39,7 +39,7 @@ def the_return(story: Story) -> Movement:
 
 
 def test_a_static_return_is_shown_by_lines_alone() -> None:
-    assert told(lines_alone(a_static_return())) == [
+    assert generations_of(lines_alone(a_static_return())) == [
         (1, "rebalance", "member_joined"),
         (1, "static_rewrite", "static_member_replaced"),
     ]
@@ -73,18 +73,18 @@ def test_an_expired_static_member_is_known_by_lines_alone() -> None:
     story = a_static_return().says(LogKind.MEMBER_FAILED, at_ms=30_000, member_id=S2)
     story.preparing(1, f"removing member {S2} on heartbeat expiration.", at_ms=30_000)
     story.stabilized(2, at_ms=31_000)
-    assert told(lines_alone(story))[-1] == (2, "rebalance", "static_member_expired")
+    assert generations_of(lines_alone(story))[-1] == (2, "rebalance", "static_member_expired")
 
 
 def test_a_rejoin_without_a_reason_is_no_cause() -> None:
     story = a_group().preparing(4, f"Leader {member_id('c1')} re-joining group during Stable", at_ms=100)
     story.stabilized(5, at_ms=110)
-    assert told(lines_alone(story)) == [(5, "rebalance", "unknown")]
+    assert generations_of(lines_alone(story)) == [(5, "rebalance", "unknown")]
 
 
 def test_new_partitions_show_in_the_assignment() -> None:
     story = a_group().generation(1, {"c1": "0 1"}, at_ms=100).generation(2, {"c1": "0 1 2"}, at_ms=900)
-    assert told(story.evidence())[-1] == (2, "rebalance", "topic_metadata_changed")
+    assert generations_of(story.evidence())[-1] == (2, "rebalance", "topic_metadata_changed")
 
 
 def test_a_generation_that_goes_back_without_a_deletion_is_a_contradiction() -> None:
@@ -125,7 +125,7 @@ def test_a_name_with_line_breaks_that_no_record_knows_makes_no_row() -> None:
 
 def test_a_name_with_line_breaks_is_reconstructed_from_its_records() -> None:
     story = a_group("evil\ngroup").generation(1, {"c1": "0"}, at_ms=100)
-    assert told(story.evidence()) == [(1, "rebalance", "member_joined")]
+    assert generations_of(story.evidence()) == [(1, "rebalance", "member_joined")]
 
 
 def a_reasonless_leave(*, silent: bool) -> Story:
@@ -141,26 +141,26 @@ def a_reasonless_leave(*, silent: bool) -> Story:
 
 
 def test_a_leave_without_a_reason_after_a_long_silence_is_a_poll_timeout() -> None:
-    assert told(a_reasonless_leave(silent=True).evidence())[-1] == (2, "rebalance", "member_poll_timeout")
+    assert generations_of(a_reasonless_leave(silent=True).evidence())[-1] == (2, "rebalance", "member_poll_timeout")
 
 
 def test_a_leave_without_a_reason_of_a_member_that_seldom_commits_is_a_leave() -> None:
     story = a_reasonless_leave(silent=True)
     # Two commits 10 s apart and 13 s of silence, where max.poll.interval.ms is 8 s.
     story.marks = [m for m in story.marks if m.partition == 0 or m.first_at_ms in (15_000, 25_000)]
-    assert told(story.evidence())[-1] == (2, "rebalance", "member_left")
+    assert generations_of(story.evidence())[-1] == (2, "rebalance", "member_left")
 
 
 def test_a_leave_without_a_reason_of_a_member_that_worked_is_a_leave() -> None:
-    assert told(a_reasonless_leave(silent=False).evidence())[-1] == (2, "rebalance", "member_left")
+    assert generations_of(a_reasonless_leave(silent=False).evidence())[-1] == (2, "rebalance", "member_left")
 
 
 def test_a_leave_without_a_reason_and_without_commits_is_open_if_the_client_comes_back() -> None:
     story = a_reasonless_leave(silent=True)
-    assert told(lines_alone(story))[-1] == (2, "rebalance", "member_left")
+    assert generations_of(lines_alone(story))[-1] == (2, "rebalance", "member_left")
     again = member_id("c2")[:-1] + "9"
     story.preparing(2, f"Adding new member {again} with group instance id None", at_ms=50_000)
-    assert told(lines_alone(story))[0] == (2, "rebalance", "unknown")
+    assert generations_of(lines_alone(story))[0] == (2, "rebalance", "unknown")
 
 
 def taken_over(*, is_loaded: bool, has_log_before: bool = False) -> Story:
@@ -188,8 +188,8 @@ def test_without_the_log_of_the_coordinator_before_members_may_have_stopped_for_
 
 
 def test_a_rejoin_that_had_failed_at_a_coordinator_that_has_just_taken_over_came_from_the_failover() -> None:
-    assert told(taken_over(is_loaded=True).evidence())[-1] == (2, "rebalance", "coordinator_failover")
-    assert told(taken_over(is_loaded=False).evidence())[-1] != (2, "rebalance", "coordinator_failover")
+    assert generations_of(taken_over(is_loaded=True).evidence())[-1] == (2, "rebalance", "coordinator_failover")
+    assert generations_of(taken_over(is_loaded=False).evidence())[-1] != (2, "rebalance", "coordinator_failover")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def rebalances(story: Story) -> list[Rebalance]:
     return [measure(r) for r in reconstruct(story.evidence()).rebalances]
 
 
-def told(story: Story) -> list[tuple[int | None, str, str, str]]:
+def generations_of(story: Story) -> list[tuple[int | None, str, str, str]]:
     return [(r.generation_id, r.kind, r.outcome, r.trigger) for r in rebalances(story)]
 
 
@@ -32,13 +32,13 @@ def movement(rebalance: Rebalance, resource: str) -> Movement:
 
 
 def test_the_record_of_a_new_group_is_no_rebalance() -> None:
-    assert told(a_group().created(at_ms=100).generation(1, {"c1": "0 1"}, at_ms=200)) == [
+    assert generations_of(a_group().created(at_ms=100).generation(1, {"c1": "0 1"}, at_ms=200)) == [
         (1, "rebalance", "completed", "member_joined")
     ]
 
 
 def test_commits_alone_make_no_rebalance() -> None:
-    assert told(a_group().commit(0, at_ms=100)) == []
+    assert generations_of(a_group().commit(0, at_ms=100)) == []
 
 
 def test_an_eager_join_moves_some_partitions_and_returns_the_rest() -> None:
@@ -111,13 +111,13 @@ def test_a_number_that_only_a_line_shows_was_superseded_not_missing() -> None:
         .received(6, at_ms=8_010)
         .generation(6, {"c1": "0"}, at_ms=8_010, joined_at_ms=8_000)
     )
-    assert [(n, o) for n, _, o, _ in told(story)] == [(4, "completed"), (5, "superseded"), (6, "completed")]
+    assert [(n, o) for n, _, o, _ in generations_of(story)] == [(4, "completed"), (5, "superseded"), (6, "completed")]
     assert rebalances(story)[1].started_at_ms == 5_000
 
 
 def test_a_number_that_nothing_shows_is_missing() -> None:
     story = a_group().generation(4, {"c1": "0"}, at_ms=1_000).generation(7, {"c1": "0"}, at_ms=9_000)
-    assert [(n, o) for n, _, o, _ in told(story)] == [
+    assert [(n, o) for n, _, o, _ in generations_of(story)] == [
         (4, "completed"), (5, "missing"), (6, "missing"), (7, "completed"),
     ]  # fmt: skip
     assert rebalances(story)[-1].is_complete_evidence is False
@@ -149,7 +149,7 @@ def test_a_join_phase_that_another_broker_begins_anew_came_from_the_failover() -
     story.preparing(1, "Leader c1 re-joining group during Stable", at_ms=9_000)
     story.lines[-1] = replace(story.lines[-1], coordinator_broker_id=2)
     story.generation(2, {"c1": "0 1"}, at_ms=9_500)
-    assert told(story)[1:] == [
+    assert generations_of(story)[1:] == [
         (2, "rebalance", "failed", "member_left"),
         (2, "rebalance", "completed", "coordinator_failover"),
     ]
@@ -161,10 +161,10 @@ def test_a_join_phase_that_the_same_broker_begins_anew_is_no_failover() -> None:
     story.preparing(1, "removing member c9 on LeaveGroup", at_ms=5_000)
     story.preparing(1, "removing member c8 on LeaveGroup", at_ms=9_000)
     story.generation(2, {"c1": "0 1"}, at_ms=9_500)
-    assert [trigger for *_, trigger in told(story)][1:] == ["member_left", "member_left"]
+    assert [trigger for *_, trigger in generations_of(story)][1:] == ["member_left", "member_left"]
 
 
-def test_a_static_restart_that_only_a_line_tells_is_a_rewrite_and_the_next_generation_knows_the_member() -> None:
+def test_a_static_restart_that_only_a_line_shows_is_a_rewrite_and_the_next_generation_knows_the_member() -> None:
     """Kafka 2.3 and 2.4 write no record of it; the offsets topic learns the new member id with the next generation."""
     story = a_group("orders").stabilized(1, at_ms=990).received(1, at_ms=1_000)
     story.generation(1, {"c1": "0 1", "c2": "2 3"}, at_ms=1_000, instances={"c1": "inst-1", "c2": "inst-2"})
@@ -214,7 +214,7 @@ def test_another_assignor_for_a_returning_static_member_is_a_rebalance_and_recor
     story = a_group().generation(1, {"s": "0 1"}, at_ms=1_000, instances={"s": "one"})
     again = {"s": member_id("s")[:-1] + "9"}
     story.generation(2, {"s": "0 1"}, at_ms=9_000, instances={"s": "one"}, member_ids=again, assignor="roundrobin")
-    assert told(story)[1] == (2, "rebalance", "completed", "assignor_changed")
+    assert generations_of(story)[1] == (2, "rebalance", "completed", "assignor_changed")
 
 
 def test_a_new_member_is_no_change_of_another_ones_subscription() -> None:
@@ -250,7 +250,7 @@ class TestSyncTimeout:
     def test_records_alone_show_a_silence_that_has_more_than_one_cause(self) -> None:
         story = self.story()
         story.lines.clear()
-        assert told(story)[-1] == (3, "rebalance", "completed", "unknown")
+        assert generations_of(story)[-1] == (3, "rebalance", "completed", "unknown")
 
 
 class TestRemovalByAnAdministrator:
@@ -300,7 +300,7 @@ class TestRemovalByAnAdministrator:
     def test_without_lines_a_static_member_has_gone_nobody_knows_how(self) -> None:
         story = self.removed(instance="two", comes_back=False)
         story.lines.clear()
-        assert told(story)[1] == (2, "rebalance", "completed", "unknown")
+        assert generations_of(story)[1] == (2, "rebalance", "completed", "unknown")
 
     def test_without_lines_one_that_lived_and_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
         for last_commit_ms, trigger in ((8_990, "member_left"), (5_000, "unknown")):
@@ -308,13 +308,13 @@ class TestRemovalByAnAdministrator:
             story.commit(1, at_ms=last_commit_ms).generation(2, {"c1": "0 1"}, at_ms=10_010, joined_at_ms=10_000)
             again = {"c2": member_id("c2")[:-1] + "9"}
             story.generation(3, {"c1": "0", "c2": "1"}, at_ms=13_000, member_ids=again)
-            assert told(story)[1] == (2, "rebalance", "completed", trigger)
+            assert generations_of(story)[1] == (2, "rebalance", "completed", trigger)
 
     def test_without_lines_a_last_member_that_did_not_commit_as_it_went_may_have_been_removed(self) -> None:
         for last_commit_ms, trigger in ((8_900, "member_left"), (6_000, "unknown")):
             story = a_group().generation(1, {"c1": "0"}, at_ms=1_000).commit(0, at_ms=4_000)
             story.commit(0, at_ms=last_commit_ms).empty(2, at_ms=9_000)
-            assert told(story)[1] == (2, "rebalance", "emptied", trigger)
+            assert generations_of(story)[1] == (2, "rebalance", "emptied", trigger)
 
 
 def test_before_the_first_record_nobody_knows_who_held_what() -> None:
@@ -459,7 +459,7 @@ class TestDepartures:
             .preparing(899, "Adding new member x with group instance id null", at_ms=1_500)
             .generation(2, {"c1": "0"}, at_ms=2_000)
         )
-        assert [n for n, *_ in told(story)] == [1, 2]
+        assert [n for n, *_ in generations_of(story)] == [1, 2]
 
 
 class TestOrderDoesNotMatter:

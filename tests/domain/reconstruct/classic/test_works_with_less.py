@@ -66,8 +66,8 @@ def test_lines_show_the_generations_that_compaction_took(capture: Path) -> None:
         assert [r.generation_id for r in found if r.kind == "rebalance"] == [
             x["number"] for x in expected if x["kind"] == "rebalance"
         ]
-        told = [r for r in found if r.kind == "rebalance"]
-        for r, x in zip(told, [x for x in expected if x["kind"] == "rebalance"], strict=True):
+        rebalances = [r for r in found if r.kind == "rebalance"]
+        for r, x in zip(rebalances, [x for x in expected if x["kind"] == "rebalance"], strict=True):
             assert r.trigger in (x["trigger"], x.get("or_trigger"), "unknown"), (x["number"], r.trigger)
         assert not any(r.movements for r in found[:-1])
 

@@ -89,8 +89,8 @@ def test_the_truth_does_not_contradict_itself(capture: Path) -> None:
 @every_variant
 def test_every_rebalance_is_found_and_none_invented(capture: Path, variant: str) -> None:
     found = reconstructed(capture, variant).rebalances
-    told = [(r.generation_id, r.kind, r.outcome) for r in found]
-    assert told == [(x["number"], x["kind"], x["outcome"]) for x in expected_rebalances(capture)]
+    shown = [(r.generation_id, r.kind, r.outcome) for r in found]
+    assert shown == [(x["number"], x["kind"], x["outcome"]) for x in expected_rebalances(capture)]
     group = scenario(capture)["groups"][GROUP]
     assert {r.protocol_type for r in found} == {"connect"}
     # Up to 2.3 no line names the protocol (docs/versions.md).
@@ -135,7 +135,7 @@ def test_every_start_and_stop_shown_lies_inside_its_bounds(capture: Path, varian
         return  # two runs may be shown as one
     assert not tally.faults, tally.remarks
     if variant in SEE_PAUSES:
-        assert (tally.runs_told, tally.stops_missed) == (tally.runs, 0), tally.remarks
+        assert (tally.runs_found, tally.stops_missed) == (tally.runs, 0), tally.remarks
 
 
 @every_capture

@@ -14,7 +14,7 @@ from tests.domain.reconstruct.connect.stories import (
     url,
     worker_id,
 )
-from tests.domain.reconstruct.connect.test_tasks import told
+from tests.domain.reconstruct.connect.test_tasks import states_of
 
 
 def _line(story: ConnectStory, kind: LogKind, at_ms: int, *, node: str = "w1", task: int | None = 0) -> None:
@@ -42,7 +42,7 @@ class TestRestarts:
 
     def test_the_workers_lines_show_a_task_restarted_for_its_configuration(self) -> None:
         story = self.reconfigured()
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 9_001, "restarted"),
             ("RUNNING", 9_450, None, None),
         ]
@@ -57,7 +57,7 @@ class TestRestarts:
         _line(story, LogKind.WORKER_TASK_STOPPING, 12_000)
         _line(story, LogKind.WORKER_TASK_STARTED, 12_030)
         assert moves(story.rebalances()[1]) == {}
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 12_000, "restarted"),
             ("RUNNING", 12_030, None, None),
         ]
@@ -67,7 +67,7 @@ class TestRestarts:
         story.says(LogKind.WORKER_TARGET_STATE, at_ms=9_000, node="w1", connector="alpha", state="PAUSED")
         story.says(LogKind.WORKER_TARGET_STATE, at_ms=12_000, node="w1", connector="alpha", state="STARTED")
         for name in ("alpha", "alpha-0"):
-            assert told(story.tasks(name)) == [
+            assert states_of(story.tasks(name)) == [
                 ("RUNNING", 1_040, 9_000, "paused"),
                 ("PAUSED", 9_000, 12_000, "resumed"),
                 ("RUNNING", 12_000, None, None),
@@ -76,8 +76,8 @@ class TestRestarts:
     def test_a_connector_that_is_stopped_does_not_run_and_a_rebalance_takes_its_tasks(self) -> None:
         story = a_worker_with_a_log()
         story.says(LogKind.WORKER_TARGET_STATE, at_ms=9_000, node="w1", connector="alpha", state="STOPPED")
-        assert told(story.tasks("alpha")) == [("RUNNING", 1_040, 9_000, "stopped"), ("STOPPED", 9_000, None, None)]
-        assert told(story.tasks("alpha-0")) == [("RUNNING", 1_040, None, None)]
+        assert states_of(story.tasks("alpha")) == [("RUNNING", 1_040, 9_000, "stopped"), ("STOPPED", 9_000, None, None)]
+        assert states_of(story.tasks("alpha-0")) == [("RUNNING", 1_040, None, None)]
 
     def test_statuses_show_it_once_and_not_twice(self) -> None:
         story = self.reconfigured()
@@ -94,7 +94,7 @@ class TestFailures:
         _line(story, LogKind.WORKER_TASK_FAILED, 5_000)
         _line(story, LogKind.WORKER_TASK_STOPPING, 8_000)
         _line(story, LogKind.WORKER_TASK_STARTED, 8_040)
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 5_000, "failed"),
             ("FAILED", 5_000, 8_000, "restarted"),
             ("RUNNING", 8_040, None, None),
@@ -103,7 +103,7 @@ class TestFailures:
     def test_one_that_nobody_restarts_stays_failed(self) -> None:
         story = a_worker_with_a_log()
         _line(story, LogKind.WORKER_TASK_FAILED, 5_000)
-        assert told(story.tasks("alpha-0"))[-1] == ("FAILED", 5_000, None, None)
+        assert states_of(story.tasks("alpha-0"))[-1] == ("FAILED", 5_000, None, None)
 
 
 def put_out_and_back() -> ConnectStory:
@@ -200,7 +200,7 @@ class TestBecomingEager:
         )
         assert {m.kind for m in story.rebalances()[2].movements} == {"returned"}
         of_w1 = [t for t in story.tasks("alpha-0") if t.worker_id == worker_id("w1")]
-        assert [t.to_ms for t in of_w1] == [None], "nobody told it to stop that one"
+        assert [t.to_ms for t in of_w1] == [None], "nobody asked it to stop that one"
 
 
 class TestHostileNames:
@@ -208,7 +208,7 @@ class TestHostileNames:
         story = a_connect_group().generation(1, {"w1": FRESH.gets("[team/a-b] team/a-b-0 <b>x</b>-7")}, at_ms=1_000)
         story.status("team/a-b-0", "RUNNING", "w1", 1, at_ms=1_042)
         assert running(story.rebalances()[0]) == {"w1": "<b>x</b>-7 team/a-b team/a-b-0"}
-        assert told(story.tasks("team/a-b-0")) == [("RUNNING", 1_040, None, None)]
+        assert states_of(story.tasks("team/a-b-0")) == [("RUNNING", 1_040, None, None)]
 
     def test_whatever_a_members_bytes_are_the_group_is_shown(self) -> None:
         whole = a_connect_group().generation(1, {"w1": FRESH.gets("alpha"), "w2": FRESH.gets("alpha-0")}, at_ms=1_000)

@@ -25,7 +25,7 @@ from tests.domain.reconstruct.connect.test_rebalances import a_lost_worker
 LONG_TRACE = "org.apache.kafka.connect.errors.ConnectException: disk full\n\tat a.B.c(B.java:1)\n\tat a.B.d(B.java:2)"
 
 
-def told(tasks: list[ConnectTask]) -> list[tuple[str, int, int | None, str | None]]:
+def states_of(tasks: list[ConnectTask]) -> list[tuple[str, int, int | None, str | None]]:
     return [(t.state, t.from_ms, t.to_ms, t.ended_by) for t in tasks]
 
 
@@ -41,7 +41,7 @@ def one_worker() -> ConnectStory:
 class TestLosses:
     def test_a_dead_worker_runs_until_it_died_then_waits_for_the_delay(self) -> None:
         tasks = a_lost_worker().tasks("alpha-1")
-        assert told(tasks) == [
+        assert states_of(tasks) == [
             ("RUNNING", 1_040, 20_000, "worker_lost"),
             ("LOST", 20_000, 29_000, "noticed"),
             ("WAITING", 29_000, 59_040, "assigned"),
@@ -62,7 +62,7 @@ class TestLosses:
             .generation(2, {"w1": has()}, at_ms=29_000, delay_ms=30_000)
             .generation(3, {"w1": has().gets("alpha-0")}, at_ms=90_000)
         )
-        assert told(story.tasks("alpha-0"))[2:4] == [
+        assert states_of(story.tasks("alpha-0"))[2:4] == [
             ("WAITING", 29_000, 59_000, "delay_expired"),
             ("LOST", 59_000, 90_040, "assigned"),
         ]
@@ -76,7 +76,7 @@ class TestLosses:
             .generation(2, {"w1": has()}, at_ms=9_600)
             .generation(3, {"w1": has().gets("alpha-0")}, at_ms=20_000)
         )
-        assert told(story.tasks("alpha-0"))[1:3] == [
+        assert states_of(story.tasks("alpha-0"))[1:3] == [
             ("UNASSIGNED", 9_000, 9_600, "noticed"),
             ("LOST", 9_600, 20_040, "assigned"),
         ]
@@ -92,7 +92,7 @@ class TestLosses:
             .generation(2, {"w1": has().gets("alpha-0")}, at_ms=29_000)
             .status("alpha-0", "RUNNING", "w1", 2, at_ms=29_042)
         )
-        assert told(story.tasks("alpha-0"))[1:] == [
+        assert states_of(story.tasks("alpha-0"))[1:] == [
             ("LOST", 20_000, 29_040, "assigned"),
             ("RUNNING", 29_040, None, None),
         ]
@@ -106,7 +106,7 @@ class TestLosses:
             .left(1, "w2", at_ms=9_500)
             .generation(2, {"w1": has()}, at_ms=9_600, delay_ms=30_000)
         )
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 9_000, "stopped"),
             ("UNASSIGNED", 9_000, 9_600, "noticed"),
             ("WAITING", 9_600, None, None),
@@ -121,7 +121,7 @@ class TestLosses:
             .generation(3, {"w1": has(), "w2#2": FRESH}, at_ms=19_600, delay_ms=20_000)
             .generation(4, {"w1": has(), "w2#2": has().gets("alpha-0")}, at_ms=39_610)
         )
-        states = told(story.tasks("alpha-0"))
+        states = states_of(story.tasks("alpha-0"))
         assert [s[0] for s in states] == ["RUNNING", "UNASSIGNED", "WAITING", "RUNNING"]
         assert states[2][1:3] == (9_600, 39_650)
 
@@ -129,7 +129,7 @@ class TestLosses:
 class TestStates:
     def test_a_failed_task_says_why_in_one_line(self) -> None:
         story = one_worker().status("alpha-0", "FAILED", "w1", 1, at_ms=5_000, trace=LONG_TRACE)
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 5_000, "failed"),
             ("FAILED", 5_000, None, None),
         ]
@@ -141,12 +141,12 @@ class TestStates:
             .generation(1, {"w1": FRESH.gets("alpha-0")}, at_ms=1_000)
             .status("alpha-0", "FAILED", "w1", 1, at_ms=1_100, trace=LONG_TRACE)
         )
-        assert told(story.tasks("alpha-0")) == [("FAILED", 1_100, None, None)]
+        assert states_of(story.tasks("alpha-0")) == [("FAILED", 1_100, None, None)]
 
     def test_paused_and_resumed(self) -> None:
         story = one_worker().status("alpha-0", "PAUSED", "w1", 1, at_ms=5_000)
         story.status("alpha-0", "RUNNING", "w1", 1, at_ms=7_000)
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 5_000, "paused"),
             ("PAUSED", 5_000, 7_000, "resumed"),
             ("RUNNING", 7_000, None, None),
@@ -189,7 +189,7 @@ class TestStatusesThatMislead:
 
     def test_an_unassigned_of_the_old_generation_that_comes_late_stops_nothing(self) -> None:
         story = self.moved().status("alpha-0", "UNASSIGNED", "w1", 1, at_ms=5_029)
-        assert told(story.tasks("alpha-0")) == [
+        assert states_of(story.tasks("alpha-0")) == [
             ("RUNNING", 1_040, 5_020, "revoked"),
             ("UNASSIGNED", 5_020, 8_040, "assigned"),
             ("RUNNING", 8_040, None, None),
@@ -210,7 +210,7 @@ class TestStatusesThatMislead:
             .status("alpha", None, at_ms=5_041)
             .generation(3, {"w1": has()}, at_ms=5_200, config_offset=2)
         )
-        assert told(story.tasks("alpha-0")) == [("RUNNING", 1_040, 5_020, "deleted")]
+        assert states_of(story.tasks("alpha-0")) == [("RUNNING", 1_040, 5_020, "deleted")]
         assert story.rebalances()[1].unassigned_count == 0
 
     def test_a_recreated_connector_does_not_move(self) -> None:
@@ -229,7 +229,7 @@ class TestStatusesThatMislead:
             .status("alpha-0", "RUNNING", "w1", 12, at_ms=500)
             .generation(40, {"w1": has("alpha-0")}, at_ms=90_000)
         )
-        assert told(story.tasks("alpha-0")) == [("RUNNING", 498, None, None)]
+        assert states_of(story.tasks("alpha-0")) == [("RUNNING", 498, None, None)]
 
     def test_without_it_all_that_is_known_is_that_it_ran(self) -> None:
         story = a_connect_group().generation(40, {"w1": has("alpha-0")}, at_ms=90_000, joined_at_ms=89_990)
@@ -333,7 +333,7 @@ class TestAWorkerThatIsBackBeforeItsSessionEnds:
         assert 8_000 <= first.to_ms <= 14_410
         assert [t.state for t in rest] == ["LOST", "WAITING", "RUNNING"]
 
-    def test_without_the_line_of_its_address_the_new_member_id_tells_the_new_process(self) -> None:
+    def test_without_the_line_of_its_address_the_new_member_id_shows_the_new_process(self) -> None:
         story = self.story()
         story.lines = [line for line in story.lines if line.kind is not LogKind.WORKER_ADDRESS]
         first = story.tasks("alpha-1")[0]
@@ -342,6 +342,6 @@ class TestAWorkerThatIsBackBeforeItsSessionEnds:
 
 def joined(story: ConnectStory, generation: int, worker: str, *, at_ms: int) -> None:
     node = worker.partition("#")[0]
-    told = {"client_id": f"connect-{worker_id(node)}", "member_id": member_id(worker), "generation_id": generation}
-    story.says(LogKind.CLIENT_JOINED, at_ms=at_ms, node=node, **told)
+    fields = {"client_id": f"connect-{worker_id(node)}", "member_id": member_id(worker), "generation_id": generation}
+    story.says(LogKind.CLIENT_JOINED, at_ms=at_ms, node=node, **fields)
     story.says(LogKind.WORKER_JOINED, at_ms=at_ms + 1, node=node, generation_id=generation, connectors=(), tasks=())

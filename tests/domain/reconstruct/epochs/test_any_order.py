@@ -120,8 +120,8 @@ def test_every_row_has_a_key_of_its_own_and_bounds_that_agree(story: ConsumerGro
 def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story: ConsumerGroupStory, cut: int) -> None:
     evidence = story.evidence()
     early = reconstruct(replace(evidence, lines=evidence.lines[: cut * len(evidence.lines) // 100]))
-    told = {r.rebalance_id for r in early.rebalances if r.outcome == "completed"}
-    assert told <= {r.rebalance_id for r in reconstruct(evidence).rebalances}
+    lasting = {r.rebalance_id for r in early.rebalances if r.outcome == "completed"}
+    assert lasting <= {r.rebalance_id for r in reconstruct(evidence).rebalances}
 
 
 @settings(deadline=None, max_examples=80)
@@ -137,5 +137,5 @@ def test_an_epoch_that_goes_back_is_a_contradiction_unless_the_group_was_deleted
             continue
         cuts += bool(numbers) and record.record.value.epoch <= numbers[-1]
         numbers.append(record.record.value.epoch)
-    told = [c for c in reconstruct(story.evidence()).contradictions if "stands after" in c.detail]
-    assert len(told) == cuts
+    found = [c for c in reconstruct(story.evidence()).contradictions if "stands after" in c.detail]
+    assert len(found) == cuts

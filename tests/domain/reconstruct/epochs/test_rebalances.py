@@ -11,7 +11,7 @@ from tests import encoders as enc
 from tests.domain.reconstruct.epochs.stories import ConsumerGroupStory
 
 
-def told(reconstruction: Reconstruction) -> list[tuple[int | None, str, str]]:
+def epochs_of(reconstruction: Reconstruction) -> list[tuple[int | None, str, str]]:
     return [(r.group_epoch, r.outcome, r.trigger) for r in reconstruction.rebalances]
 
 
@@ -29,7 +29,7 @@ def test_a_partition_moves_in_the_epoch_of_its_new_owner() -> None:
     story.holds("k2", [], at_ms=5_001, epoch=3).holds("k1", [0], at_ms=6_000, epoch=2, pending=[1])
     story.holds("k1", [0], at_ms=7_000, epoch=3).holds("k2", [1], at_ms=8_000, epoch=3)
     found = story.reconstructed()
-    assert told(found) == [(2, "completed", "member_joined"), (3, "completed", "member_joined")]
+    assert epochs_of(found) == [(2, "completed", "member_joined"), (3, "completed", "member_joined")]
     assert moves(found.rebalances[1]) == {"orders-1": ("moved", "k1", "k2")}
 
 
@@ -45,7 +45,7 @@ def test_a_member_belongs_to_the_epoch_it_begins_and_not_to_the_one_before() -> 
     assert {m.member_id: m.change for m in fourth.members} == {"k1": "stayed", "k2": "stayed", "k3": "joined"}
 
 
-def test_the_last_departure_of_3_7_and_3_8_is_told_by_the_topics_of_nobody() -> None:
+def test_the_last_departure_of_3_7_and_3_8_is_shown_by_the_topics_of_nobody() -> None:
     """Only lines; no departure prints `Bumped group epoch`, and the last one no target either."""
     story = ConsumerGroupStory()
     for at_ms, member, epoch in ((1_000, "k1", 1), (2_000, "k2", 2)):
@@ -56,7 +56,7 @@ def test_the_last_departure_of_3_7_and_3_8_is_told_by_the_topics_of_nobody() -> 
     story.says(LogKind.TARGET_COMPUTED, at_ms=3_002, group_epoch=3, assignor="uniform")
     story.says(LogKind.MEMBER_FENCED, at_ms=4_000, member_id="k2", reason="its session expired")
     story.says(LogKind.TOPIC_METADATA_COMPUTED, at_ms=4_001, metadata="{}")
-    assert told(story.reconstructed()) == [
+    assert epochs_of(story.reconstructed()) == [
         (1, "completed", "member_joined"),
         (2, "completed", "member_joined"),
         (3, "completed", "member_left"),
@@ -64,14 +64,14 @@ def test_the_last_departure_of_3_7_and_3_8_is_told_by_the_topics_of_nobody() -> 
     ]
 
 
-def test_where_a_departure_prints_its_epoch_it_is_told_once() -> None:
+def test_where_a_departure_prints_its_epoch_it_is_shown_once() -> None:
     story = ConsumerGroupStory().says(LogKind.MODERN_MEMBER_JOINED, at_ms=1_000, member_id="k1", group_type="consumer")
     story.says(LogKind.EPOCH_BUMPED, at_ms=1_001, group_epoch=1)
     story.says(LogKind.TARGET_COMPUTED, at_ms=1_002, group_epoch=1, assignor="uniform")
     story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=3_000, member_id="k1", group_type="consumer")
     story.says(LogKind.TOPIC_METADATA_COMPUTED, at_ms=3_001, metadata="{}")
     story.says(LogKind.EPOCH_BUMPED, at_ms=3_002, group_epoch=2)
-    assert told(story.reconstructed()) == [(1, "completed", "member_joined"), (2, "emptied", "member_left")]
+    assert epochs_of(story.reconstructed()) == [(1, "completed", "member_joined"), (2, "emptied", "member_left")]
 
 
 def test_what_the_last_member_held_is_nobodys_until_another_comes() -> None:
@@ -141,25 +141,25 @@ class TestMembersThatLeaveAndLiveOn:
     def test_a_leave_after_a_long_silence_is_a_poll_timeout_and_it_worked_on(self) -> None:
         story = self.back(self.left(commits=(5_000, 10_000, 15_000, 20_000)), at_ms=50_000)
         found = story.reconstructed()
-        assert told(found)[1] == (3, "completed", "member_poll_timeout")
+        assert epochs_of(found)[1] == (3, "completed", "member_poll_timeout")
         (movement,) = measure(found.rebalances[1]).movements
         # Its lost callback came just before it joined again; k2 had the partition 19 s earlier.
         assert (movement.stopped_at_lower_ms, movement.stopped_at_upper_ms) == (29_950, 50_010)
         assert movement.overlap_ms == 50_000 - (31_000 + 45)
 
     def test_one_that_seldom_commits_may_have_been_closed_long_after_its_last_commit(self) -> None:
-        assert told(self.left(commits=(500, 10_000, 20_000)).reconstructed())[1] == (3, "completed", "member_left")
+        assert epochs_of(self.left(commits=(500, 10_000, 20_000)).reconstructed())[1] == (3, "completed", "member_left")
 
     def test_a_leave_right_after_a_commit_is_a_leave_even_if_it_subscribes_again(self) -> None:
         story = self.back(self.left(commits=(5_000, 10_000, 29_990)), at_ms=50_000)
-        assert told(story.reconstructed())[1] == (3, "completed", "member_left")
+        assert epochs_of(story.reconstructed())[1] == (3, "completed", "member_left")
 
     def test_a_member_without_commits_that_comes_back_may_have_gone_either_way(self) -> None:
         story = self.back(self.left(commits=()), at_ms=50_000)
-        assert told(story.reconstructed())[1] == (3, "completed", "unknown")
+        assert epochs_of(story.reconstructed())[1] == (3, "completed", "unknown")
 
     def test_a_member_without_commits_that_stays_away_left(self) -> None:
-        assert told(self.left(commits=()).reconstructed())[1] == (3, "completed", "member_left")
+        assert epochs_of(self.left(commits=()).reconstructed())[1] == (3, "completed", "member_left")
 
 
 class TestStaticMembers:
@@ -175,7 +175,7 @@ class TestStaticMembers:
         story = self.closed().gone("s1", at_ms=23_000).member("s2", at_ms=23_000, instance="one")
         story.holds("s2", [1], at_ms=23_000, epoch=0).holds("s2", [1], at_ms=23_000, epoch=2)
         found = story.reconstructed()
-        assert told(found) == [(2, "completed", "member_joined"), (2, "completed", "static_member_replaced")]
+        assert epochs_of(found) == [(2, "completed", "member_joined"), (2, "completed", "static_member_replaced")]
         row = measure(found.rebalances[1])
         assert (row.rebalance_id, row.kind, row.rewrite_seq, row.expected) == (
             "c/clicks-app/e2.1",
@@ -207,7 +207,7 @@ class TestStaticMembers:
         story = self.closed().gone("s1", at_ms=65_000).epoch(3, at_ms=65_000).target(3, at_ms=65_000)
         story.holds("k1", [0, 1], at_ms=65_100, epoch=3)
         found = story.reconstructed()
-        assert told(found)[1] == (3, "completed", "static_member_expired")
+        assert epochs_of(found)[1] == (3, "completed", "static_member_expired")
         assert moves(found.rebalances[1]) == {"orders-1": ("moved", "s1", "k1")}
         assert measure(found.rebalances[1]).movements[0].stopped_at_upper_ms == 20_010
 
@@ -215,7 +215,7 @@ class TestStaticMembers:
 def test_an_epoch_without_any_change_has_no_cause_but_topics_whose_hash_changed() -> None:
     for topics_hash, trigger in ((7, "unknown"), (8, "topic_metadata_changed")):
         story = a_group_of_one().epoch(3, at_ms=5_000, topics_hash=topics_hash)
-        assert told(story.reconstructed())[1] == (3, "open", trigger)
+        assert epochs_of(story.reconstructed())[1] == (3, "open", trigger)
 
 
 class TestMetadataWrittenAnew:
@@ -263,7 +263,7 @@ class TestLinesAlone:
         story.says(LogKind.MEMBER_FENCED, at_ms=9_000, member_id="k1", reason="the member session expired.")
         story.says(LogKind.TARGET_COMPUTED, at_ms=10_000, group_epoch=4, assignor="uniform")
         found = story.reconstructed()
-        assert told(found) == [
+        assert epochs_of(found) == [
             (2, "completed", "member_joined"),
             (3, "completed", "member_joined"),
             (4, "completed", "member_session_expired"),
@@ -275,12 +275,12 @@ class TestLinesAlone:
         story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
         story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=900, member_id="k1", group_type="consumer")
         story.says(LogKind.EPOCH_BUMPED, at_ms=900, group_epoch=3, metadata_hash=7)
-        assert told(story.reconstructed())[-1] == (3, "emptied", "member_left")
+        assert epochs_of(story.reconstructed())[-1] == (3, "emptied", "member_left")
 
     def test_topics_that_change_show_in_the_hash(self) -> None:
         story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
         story.says(LogKind.EPOCH_BUMPED, at_ms=900, group_epoch=3, metadata_hash=8)
-        assert told(story.reconstructed())[-1] == (3, "open", "topic_metadata_changed")
+        assert epochs_of(story.reconstructed())[-1] == (3, "open", "topic_metadata_changed")
 
     def test_an_epoch_out_of_order_is_not_believed(self) -> None:
         story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
@@ -308,7 +308,7 @@ class TestLinesAlone:
         story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=9_000, member_id="k2", group_type="consumer")
         story.says(LogKind.EPOCH_BUMPED, at_ms=9_000, group_epoch=4, metadata_hash=7)
         self.joined("k2", 5, at_ms=20_000, story=story)
-        assert [trigger for *_, trigger in told(story.reconstructed())][2:] == ["unknown", "member_joined"]
+        assert [trigger for *_, trigger in epochs_of(story.reconstructed())][2:] == ["unknown", "member_joined"]
 
     def test_an_epoch_is_not_reached_that_a_member_is_put_out_for(self) -> None:
         story = self.joined("k1", 2, at_ms=100, story=ConsumerGroupStory())
@@ -316,7 +316,7 @@ class TestLinesAlone:
         reason = "the member failed to transition from epoch 2 within 8000ms"
         story.says(LogKind.MEMBER_FENCED, at_ms=14_000, member_id="k1", reason=reason)
         story.says(LogKind.TARGET_COMPUTED, at_ms=14_000, group_epoch=4, assignor="uniform")
-        assert told(story.reconstructed())[1:] == [
+        assert epochs_of(story.reconstructed())[1:] == [
             (3, "superseded", "member_joined"),
             (4, "completed", "member_dropped_at_rebalance_timeout"),
         ]
@@ -396,4 +396,4 @@ class TestStreamsProtocol:
         story = self.story()
         self.topology(story, 2, at_ms=5_000)
         self.epoch(story, 3, at_ms=5_000)
-        assert told(story.reconstructed())[1] == (3, "open", "streams_topology_changed")
+        assert epochs_of(story.reconstructed())[1] == (3, "open", "streams_topology_changed")
