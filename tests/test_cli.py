@@ -64,42 +64,42 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-class Told:
+class Result:
     def __init__(self, status: int, out: str, err: str) -> None:
         self.status, self.out, self.err = status, out, err
 
 
 @pytest.fixture
 def call(capfd: pytest.CaptureFixture[str]) -> Any:
-    def one(*arguments: str | Path) -> Told:
+    def one(*arguments: str | Path) -> Result:
         capfd.readouterr()
         status = cli.run([str(a) for a in arguments])
         out, err = capfd.readouterr()
-        return Told(status, out, err)
+        return Result(status, out, err)
 
     return one
 
 
-def assert_one_sentence(told: Told, status: int = 1, *, is_foreseen: bool = True) -> None:
+def assert_one_sentence(result: Result, status: int = 1, *, is_foreseen: bool = True) -> None:
     """The fault on stderr in a line, nothing on stdout, no traceback."""
-    assert told.status == status, told.err
-    assert told.out == ""
-    assert told.err.count("\n") == 1, told.err
-    assert told.err.startswith("rebalance-audit: ")
-    assert "Traceback" not in told.err
-    assert ("unexpected" in told.err) is not is_foreseen
+    assert result.status == status, result.err
+    assert result.out == ""
+    assert result.err.count("\n") == 1, result.err
+    assert result.err.startswith("rebalance-audit: ")
+    assert "Traceback" not in result.err
+    assert ("unexpected" in result.err) is not is_foreseen
 
 
 # ---- the command itself
 
 
 def test_help_names_every_verb(call: Any) -> None:
-    told = call("--help")
-    assert told.status == 0
+    result = call("--help")
+    assert result.status == 0
     assert [
-        line.split()[0] for line in told.out.splitlines() if line.startswith("  ") and line.split()[0] in VERBS
+        line.split()[0] for line in result.out.splitlines() if line.startswith("  ") and line.split()[0] in VERBS
     ] == list(VERBS)
-    assert "..." not in told.out.partition("Commands:")[2]  # each verb's first sentence fits into a line
+    assert "..." not in result.out.partition("Commands:")[2]  # each verb's first sentence fits into a line
 
 
 @pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]])
@@ -122,10 +122,10 @@ def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "lab"])
 def test_every_verb_explains_itself(call: Any, verb: str) -> None:
-    told = call(verb, "--help")
-    assert told.status == 0
-    assert f"rebalance-audit {verb}" in told.out
-    assert told.err == ""
+    result = call(verb, "--help")
+    assert result.status == 0
+    assert f"rebalance-audit {verb}" in result.out
+    assert result.err == ""
 
 
 def test_version_is_shown(call: Any) -> None:
@@ -134,9 +134,9 @@ def test_version_is_shown(call: Any) -> None:
 
 def test_explain_without_a_group_names_those_that_are_worth_it(call: Any) -> None:
     """Clients' truth: c3 was killed, and its six partitions waited for its session to end."""
-    told = call("explain", "--evidence", str(EAGER))
-    assert told.status == 0
-    assert told.out.startswith("c3 of orders-app vanished without leaving; 1 rebalance, ")
+    result = call("explain", "--evidence", str(EAGER))
+    assert result.status == 0
+    assert result.out.startswith("c3 of orders-app vanished without leaving; 1 rebalance, ")
     (row,) = json.loads(call("explain", "--evidence", str(EAGER), "-o", "json").out)
     assert (row["group_id"], row["rebalance_count"], row["status"]) == ("orders-app", 8, "open")
     assert row["cost_lower_seconds"] <= row["cost_seconds"] <= row["cost_upper_seconds"]
@@ -161,11 +161,11 @@ def test_explain_without_a_group_names_those_that_are_worth_it(call: Any) -> Non
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2(call: Any, arguments: list[str]) -> None:
-    told = call(*arguments)
-    assert told.status == 2
-    assert told.out == ""
-    assert "Traceback" not in told.err
-    assert told.err
+    result = call(*arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert "Traceback" not in result.err
+    assert result.err
 
 
 @pytest.mark.parametrize(("module", "name"), cli._KNOWN_ERRORS)
@@ -206,10 +206,10 @@ def test_what_programs_say_of_themselves_can_be_json(tmp_path: Path) -> None:
     ],
 )
 def test_a_disk_that_takes_nothing_more_is_one_sentence(error: OSError, sentence: str) -> None:
-    told = cli.sentence_for(error)
-    assert told is not None
-    assert told.startswith(sentence)
-    assert "\n" not in told
+    said = cli.sentence_for(error)
+    assert said is not None
+    assert said.startswith(sentence)
+    assert "\n" not in said
 
 
 def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -217,10 +217,10 @@ def test_an_unforeseen_error_is_a_sentence_too(call: Any, monkeypatch: pytest.Mo
         raise ZeroDivisionError("boom\x1b[2J")
 
     monkeypatch.setattr(Warehouse, "open", broken)
-    told = call("check", "-w", tmp_path)
-    assert_one_sentence(told, is_foreseen=False)
-    assert "--debug" in told.err
-    assert "\x1b" not in told.err
+    result = call("check", "-w", tmp_path)
+    assert_one_sentence(result, is_foreseen=False)
+    assert "--debug" in result.err
+    assert "\x1b" not in result.err
     with pytest.raises(ZeroDivisionError):
         cli.run(["--debug", "check", "-w", str(tmp_path)])
     del os.environ["REBALANCE_AUDIT_DEBUG"]  # the flag set it for the whole process
@@ -247,9 +247,9 @@ def test_the_settings_file_may_come_from_the_environment(
 def test_config_check_names_every_fault_on_a_line_of_its_own(call: Any, tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text('colour: red\nlimits:\n  - strom_count: 3\n"evil\\nrebalance-audit: fine": 1\n')
-    told = call("config", "check", "--config", file)
-    assert told.status == 1
-    assert told.err.splitlines() == [
+    result = call("config", "check", "--config", file)
+    assert result.status == 1
+    assert result.err.splitlines() == [
         f"rebalance-audit: {file}:1: colour: there is no such setting; there are {', '.join(Settings.model_fields)}.",
         f"rebalance-audit: {file}:3: limits[1]: there is no limit 'strom_count'.",
         f"rebalance-audit: {file}:4: evil\\nrebalance-audit: fine: there is no such setting; "
@@ -265,8 +265,8 @@ def test_config_show_shows_where_a_secret_is_and_never_itself(
     monkeypatch.setenv("CHAT_URL", "slack://hunter2")
     file = tmp_path / "s.yaml"
     file.write_text("alerts:\n  - {name: chat, url: {env: CHAT_URL}}\n")
-    told = call("config", "show", "--config", file)
-    assert (told.status, "hunter2" in told.out, "env: CHAT_URL" in told.out) == (0, False, True)
+    result = call("config", "show", "--config", file)
+    assert (result.status, "hunter2" in result.out, "env: CHAT_URL" in result.out) == (0, False, True)
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(filled: Path) -> None:
@@ -282,37 +282,37 @@ def test_a_reader_that_goes_away_ends_it_quietly(filled: Path) -> None:
 
 
 def test_explain_shows_every_rebalance_of_a_recorded_group(call: Any) -> None:
-    told = call("explain", "orders-app", "--evidence", EAGER, "-q")
-    assert told.status == 0
-    assert told.err == ""
+    result = call("explain", "orders-app", "--evidence", EAGER, "-q")
+    assert result.status == 0
+    assert result.err == ""
     truth = json.loads((EAGER / "truth" / "scenario.json").read_text())["groups"]["orders-app"]["rebalances"]
     for row in truth:
-        assert f" {row['number']}   " in told.out
-    assert "c3 (/127.0.0.1) sent no heartbeat for its session timeout of 10 s" in told.out
-    assert "record:__consumer_offsets-1@73" in told.out
-    assert "no logs were given" not in told.out
+        assert f" {row['number']}   " in result.out
+    assert "c3 (/127.0.0.1) sent no heartbeat for its session timeout of 10 s" in result.out
+    assert "record:__consumer_offsets-1@73" in result.out
+    assert "no logs were given" not in result.out
 
 
 def test_explain_without_logs_says_what_it_lacks(call: Any, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(EAGER / "data")
-    told = call("explain", "orders-app", "--evidence", tmp_path)
-    assert told.status == 0
-    assert "no logs were given" in " ".join(told.out.split())
+    result = call("explain", "orders-app", "--evidence", tmp_path)
+    assert result.status == 0
+    assert "no logs were given" in " ".join(result.out.split())
 
 
 def test_explain_reads_a_data_directory_in_place_with_its_logs(call: Any) -> None:
-    told = call(
+    result = call(
         "explain", "orders-app", "--data-dir", EAGER / "data" / "broker-1", "--node", "broker-1", "--logs",
         EAGER / "logs" / "broker-1",
     )  # fmt: skip
     whole = call("explain", "orders-app", "--evidence", EAGER)
-    assert told.status == 0
-    assert told.out == whole.out
+    assert result.status == 0
+    assert result.out == whole.out
 
 
 def test_explain_as_json_holds_the_same_rebalances(call: Any) -> None:
-    told = call("explain", "orders-app", "--evidence", EAGER, "-o", "json")
-    found = json.loads(told.out)
+    result = call("explain", "orders-app", "--evidence", EAGER, "-o", "json")
+    found = json.loads(result.out)
     assert found["group_id"] == "orders-app"
     assert len(found["rebalances"]) == 8
 
@@ -327,15 +327,15 @@ def test_explain_as_rows_has_the_columns_of_gold_rebalance(call: Any) -> None:
 
 def test_explain_can_be_asked_for_the_latest_only(call: Any) -> None:
     # The last three rebalances of the capture lie within 20 s of its end.
-    told = call("explain", "orders-app", "--evidence", EAGER, "--last", "20s", "-o", "jsonl")
-    assert [json.loads(line)["generation_id"] for line in told.out.splitlines()] == [6, 7, 8]
+    result = call("explain", "orders-app", "--evidence", EAGER, "--last", "20s", "-o", "jsonl")
+    assert [json.loads(line)["generation_id"] for line in result.out.splitlines()] == [6, 7, 8]
     assert "6 older rebalances left out" in call("explain", "orders-app", "--evidence", EAGER, "--latest", "2").out
 
 
 def test_explain_finds_a_connect_group_and_its_tasks(call: Any) -> None:
-    told = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost")
-    assert told.status == 0
-    assert "Connect's scheduled delay ended" in told.out
+    result = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost")
+    assert result.status == 0
+    assert "Connect's scheduled delay ended" in result.out
 
 
 @pytest.fixture
@@ -345,10 +345,10 @@ def moved(tmp_path: Path) -> Path:
 
 
 def test_explain_shows_what_became_of_a_reassignment(call: Any, moved: Path) -> None:
-    told = call("explain", "--reassignment", "orders-0", "--evidence", moved, "-q")
-    assert told.status == 0, told.err
-    assert told.out.startswith("orders-0 [1,0,2] → [2,3,5] completed")
-    assert call("explain", "--reassignment", "orders", "--evidence", moved, "-q").out == told.out
+    result = call("explain", "--reassignment", "orders-0", "--evidence", moved, "-q")
+    assert result.status == 0, result.err
+    assert result.out.startswith("orders-0 [1,0,2] → [2,3,5] completed")
+    assert call("explain", "--reassignment", "orders", "--evidence", moved, "-q").out == result.out
     (found,) = json.loads(
         call("explain", "--reassignment", "orders", "--evidence", moved, "-o", "json").out
     )["reassignments"]  # fmt: skip
@@ -360,9 +360,9 @@ def test_explain_shows_what_became_of_a_plan(call: Any, moved: Path, tmp_path: P
     file = tmp_path / "plan.json"
     lines = [{"topic": "orders", "partition": p, "replicas": [2, 3, 5]} for p in (0, 1)]
     file.write_text(json.dumps({"version": 1, "partitions": lines}))
-    told = call("explain", "--plan", file, "--evidence", moved, "-q")
-    assert told.status == 0, told.err
-    assert told.out.splitlines()[0] == "1 done: orders-0"
+    result = call("explain", "--plan", file, "--evidence", moved, "-q")
+    assert result.status == 0, result.err
+    assert result.out.splitlines()[0] == "1 done: orders-0"
     found = json.loads(call("explain", "--plan", file, "--evidence", moved, "-o", "json").out)
     assert [line["status"] for line in found["partitions"]] == ["done", "never_asked"]
     assert (found["throttle_removable_since_ms"], found["remaining"]["partitions"]) == (20_000, [])
@@ -383,18 +383,18 @@ def test_a_plan_that_cannot_be_compared_gets_one_sentence(
 ) -> None:
     file = tmp_path / "plan.json"
     file.write_bytes(content)
-    told = call("explain", "--plan", file, "--evidence", moved)
-    assert_one_sentence(told)
-    assert fault in told.err
+    result = call("explain", "--plan", file, "--evidence", moved)
+    assert_one_sentence(result)
+    assert fault in result.err
 
 
 def test_an_unknown_reassignment_is_answered_with_the_ones_that_are_there(call: Any, moved: Path) -> None:
-    told = call("explain", "--reassignment", "order-0", "--evidence", moved)
-    assert_one_sentence(told)
-    assert "Did you mean: orders-0?" in told.err
-    told = call("explain", "--reassignment", "orders", "--evidence", EAGER)
-    assert_one_sentence(told)
-    assert "nor of any other partition" in told.err
+    result = call("explain", "--reassignment", "order-0", "--evidence", moved)
+    assert_one_sentence(result)
+    assert "Did you mean: orders-0?" in result.err
+    result = call("explain", "--reassignment", "orders", "--evidence", EAGER)
+    assert_one_sentence(result)
+    assert "nor of any other partition" in result.err
 
 
 def test_explain_shows_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_path: Path) -> None:
@@ -405,9 +405,9 @@ def test_explain_shows_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_pa
     story = MetadataStory(node="broker-1").at(at_ms - 60_000).topic("__consumer_offsets", (1, 2))
     story.at(at_ms).change(0, leader=2)
     folder(copy, "broker-1", {log_name(0): batches(story.sources)})
-    told = call("explain", "orders-app", "--evidence", copy, "-q")
-    assert told.status == 0, told.err
-    lines = told.out[told.out.index("Leaders that moved beside it:") :].splitlines()
+    result = call("explain", "orders-app", "--evidence", copy, "-q")
+    assert result.status == 0, result.err
+    lines = result.out[result.out.index("Leaders that moved beside it:") :].splitlines()
     assert "the coordinator moved: __consumer_offsets-0, broker 2 leads it now, broker 1 did" in lines[1]
     assert lines[1].endswith("a rebalance began 2 s later")
     assert lines[2].split() == ["evidence", "metadata:broker-1@2"]
@@ -416,27 +416,27 @@ def test_explain_shows_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_pa
 
 
 def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
-    told = call("explain", "order-app", "--evidence", EAGER)
-    assert_one_sentence(told)
-    assert "Did you mean: orders-app?" in told.err
+    result = call("explain", "order-app", "--evidence", EAGER)
+    assert_one_sentence(result)
+    assert "Did you mean: orders-app?" in result.err
 
 
 def test_what_is_no_evidence_folder_is_said(call: Any, tmp_path: Path) -> None:
-    told = call("explain", "g", "--evidence", tmp_path)
-    assert_one_sentence(told)
-    assert "data/" in told.err
+    result = call("explain", "g", "--evidence", tmp_path)
+    assert_one_sentence(result)
+    assert "data/" in result.err
 
 
 def test_a_folder_without_logs_is_said(call: Any, tmp_path: Path) -> None:
-    told = call("explain", "g", "--evidence", EAGER, "--logs", tmp_path)
-    assert_one_sentence(told, status=2)
-    assert "no *.log file" in told.err
+    result = call("explain", "g", "--evidence", EAGER, "--logs", tmp_path)
+    assert_one_sentence(result, status=2)
+    assert "no *.log file" in result.err
 
 
 def test_a_broker_that_is_not_there_is_said(call: Any) -> None:
-    told = call("explain", "g", "-b", "127.0.0.1:1", "-X", "socket.connection.setup.timeout.ms=1000")
-    assert_one_sentence(told)
-    assert "127.0.0.1:1" in told.err
+    result = call("explain", "g", "-b", "127.0.0.1:1", "-X", "socket.connection.setup.timeout.ms=1000")
+    assert_one_sentence(result)
+    assert "127.0.0.1:1" in result.err
 
 
 # By hand from String.hashCode's definition: "a" is 97, "ä" 228, "Aa" and "BB" share 2112. "polygenelubricants" is the
@@ -455,7 +455,7 @@ def test_the_partition_of_a_group_is_the_one_real_brokers_chose(capture: Path) -
     from ingest.evidence import read_evidence
     from rebalance_audit.domain.gather.groups import GroupRecord, decode_source
 
-    told = json.loads((capture.parent / "truth" / "scenario.json").read_text())
+    scenario = json.loads((capture.parent / "truth" / "scenario.json").read_text())
     seen = {
         (event.record.key.group_id, record.partition)
         for record in read_evidence(capture.parent).records()
@@ -464,7 +464,7 @@ def test_the_partition_of_a_group_is_the_one_real_brokers_chose(capture: Path) -
     }  # fmt: skip
     # The lab's brokers have so many partitions.
     counts = [n for n in range(1, 101) if all(offsets_partition(group, n) == partition for group, partition in seen)]
-    assert told["groups"].keys() <= {group for group, _ in seen}
+    assert scenario["groups"].keys() <= {group for group, _ in seen}
     assert 4 in counts
 
 
@@ -473,9 +473,9 @@ def test_the_partition_of_a_group_is_the_one_real_brokers_chose(capture: Path) -
 
 def test_export_has_every_table_with_its_own_columns(call: Any, filled: Path) -> None:
     for table in tables.TABLES:
-        told = call("export", table.name, "-w", filled, "-o", "csv")
-        assert told.status == 0, told.err
-        assert told.out.splitlines()[0].split(",") == [column.name for column in table.columns]
+        result = call("export", table.name, "-w", filled, "-o", "csv")
+        assert result.status == 0, result.err
+        assert result.out.splitlines()[0].split(",") == [column.name for column in table.columns]
 
 
 def test_export_picks_group_and_time(call: Any, filled: Path) -> None:
@@ -512,9 +512,9 @@ def test_export_to_parquet_keeps_types_and_every_character(filled: Path, tmp_pat
 def test_hostile_text_stays_on_its_line_in_jsonl_and_csv(call: Any, filled: Path) -> None:
     lines = call("export", "group", "-w", filled).out.splitlines()
     assert gold_rows.HOSTILE_GROUP in [json.loads(line)["group_id"] for line in lines]
-    told = call("export", "group", "-w", filled, "-o", "csv").out
-    rows = list(csv.DictReader(io.StringIO(told)))
-    assert len(rows) == len(lines) == len(told.splitlines()) - 1
+    printed = call("export", "group", "-w", filled, "-o", "csv").out
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert len(rows) == len(lines) == len(printed.splitlines()) - 1
 
 
 @pytest.mark.parametrize(
@@ -545,9 +545,9 @@ def test_a_terminal_obeys_nothing_that_is_printed() -> None:
 
 
 def test_a_table_that_is_not_there_is_a_usage_error_that_names_the_others(call: Any, filled: Path) -> None:
-    told = call("export", "rebalances", "-w", filled)
-    assert_one_sentence(told, status=2)
-    assert "gold.rebalance" in told.err
+    result = call("export", "rebalances", "-w", filled)
+    assert_one_sentence(result, status=2)
+    assert "gold.rebalance" in result.err
 
 
 @pytest.mark.parametrize("table", tables.TABLES, ids=lambda t: t.name)
@@ -573,9 +573,9 @@ def test_short_names_mean_gold_first() -> None:
 
 
 def test_check_ends_with_3_when_a_finding_is_grave_enough(call: Any, filled: Path) -> None:
-    told = call("check", "-w", filled, "--fail-on", "critical", "-o", "jsonl")
-    assert told.status == 3
-    found = [json.loads(line) for line in told.out.splitlines()]
+    result = call("check", "-w", filled, "--fail-on", "critical", "-o", "jsonl")
+    assert result.status == 3
+    found = [json.loads(line) for line in result.out.splitlines()]
     assert {row["severity"] for row in found} == {"critical"}
     assert {row["status"] for row in found} == {"open"}
     more = call("check", "-w", filled, "--fail-on", "info", "-o", "jsonl")
@@ -583,24 +583,24 @@ def test_check_ends_with_3_when_a_finding_is_grave_enough(call: Any, filled: Pat
 
 
 def test_check_ends_with_0_when_there_is_none(call: Any, filled: Path) -> None:
-    told = call("check", "-w", filled, "-g", "nobody", "-o", "json")
-    assert (told.status, json.loads(told.out)) == (0, [])
+    result = call("check", "-w", filled, "-g", "nobody", "-o", "json")
+    assert (result.status, json.loads(result.out)) == (0, [])
 
 
 @pytest.mark.parametrize("verb", ["check", "report", "export"])
 def test_nothing_published_and_nothing_found_look_different(call: Any, tmp_path: Path, verb: str) -> None:
     Warehouse.open(tmp_path / "w", create=True)
-    told = call(verb, *(["rebalance"] if verb == "export" else []), "-w", tmp_path / "w")
-    assert_one_sentence(told)
-    assert "rebalance-audit run" in told.err
+    result = call(verb, *(["rebalance"] if verb == "export" else []), "-w", tmp_path / "w")
+    assert_one_sentence(result)
+    assert "rebalance-audit run" in result.err
 
 
 @pytest.mark.parametrize("verb", ["check", "report", "export", "run", "serve", "ui", "alert"])
 def test_a_warehouse_that_is_not_there_is_said_and_not_made(call: Any, tmp_path: Path, verb: str) -> None:
     extra = {"export": ["rebalance"], "alert": ["--to", "json://localhost"]}.get(verb, [])
-    told = call(verb, *extra, "-w", tmp_path / "nothing")
-    assert_one_sentence(told)
-    assert "There is no warehouse" in told.err
+    result = call(verb, *extra, "-w", tmp_path / "nothing")
+    assert_one_sentence(result)
+    assert "There is no warehouse" in result.err
     assert not (tmp_path / "nothing").exists()
 
 
@@ -608,9 +608,9 @@ def test_a_warehouse_that_is_not_there_is_said_and_not_made(call: Any, tmp_path:
 def test_a_warehouse_of_a_newer_version_is_left_alone(call: Any, tmp_path: Path, verb: str) -> None:
     stated = json.dumps({"schema_version": tables.SCHEMA_VERSION + 1})
     (tmp_path / "warehouse.json").write_text(stated)
-    told = call(verb, *([EAGER] if verb == "import" else []), "-w", tmp_path)
-    assert_one_sentence(told)
-    assert "newer version" in told.err
+    result = call(verb, *([EAGER] if verb == "import" else []), "-w", tmp_path)
+    assert_one_sentence(result)
+    assert "newer version" in result.err
     assert [path.name for path in tmp_path.iterdir()] == ["warehouse.json"]
     assert (tmp_path / "warehouse.json").read_text() == stated
 
@@ -627,19 +627,19 @@ def test_a_report_is_text_json_or_one_html_file(call: Any, filled: Path) -> None
 
 def test_a_dry_run_shows_alerts_and_remembers_nothing(call: Any, filled: Path) -> None:
     for _ in range(2):
-        told = call("alert", "-w", filled, "--to", "https://127.0.0.1:1/hook?token=secret", "--dry-run")
-        assert told.status == 0
-        assert "checkout rebalanced 31 times" in told.out
-        assert "secret" not in told.out + told.err
+        result = call("alert", "-w", filled, "--to", "https://127.0.0.1:1/hook?token=secret", "--dry-run")
+        assert result.status == 0
+        assert "checkout rebalanced 31 times" in result.out
+        assert "secret" not in result.out + result.err
     assert not (filled / "notes" / "alerts.json").exists()
 
 
 def test_a_target_that_does_not_answer_is_an_error_and_tried_again(call: Any, filled: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     for _ in range(2):
-        told = call("alert", "-w", filled, "--to", "http://127.0.0.1:1/hook", "--state", state)
-        assert told.status == 1
-        assert "kept for the next time" in told.err
+        result = call("alert", "-w", filled, "--to", "http://127.0.0.1:1/hook", "--state", state)
+        assert result.status == 1
+        assert "kept for the next time" in result.err
 
 
 # ---- import
@@ -659,8 +659,8 @@ def test_importing_twice_lands_nothing_new(call: Any, tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_empty_is_not_made_a_warehouse(call: Any, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
-    told = call("import", EAGER, "-w", tmp_path)
-    assert_one_sentence(told)
+    result = call("import", EAGER, "-w", tmp_path)
+    assert_one_sentence(result)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
@@ -681,10 +681,10 @@ def taken_port() -> Iterator[int]:
 
 @pytest.mark.parametrize("verb", ["serve", "ui"])
 def test_a_port_that_is_taken_is_said(call: Any, filled: Path, taken_port: int, verb: str) -> None:
-    told = call(verb, "-w", filled, "--port", str(taken_port))
-    assert_one_sentence(told)
-    assert str(taken_port) in told.err
-    assert "--port" in told.err
+    result = call(verb, "-w", filled, "--port", str(taken_port))
+    assert_one_sentence(result)
+    assert str(taken_port) in result.err
+    assert "--port" in result.err
 
 
 def test_the_app_answers_on_loopback_and_ends_with_us(filled: Path) -> None:
@@ -766,13 +766,13 @@ def test_the_demo_shows_every_recorded_cluster(tmp_path: Path) -> None:
     )
     assert found.column(0).to_pylist() == sorted(cluster_name(capture) for capture in captures)
     for capture in captures:
-        for group, told in json.loads((capture / "truth" / "scenario.json").read_text())["groups"].items():
+        for group, story in json.loads((capture / "truth" / "scenario.json").read_text())["groups"].items():
             rows = opened.query(
                 "SELECT coalesce(generation_id, group_epoch) AS number, kind, outcome FROM gold.rebalance "
                 "WHERE cluster_id = ? AND group_id = ? ORDER BY number, rewrite_seq",
                 [cluster_name(capture), group],
             ).to_pylist()
-            expected = [{name: row[name] for name in ("number", "kind", "outcome")} for row in told["rebalances"]]
+            expected = [{name: row[name] for name in ("number", "kind", "outcome")} for row in story["rebalances"]]
             assert rows == expected, f"{capture.name} {group}"
 
 
@@ -815,13 +815,13 @@ def test_rows_written_for_tests_have_all_columns() -> None:
 
 def test_maintenance_leaves_the_rows_and_fewer_files(call: Any, filled: Path) -> None:
     before = call("export", "rebalance", "-w", filled).out
-    told = call("maintain", "-w", filled)
-    assert told.status == 0, told.err
-    assert "landing files that bronze holds are gone" in told.err
+    result = call("maintain", "-w", filled)
+    assert result.status == 0, result.err
+    assert "landing files that bronze holds are gone" in result.err
     assert call("export", "rebalance", "-w", filled).out == before
-    told = call("maintain", "-w", filled, "--keep", "10m")
-    assert told.status == 2
-    assert "at least 1h" in told.err
+    result = call("maintain", "-w", filled, "--keep", "10m")
+    assert result.status == 2
+    assert "at least 1h" in result.err
 
 
 # ---- the metadata log of a node on this machine
@@ -829,15 +829,15 @@ def test_maintenance_leaves_the_rows_and_fewer_files(call: Any, filled: Path) ->
 
 def test_a_metadata_log_is_collected_and_explained_in_place(call: Any, moved: Path, tmp_path: Path) -> None:
     node = moved / "data" / "controller-100"
-    told = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end")
-    assert_one_sentence(told)
-    assert "--cluster-id" in told.err
+    result = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end")
+    assert_one_sentence(result)
+    assert "--cluster-id" in result.err
     (node / "meta.properties").write_text("cluster.id=theirs\nnode.id=100\n")
-    told = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end")
-    assert (told.status, "Landed 4 records of cluster theirs." in told.err) == (0, True), told.err
-    told = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end", "--cluster-id", "ours")
-    assert_one_sentence(told)
-    assert "node-100 is of cluster theirs, not ours" in told.err
+    result = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end")
+    assert (result.status, "Landed 4 records of cluster theirs." in result.err) == (0, True), result.err
+    result = call("collect", "-w", tmp_path / "w", "--metadata", node, "--until-end", "--cluster-id", "ours")
+    assert_one_sentence(result)
+    assert "node-100 is of cluster theirs, not ours" in result.err
     explained = call("explain", "--reassignment", "orders-0", "--metadata", f"c1={node}", "-q")
     assert explained.status == 0, explained.err
     assert "metadata:c1@2" in explained.out

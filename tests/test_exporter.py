@@ -25,10 +25,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     return gold_rows.write(tmp_path_factory.mktemp("filled") / "w", many=5)
 
 
-def scraped(told: Exporter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def scraped(served: Exporter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     from prometheus_client import generate_latest
 
-    families = text_string_to_metric_families(generate_latest(told.registry).decode())
+    families = text_string_to_metric_families(generate_latest(served.registry).decode())
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in families
@@ -42,9 +42,9 @@ def labels(**named: str) -> tuple[tuple[str, str], ...]:
 
 @pytest.fixture(scope="module")
 def seen(filled: Warehouse) -> dict[Any, float]:
-    told = Exporter(filled)
-    told.refresh()
-    return scraped(told)
+    served = Exporter(filled)
+    served.refresh()
+    return scraped(served)
 
 
 def test_rebalances_are_counted_by_group_and_trigger(seen: dict[Any, float]) -> None:
@@ -108,9 +108,9 @@ def test_the_histogram_counts_every_measured_pause(seen: dict[Any, float], fille
 
 def test_groups_beyond_the_limit_are_summed_up(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter, "MAX_GROUPS", 1)
-    told = Exporter(filled)
-    told.refresh()
-    found = scraped(told)
+    served = Exporter(filled)
+    served.refresh()
+    found = scraped(served)
     total = sum(v for (name, _), v in found.items() if name == "rebalance_audit_rebalances_total")
     groups = {dict(key)["group"] for name, key in found if name == "rebalance_audit_rebalances_total"}
     assert OTHERS in groups
@@ -122,31 +122,31 @@ def test_groups_beyond_the_limit_are_summed_up(filled: Warehouse, monkeypatch: p
 
 def test_a_new_publication_is_seen_at_the_next_refresh(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path / "w", create=True)
-    told = Exporter(warehouse)
-    told.refresh()
-    assert scraped(told)["rebalance_audit_up", ()] == 1
+    served = Exporter(warehouse)
+    served.refresh()
+    assert scraped(served)["rebalance_audit_up", ()] == 1
     finding = {
         "cluster_id": "c", "finding_id": "f", "rule_id": "RB007", "severity": "warning", "subject_type": "group",
         "subject": "g", "status": "open", "first_seen_at_ms": 1, "last_seen_at_ms": 2, "title": "t", "evidence": ["r"],
     }  # fmt: skip
     warehouse.append("gold.finding", rows_to_table("gold.finding", [finding]))
-    told.refresh()
+    served.refresh()
     open_finding = ("rebalance_audit_finding_open", labels(cluster="c", rule="RB007", severity="warning"))
-    assert open_finding not in scraped(told)
+    assert open_finding not in scraped(served)
     warehouse.publish({"gold.finding": warehouse.version("gold.finding") or 0})
-    told.refresh()
-    assert scraped(told)[open_finding] == 1
+    served.refresh()
+    assert scraped(served)[open_finding] == 1
 
 
 def test_a_warehouse_that_goes_away_is_shown_and_the_last_numbers_stay(tmp_path: Path) -> None:
     place = tmp_path / "w"
-    told = Exporter(gold_rows.write(place, many=1))
-    told.refresh()
-    before = scraped(told)
+    served = Exporter(gold_rows.write(place, many=1))
+    served.refresh()
+    before = scraped(served)
     (place / "published.json").unlink()
     (place / "published.json").mkdir()
-    told.refresh()
-    after = scraped(told)
+    served.refresh()
+    after = scraped(served)
     assert after["rebalance_audit_up", ()] == 0
     key = next(key for key in before if key[0] == "rebalance_audit_rebalances_total")
     assert after[key] == before[key]
@@ -164,14 +164,14 @@ def test_a_check_counts_as_failed_by_its_last_run_only() -> None:
 
 
 def test_the_page_is_served_on_loopback(filled: Warehouse) -> None:
-    told = Exporter(filled)
-    told.refresh()
-    port = told.listen("127.0.0.1", 0)
+    served = Exporter(filled)
+    served.refresh()
+    port = served.listen("127.0.0.1", 0)
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
     finally:
-        told.close()
+        served.close()
     for name in METRICS:
         assert f"# HELP rebalance_audit_{name}" in page, name
 
@@ -213,9 +213,9 @@ def test_a_run_leaves_its_times_for_the_metrics(tmp_path: Path) -> None:
     location = str(tmp_path / "w")
     assert cli.run(["import", "-q", "-w", location, str(ROOT / "tests/golden/4.3.0/eager_join_leave_kill")]) == 0
     pipeline.run(location, engine="local")
-    told = Exporter(Warehouse.open(location))
-    told.refresh()
-    found = scraped(told)
+    served = Exporter(Warehouse.open(location))
+    served.refresh()
+    found = scraped(served)
     assert {dict(key)["stage"] for name, key in found if name == "rebalance_audit_run_seconds"} >= {"bronze", "publish"}
     assert found["rebalance_audit_evidence_log_leaves", ()] == 5  # begin, three tables of bronze, the publication
     assert found["rebalance_audit_last_run_timestamp_seconds", ()] > 0
@@ -225,10 +225,10 @@ def test_a_run_leaves_its_times_for_the_metrics(tmp_path: Path) -> None:
 
 def test_messages_that_wait_are_counted(tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
-    told = Exporter(warehouse)
-    told.refresh()
+    served = Exporter(warehouse)
+    served.refresh()
     name = ("rebalance_audit_alerts_waiting", ())
-    assert scraped(told)[name] == 0  # nobody was ever sent anything
+    assert scraped(served)[name] == 0  # nobody was ever sent anything
     open_ones = warehouse.query(
         "SELECT incident_id FROM gold.incident WHERE status = 'open' AND severity <> 'info'"
     ).num_rows
@@ -239,12 +239,12 @@ def test_messages_that_wait_are_counted(tmp_path: Path) -> None:
     state.write_text(
         '{"version": 2, "delivered": {"a-target": {"in:none": {"status": "over", "severity": "warning"}}}}'
     )
-    told.refresh()
+    served.refresh()
     over = warehouse.query(
         "SELECT incident_id FROM gold.incident WHERE status = 'over' AND severity <> 'info'"
     ).num_rows
-    assert scraped(told)[name] == open_ones + over
+    assert scraped(served)[name] == open_ones + over
     state.write_text("not what this version wrote")
-    told.refresh()
-    assert name not in scraped(told)  # not known is not 0
-    assert scraped(told)["rebalance_audit_up", ()] == 1
+    served.refresh()
+    assert name not in scraped(served)  # not known is not 0
+    assert scraped(served)["rebalance_audit_up", ()] == 1

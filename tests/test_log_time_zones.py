@@ -39,8 +39,8 @@ def explained(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     return capfd.readouterr().out
 
 
-def starts(told: str) -> list[int]:
-    return [r["started_at_ms"] for r in json.loads(told)["reassignments"]]
+def starts(printed: str) -> list[int]:
+    return [r["started_at_ms"] for r in json.loads(printed)["reassignments"]]
 
 
 def test_explain_reads_controllers_times_in_the_zone_of_the_command_line_and_of_meta_json(
@@ -55,9 +55,9 @@ def test_explain_reads_controllers_times_in_the_zone_of_the_command_line_and_of_
 
 
 def test_explain_says_where_no_zone_is_known(capfd: pytest.CaptureFixture[str], evidence: Path) -> None:
-    told = explained(capfd, "--evidence", evidence)
-    assert "No zone of broker-" in told
-    assert "--log-time-zone" in told
+    printed = explained(capfd, "--evidence", evidence)
+    assert "No zone of broker-" in printed
+    assert "--log-time-zone" in printed
     known = explained(capfd, "--evidence", evidence, "--log-time-zone", "UTC")
     assert "No zone" not in known
 

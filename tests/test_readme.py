@@ -19,9 +19,9 @@ SHOWN = re.findall(r"```text\n\$ rebalance-audit (.+)\n((?:.*\n)*?)(?:\.\.\.\n)?
 
 @pytest.mark.parametrize(("command", "answer"), SHOWN, ids=["group", "reassignment"])
 def test_the_answer_shown_is_the_answer_given(command: str, answer: str) -> None:
-    told = CliRunner().invoke(app, command.replace("tests/golden", str(ROOT / "tests" / "golden")).split())
-    assert told.exit_code == 0
-    lines = told.stdout.splitlines()
+    result = CliRunner().invoke(app, command.replace("tests/golden", str(ROOT / "tests" / "golden")).split())
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
     assert [line for line in answer.splitlines() if line not in lines] == []
 
 

@@ -161,7 +161,7 @@ SHARED_NAMES = frozenset({
     "Cluster",  # one in the settings, one in the lab
     "Listener", "TruthConsumer",  # the lab's clients of each library: one part, played by each
     "LogFile",  # one read, one configured in the lab
-    "News", "Told",  # private to a stage
+    "News",  # private to a stage
 })  # fmt: skip
 
 

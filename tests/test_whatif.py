@@ -33,9 +33,9 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_json_has_the_promised_form() -> None:
-    told = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "--set", "group.instance.id=auto", "-o", "json"])
-    assert told.exit_code == 0
-    answer = json.loads(told.stdout)
+    result = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "--set", "group.instance.id=auto", "-o", "json"])
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
     assert set(answer["fit"]) >= FIT
     (option,) = answer["options"]
     assert set(option) >= OPTION
@@ -112,24 +112,24 @@ def test_only_the_asked_time_is_replayed(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_without_settings_what_could_help_is_ranked() -> None:
-    told = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "-o", "json"])
-    saved = [option["saved_seconds"] for option in json.loads(told.stdout)["options"]]
+    result = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "-o", "json"])
+    saved = [option["saved_seconds"] for option in json.loads(result.stdout)["options"]]
     assert len(saved) > 3
     assert saved == sorted(saved, reverse=True)
 
 
 def test_the_text_says_the_fit_first_and_never_shows_control_characters() -> None:
-    told = CliRunner().invoke(cli.app, ["whatif", *DEPLOY])
-    assert "replayed as it was: 100% of the rebalances" in told.stdout
-    assert told.stdout.isprintable() or set(told.stdout) - {"\n"} == {c for c in told.stdout if c.isprintable()}
+    result = CliRunner().invoke(cli.app, ["whatif", *DEPLOY])
+    assert "replayed as it was: 100% of the rebalances" in result.stdout
+    assert result.stdout.isprintable() or set(result.stdout) - {"\n"} == {c for c in result.stdout if c.isprintable()}
 
 
 def test_the_first_line_answers_what_was_asked_and_says_what_the_setting_does() -> None:
     asked = ["--set", "group.instance.id=auto", "--set", "session.timeout.ms=45s"]
-    told = " ".join(CliRunner().invoke(cli.app, ["whatif", *DEPLOY, *asked]).stdout.split())
+    printed = " ".join(CliRunner().invoke(cli.app, ["whatif", *DEPLOY, *asked]).stdout.split())
     # Measured on 4.3.0: 19 to 28 partition-seconds became 63 to 72.
-    assert told.startswith("group.instance.id=auto and session.timeout.ms=45s would have cost deploy-app 4")
-    assert "each process has a name that outlives it" in told
+    assert printed.startswith("group.instance.id=auto and session.timeout.ms=45s would have cost deploy-app 4")
+    assert "each process has a name that outlives it" in printed
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_what_cannot_be_answered_is_one_sentence_without_a_number(
     arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["whatif", *DEPLOY, *arguments]) == status
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
 
 
 def test_a_history_that_ends_with_its_last_record_comes_out_whole() -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         cli.app, ["whatif", "orders-app", "--evidence", str(GOLDEN / "eager_join_leave_kill"), "-o", "json"]
     )
-    assert json.loads(told.stdout)["fit"]["rebalances"] == 1.0
+    assert json.loads(result.stdout)["fit"]["rebalances"] == 1.0
 
 
 def test_a_share_group_is_outside_the_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,11 +183,11 @@ def test_another_group_makes_it_wider_and_keeps_its_labels(receiver: Receiver, s
 
 
 def test_a_fleet_that_goes_down_one_by_one_is_shown_a_few_times(receiver: Receiver, state: Path) -> None:
-    told = [
+    reports = [
         send_alerts([an_incident(culprits=tuple(f"c{n}" for n in range(count)))], [_apprise(receiver)], state)
         for count in range(1, 101)
     ]
-    assert [n for n, report in enumerate(told, start=1) if report.delivered_count] == [
+    assert [n for n, report in enumerate(reports, start=1) if report.delivered_count] == [
         1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93,
     ]  # fmt: skip
 

@@ -60,7 +60,7 @@ def test_an_alert_ends_under_the_cluster_that_it_began_with() -> None:
     ]  # fmt: skip
 
 
-def test_watch_tells_when_logs_are_gone_and_when_they_are_back(tmp_path: Path) -> None:
+def test_watch_alerts_when_logs_are_gone_and_when_they_are_back(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.touch()
     receiver, stopped = Webhook(), threading.Event()

@@ -1,6 +1,6 @@
 """A small believable warehouse, written by hand: what the pages are tested and looked at with.
 
-Everything is relative to T0 and told as stories; the numbers the tests expect are the numbers written here.
+Everything is relative to T0 and written as stories; the numbers the tests expect are the numbers written here.
 """
 
 from __future__ import annotations
@@ -1150,7 +1150,7 @@ def incidents(stories: list[list[Rebalance]], tasks: list[ConnectTask], found: l
     of_cluster: dict[str, dict[str, list[Rebalance]]] = {}
     for story in stories:
         of_cluster.setdefault(story[0].cluster_id, {})[story[0].group_id] = story
-    told: list[Incident] = []
+    made: list[Incident] = []
     for cluster_id, groups in sorted(of_cluster.items()):
         ends = [r.ended_at_ms or 0 for story in groups.values() for r in story]
         rows = ClusterRows(
@@ -1160,8 +1160,8 @@ def incidents(stories: list[list[Rebalance]], tasks: list[ConnectTask], found: l
             tasks=tasks,
             findings=[(f.subject if f.subject in groups else None, f) for f in found if f.cluster_id == cluster_id],
         )
-        told += incidents_of(rows)[0]
-    return told
+        made += incidents_of(rows)[0]
+    return made
 
 
 def marks() -> list[ChangeMark]:

@@ -287,7 +287,7 @@ OTHERS_WORK = (
     "payments",
     "orders",
 )
-"""What is told of the connectors beside and of the workers, and the groups of others."""
+"""What is said of the connectors beside and of the workers, and the groups of others."""
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +302,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rebalance_ids": (),
         "first_at_ms": T0,
     }
-    told = [
+    incidents = [
         an_incident(11, **group, connectors=("broken",), title="broken-0 failed", story="no route", last_at_ms=T0),
         an_incident(12, **group, connectors=("broken", "source"), title="source and broken ran twice", last_at_ms=T0),
         an_incident(
@@ -312,7 +312,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         an_incident(14, **group, connectors=("source",), title="source failed", last_at_ms=T0),
         an_incident(15, **group, connectors=(), title="10.0.3.3:8083 lost", last_at_ms=T0),
     ]  # fmt: skip
-    warehouse.append("gold.incident", rows_to_table("gold.incident", [incident_row(i) for i in told]))
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [incident_row(i) for i in incidents]))
     about = [("CN007", ("broken",)), ("CN003", ("broken", "source")), ("CN008", ("source",)), ("CN001", ())]
     rows = [
         {

@@ -123,10 +123,14 @@ def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> Non
     )
     assert "rebalance=orders" in page.url
     click_link(page, "record:__consumer_offsets-7@231")
-    told = ("This is the GroupMetadata record of group orders", "63 6f 6e 73 75 6d 65 72", "Nothing that was seen.")
-    shows(page, *told)
+    shown = (
+        "This is the GroupMetadata record of group orders",
+        "63 6f 6e 73 75 6d 65 72",
+        "Nothing that was seen.",
+    )
+    shows(page, *shown)
     page.reload()
-    shows(page, *told)
+    shows(page, *shown)
 
 
 def click_mark(page: Any, number: int) -> None:
@@ -249,7 +253,7 @@ VIEWS = [
 
 
 def held(page: Any) -> tuple[Callable[[], None], Callable[[], None]]:
-    """From the first call on the browser is told nothing that the server says; by the second all of it, in order."""
+    """From the first call on the browser gets nothing that the server sends; by the second all of it, in order."""
     waiting: list[Any] = []
     state = {"holds": False}
 

@@ -463,7 +463,7 @@ def test_connect(cluster: str, walk: Walk, gold: dict[str, list[Row]]) -> None:
         stopped = {(t["connector"], t["task"]) for t in down}
         known = Known(tasks, rows, *(of(gold, t, **key) for t in ("movement", "finding", "rebalance_member")))
         known.add([math.fsum(length), math.fsum(designed)], "seconds").add([math.fsum(designed)])  # `60.1 of them`
-        for a, b in itertools.combinations(range(len(rows) + 1), 2):  # a story is told of rounds that follow each other
+        for a, b in itertools.combinations(range(len(rows) + 1), 2):  # a story is of rounds that follow each other
             costs_of(in_order[a:b], known)
             known.add(total(r["eager_seconds_lower"] for r in in_order[a:b]) or 0.0, "seconds")
         known.between(*seen(gold, cluster), *(t[c] for t in tasks for c in ("from_ms", "to_ms")))

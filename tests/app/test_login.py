@@ -134,7 +134,7 @@ def test_an_auditor_sees_all_and_has_no_buttons(chromium: Any, address: str, loc
     assert page.get_by_role("button", name="Acknowledge").count() == 0
 
 
-def test_who_belongs_to_no_team_is_told_so(chromium: Any, address: str) -> None:
+def test_who_belongs_to_no_team_reads_so(chromium: Any, address: str) -> None:
     page = logged_in(chromium, address, "max")
     assert "Your account belongs to no team" in page.inner_text("body")
     page.goto(f"{address}/groups?last=3650d")

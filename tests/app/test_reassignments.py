@@ -206,6 +206,6 @@ def test_a_cause_is_shown_only_where_the_rebalance_names_it(reader: Questions) -
     said = plain(sentences.coincidence(found, words.zone("UTC")))
     assert said.endswith("because a member vanished: in time with it; whether because of it, nothing says.")
     named = rebalances.assign(trigger="coordinator_failover")
-    (told,) = coincidences(named, elections, ["__consumer_offsets-7"])
-    assert "because of it: its own cause says so." in plain(sentences.coincidence(told, words.zone("UTC")))
+    (found,) = coincidences(named, elections, ["__consumer_offsets-7"])
+    assert "because of it: its own cause says so." in plain(sentences.coincidence(found, words.zone("UTC")))
     assert coincidences(rebalances.assign(started_at_ms=T0), elections, []) == []

@@ -26,8 +26,8 @@ def test_every_verb_has_examples() -> None:
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_an_example_is_a_command_line(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    told = shlex.split(line.partition(" > ")[0], comments=True)
-    COMMAND.commands[told[0]].make_context(told[0], told[1:])
+    words = shlex.split(line.partition(" > ")[0], comments=True)
+    COMMAND.commands[words[0]].make_context(words[0], words[1:])
 
 
 @pytest.mark.parametrize("verb", sorted(EXAMPLES))

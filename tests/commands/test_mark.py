@@ -1,4 +1,4 @@
-"""`mark`: what was told is there at once, beside what was found; odd times and texts are refused in one sentence."""
+"""`mark`: what was noted is there at once, beside what was found; odd times and texts are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def marks(opened: Warehouse) -> list[tuple[Any, ...]]:
 
 def test_a_mark_is_in_every_cluster_at_once_and_twice_the_same_is_once(filled: Warehouse) -> None:
     for _ in range(2):
-        told = ["mark", "-w", filled.location, "--at", "2026-11-21T14:00", "--text", " v2.3 of orders ", "-g", "ord*"]
-        assert cli.run(told) == 0
+        asked = ["mark", "-w", filled.location, "--at", "2026-11-21T14:00", "--text", " v2.3 of orders ", "-g", "ord*"]
+        assert cli.run(asked) == 0
     assert marks(filled) == [
         ("one", 1, "evidence", "Deploy", "orders"),
         ("one", 1_795_269_600_000, "told", "v2.3 of orders", "ord*"),
@@ -80,9 +80,9 @@ def test_what_is_odd_is_refused_in_one_sentence(
 ) -> None:
     given = {"--text": "v2", "--at": "-1h"} | dict([odd])
     assert cli.run(["mark", "-w", filled.location, *(word for pair in given.items() for word in pair)]) == 2
-    told = capfd.readouterr()
-    assert why in told.err
-    assert told.err.count("\n") == 1
+    printed = capfd.readouterr()
+    assert why in printed.err
+    assert printed.err.count("\n") == 1
     assert len(marks(filled)) == 1
 
 

@@ -38,10 +38,10 @@ def run(*arguments: str) -> int:
 def test_an_acknowledgement_is_kept_and_the_second_reads_who_was_first(
     filled: Warehouse, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = ["ack", "in:0000000000000001", "-w", filled.location, "--by"]
-    assert run(*told, "anna", "--reason", "rolling back") == 0
+    asked = ["ack", "in:0000000000000001", "-w", filled.location, "--by"]
+    assert run(*asked, "anna", "--reason", "rolling back") == 0
     assert "in:0000000000000001 is acknowledged by anna at" in capfd.readouterr().err
-    assert run(*told, "ben") == 0
+    assert run(*asked, "ben") == 0
     assert "Kept beside the first: acknowledged by anna at" in capfd.readouterr().err
     assert [(r.by, r.reason) for r in responses(filled)] == [("anna", "rolling back"), ("ben", None)]
     assert run("report", "-w", filled.location, "-o", "json") == 0
@@ -109,11 +109,11 @@ def dry(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> str:
 
 def test_alerts_heed_a_silence_until_it_is_lifted(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> None:
     assert dry(filled, capfd).count("[WARNING]") == 2
-    told = ["silence", "orders*", "-w", filled.location, "--by", "anna", "--reason", "planned"]
-    assert run(*told, "--until", "2h") == 0
+    asked = ["silence", "orders*", "-w", filled.location, "--by", "anna", "--reason", "planned"]
+    assert run(*asked, "--until", "2h") == 0
     assert "; 1 open incident now." in capfd.readouterr().err
     assert dry(filled, capfd).count("[WARNING]") == 1
-    assert run(*told, "--until", "now") == 0
+    assert run(*asked, "--until", "now") == 0
     assert dry(filled, capfd).count("[WARNING]") == 2
 
 

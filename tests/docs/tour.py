@@ -42,10 +42,10 @@ def check(folder: Path) -> None:
     opened = Warehouse.open(folder / "audit" / "warehouse")
     rows = opened.query("SELECT cluster_id, group_id, team FROM gold.group").to_pylist()
     assert {(row["cluster_id"], row["group_id"]): row["team"] for row in rows}.items() >= TEAMS.items(), rows
-    told = set(webhook.labels("incident_id"))
+    alerted = set(webhook.labels("incident_id"))
     grave = "SELECT incident_id FROM gold.incident WHERE severity <> 'info' AND cluster_id = 'shop'"
-    assert told == {row["incident_id"] for row in opened.query(grave).to_pylist()}
-    assert told
+    assert alerted == {row["incident_id"] for row in opened.query(grave).to_pylist()}
+    assert alerted
     theirs = f"{grave} AND list_has_any(group_ids, (SELECT list(group_id) FROM gold.group WHERE team = 'orders'))"
     assert set(of_orders.labels("incident_id")) == {row["incident_id"] for row in opened.query(theirs).to_pylist()}
     assert of_orders.alerts

@@ -177,7 +177,7 @@ def test_memory_follows_the_groups_that_are_busy() -> None:
 
 
 @pytest.mark.parametrize("name", [b"g", "groß".encode(), b"a" * 200])
-def test_commits_of_a_group_are_told_by_its_whole_name(name: bytes) -> None:
+def test_commits_of_a_group_are_known_by_its_whole_name(name: bytes) -> None:
     """`g` begins `group`, too."""
     bench = Bench()
     group_id = name.decode()

@@ -28,10 +28,10 @@ ANOTHER_ID = {
 
 
 @cache
-def _told(capture: Path) -> tuple[ClusterMemory, dict[str, Incident]]:
+def _followed(capture: Path) -> tuple[ClusterMemory, dict[str, Incident]]:
     """What is in memory at the end, and the first alert under each id."""
     memory: ClusterMemory | None = None
-    told: dict[str, Incident] = {}
+    seen: dict[str, Incident] = {}
     for records, lines in arrivals(capture):
         if memory is None:
             memory = ClusterMemory((records or lines)[0].cluster_id, NoPast())
@@ -41,9 +41,9 @@ def _told(capture: Path) -> tuple[ClusterMemory, dict[str, Incident]]:
         for incident in memory.incidents() if touched else ():
             is_of_these = touched.intersection(incident.group_ids)
             if incident.status == "open" and _rank(incident) >= WARNING and is_of_these:
-                told.setdefault(incident.incident_id, incident)
+                seen.setdefault(incident.incident_id, incident)
     assert memory is not None
-    return memory, told
+    return memory, seen
 
 
 def _rank(incident: Incident) -> int:
@@ -52,10 +52,10 @@ def _rank(incident: Incident) -> int:
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
 def test_every_grave_incident_is_alerted_as_it_happens(capture: Path) -> None:
-    memory, told = _told(capture)
+    memory, seen = _followed(capture)
     at_the_end = {i.incident_id for i in memory.incidents() if i.group_ids and _rank(i) >= WARNING}
-    assert at_the_end <= told.keys()
-    assert len(told.keys() - at_the_end) == ANOTHER_ID.get(capture.name, 0)
+    assert at_the_end <= seen.keys()
+    assert len(seen.keys() - at_the_end) == ANOTHER_ID.get(capture.name, 0)
 
 
 def _without_commits(rebalance: Rebalance) -> object:
@@ -66,7 +66,7 @@ def _without_commits(rebalance: Rebalance) -> object:
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
 def test_pieces_give_the_rebalances_of_the_whole(capture: Path) -> None:
-    memory, _ = _told(capture)
+    memory, _ = _followed(capture)
     for group_id in memory.groups:
         memory.fold(group_id)
     for evidence in gathered(capture).groups:

@@ -30,10 +30,10 @@ def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[st
     warehouse = Warehouse.open(folder, create=True)
     findings: list[Finding] = []
     groups = []
-    told: list[tuple[str | None, Finding]] = []
+    found: list[tuple[str | None, Finding]] = []
     for story in stories:
         findings += detect_group(story.rebalances, story.tasks, seen_until_ms=story.seen_until_ms)
-        told += [(story.group_id, f) for f in findings if f.subject == story.group_id]
+        found += [(story.group_id, f) for f in findings if f.subject == story.group_id]
         last = story.rebalances[-1]
         groups.append(
             {
@@ -45,7 +45,7 @@ def _published(folder: Path, stories: Sequence[GroupStory], **more: list[dict[st
     incidents, _ = incidents_of(
         ClusterRows(
             cluster_id=stories[0].rebalances[0].cluster_id, now_ms=seen_until_ms,
-            groups={s.group_id: s.rebalances for s in stories}, findings=told,
+            groups={s.group_id: s.rebalances for s in stories}, findings=found,
         )
     )  # fmt: skip
     tables = {
@@ -174,10 +174,10 @@ def test_a_group_that_nobody_knows_is_refused_with_names_that_are_near(
     warehouse: Warehouse, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["report", "-w", warehouse.location, "-g", "order"]) == 2
-    told = capfd.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1)
-    assert "There is no group 'order'" in told.err
-    assert "did you mean orders?" in told.err
+    printed = capfd.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert "There is no group 'order'" in printed.err
+    assert "did you mean orders?" in printed.err
     assert cli.run(["report", "-w", warehouse.location, "-g", "billing"]) == 0
 
 

@@ -40,7 +40,7 @@ def test_five_queries_answer_in_duckdb(location: Path) -> None:
     for sql in QUERIES:
         assert in_duckdb(location, sql), sql
     storm = [row for row in in_duckdb(location, QUERIES[1]) if row[1] == "checkout"]
-    assert storm[0][:3] == ("lab-cluster", "checkout", 31)  # as gold_rows tells it
+    assert storm[0][:3] == ("lab-cluster", "checkout", 31)  # as gold_rows has it
     assert storm[0][3] == pytest.approx(62.0)
 
 

@@ -167,14 +167,14 @@ def test_flat_incidents_are_those_published_now_with_the_bookings_of_their_rebal
     monkeypatch.setattr(catalogs, "MOST_FLAT_INCIDENTS", most)
     catalog = Catalog(warehouse)
     flat = "SELECT incident_id, title, unit, list_sort(bookings) AS bookings FROM flat.incident ORDER BY 1"
-    told = (
+    query = (
         "SELECT i.incident_id, any_value(i.title) AS title, any_value(i.unit) AS unit, "
         f"list_sort(list({catalogs.BOOKING_OF.format('r')})) AS bookings "
         "FROM (SELECT *, unnest(rebalance_ids) AS id FROM gold.incident) i "
         "JOIN gold.rebalance r ON r.cluster_id = i.cluster_id AND r.rebalance_id = i.id GROUP BY 1 ORDER BY 1"
     )
     before = answer(catalog.query(flat))
-    assert [row for row in before if row["bookings"]] == answer(warehouse.query(told))
+    assert [row for row in before if row["bookings"]] == answer(warehouse.query(query))
     warehouse.replace("gold.incident", warehouse.read("gold.incident").slice(0, 1), None)
     gold_rows.publish(warehouse)
     assert len(answer(catalog.query(flat))) == 1 < len(before)

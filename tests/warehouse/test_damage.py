@@ -66,10 +66,10 @@ def test_no_verb_takes_a_destroyed_table_for_an_empty_one(
     DAMAGE[what][0](filled / "gold" / "incident")
     for verb in (["explain"], ["report"], ["export", "incident"]):
         assert run([*verb, "-w", str(filled)]) == 1
-        told = capsys.readouterr()
-        assert "gold.incident" in told.err
-        assert "restore it from a backup" in told.err
-        assert told.out == ""
+        printed = capsys.readouterr()
+        assert "gold.incident" in printed.err
+        assert "restore it from a backup" in printed.err
+        assert printed.out == ""
 
 
 def test_rows_that_lack_a_column_are_a_sentence_about_the_table(

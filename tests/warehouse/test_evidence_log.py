@@ -168,9 +168,9 @@ def test_rows_deleted_by_another_program(site: Site) -> None:
 
 def test_a_publication_that_was_set_back(site: Site) -> None:
     manifest = site.warehouse / "published.json"
-    told = json.loads(manifest.read_text())
-    told["versions"]["gold.rebalance"] -= 1
-    manifest.write_text(json.dumps(told, indent=1))
+    content = json.loads(manifest.read_text())
+    content["versions"]["gold.rebalance"] -= 1
+    manifest.write_text(json.dumps(content, indent=1))
     assert any(
         s.startswith("published.json is not what publication 2 wrote: gold.rebalance is at") for s in site.faults()
     )
@@ -376,8 +376,8 @@ def test_the_verb_prints_json_and_says_what_it_could_not_see(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["audit", "verify", "-w", str(site.warehouse), "-o", "json"]) == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (told["intact"], told["publications"], told["heads"]) == (True, 2, 2)
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (printed["intact"], printed["publications"], printed["heads"]) == (True, 2, 2)
     monkeypatch.delenv(ENVIRONMENT_HEADS)
     site.file("gold/rebalance").unlink()
     assert cli.run(["audit", "verify", "-w", str(site.warehouse)]) == 1
