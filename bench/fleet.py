@@ -41,7 +41,7 @@ RECORDS_OF_A_BATCH = 16
 LINES_OF_A_FILE = 20_000
 """Then the log is rotated."""
 AROUND_MS = 3_600_000
-TOLD = ("number", "kind", "outcome", "trigger")
+OF_EACH = ("number", "kind", "outcome", "trigger")
 _ALSO = "or_trigger"
 """In the truth of a rebalance whose evidence cannot tell two causes apart."""
 _STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
@@ -154,7 +154,7 @@ class _Cluster:
             self.lines.setdefault(node, []).append((at_ms + after_ms, text.replace("\0", group_id)))
         self.truth.append({
             "group": group_id, "capture": model.capture, "of": model.group_id, "at_ms": at_ms,
-            "rebalances": [{name: each[name] for name in (*TOLD, _ALSO) if name in each} for each in model.truth],
+            "rebalances": [{name: each[name] for name in (*OF_EACH, _ALSO) if name in each} for each in model.truth],
         })  # fmt: skip
 
     def write(self, folder: Path, seed: int) -> None:

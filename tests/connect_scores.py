@@ -25,14 +25,14 @@ class ConnectTally:
     sets_exact: int = 0
     sets_wrong: int = 0
     runs: int = 0
-    runs_told: int = 0
+    runs_found: int = 0
     runs_invented: int = 0
     starts_inside: int = 0
     stops: int = 0
     stops_inside: int = 0
     stops_outside: int = 0
     stops_missed: int = 0
-    """Told to run on."""
+    """Shown to run on."""
     start_errors_ms: list[int] = field(default_factory=list)
     stop_errors_ms: list[int] = field(default_factory=list)
     waits: int = 0
@@ -49,7 +49,7 @@ class ConnectTally:
 
     @property
     def faults(self) -> int:
-        outside = self.runs_told - self.starts_inside + self.stops_outside
+        outside = self.runs_found - self.starts_inside + self.stops_outside
         return self.sets_wrong + self.runs_invented + outside + self.waits_wrong
 
 
@@ -94,7 +94,7 @@ def _end_ms(capture: Path) -> int:
 
 def _score_sets(tally: ConnectTally, capture: Path, rebalances: Sequence[Rebalance], names: Mapping[str, str]) -> None:
     """Each worker's running set after each generation, against the worker's own line about it."""
-    told = {
+    shown = {
         (r.generation_id, names.get(m.worker_url or "")): m.assigned
         for r in rebalances
         for m in r.members
@@ -102,36 +102,36 @@ def _score_sets(tally: ConnectTally, capture: Path, rebalances: Sequence[Rebalan
     }
     for word in words(capture):
         tally.sets += 1
-        assigned = told.get((word.number, word.worker))
+        assigned = shown.get((word.number, word.worker))
         if assigned is None:
-            tally.remarks.append(f"set of {word.worker} after generation {word.number} untold")
+            tally.remarks.append(f"set of {word.worker} after generation {word.number} not shown")
         elif sorted(assigned) == sorted(name.partition(" ")[2] for name in word.running):
             tally.sets_exact += 1
         else:
             tally.sets_wrong += 1
             tally.remarks.append(
-                f"set of {word.worker} after generation {word.number} is {sorted(word.running)}, told {list(assigned)}"
+                f"set of {word.worker} after generation {word.number} is {sorted(word.running)}, shown {list(assigned)}"
             )
 
 
 def _score_runs(tally: ConnectTally, capture: Path, tasks: Sequence[ConnectTask], names: Mapping[str, str]) -> None:
     truth = true_runs(capture)
-    told = told_runs(tasks, names)
-    for name in truth.keys() | told.keys():
-        wanted, found = truth.get(name, []), told.get(name, [])
+    shown = shown_runs(tasks, names)
+    for name in truth.keys() | shown.keys():
+        wanted, found = truth.get(name, []), shown.get(name, [])
         workers, ours = [run.worker for run in wanted], [run.worker for run in found]
         pairs = _pairs(wanted, found)
         tally.runs += len(wanted)
-        tally.runs_told += len(pairs)
+        tally.runs_found += len(pairs)
         tally.runs_invented += len(found) - len(pairs)
         if workers != ours:
-            tally.remarks.append(f"{name} ran on {workers}, told {ours}")
+            tally.remarks.append(f"{name} ran on {workers}, shown {ours}")
         for run, row in pairs:
             _score_run(tally, name, run, row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldRun:
+class ShownRun:
     """RUNNING intervals with nothing but a pause by request between them."""
 
     worker: str
@@ -141,8 +141,8 @@ class ToldRun:
     ended_by: str | None
 
 
-def told_runs(tasks: Iterable[ConnectTask], names: Mapping[str, str]) -> dict[str, list[ToldRun]]:
-    found: dict[str, list[ToldRun]] = {}
+def shown_runs(tasks: Iterable[ConnectTask], names: Mapping[str, str]) -> dict[str, list[ShownRun]]:
+    found: dict[str, list[ShownRun]] = {}
     going_on: dict[str, ConnectTask] = {}
     for row in tasks:
         name = name_of(row)
@@ -150,7 +150,7 @@ def told_runs(tasks: Iterable[ConnectTask], names: Mapping[str, str]) -> dict[st
         before = going_on.pop(name, None)
         if not runs_on:
             continue
-        run = ToldRun(
+        run = ShownRun(
             worker=names.get(row.worker_url or "", "?"),
             start=(row.from_lower_ms, row.from_ms, row.from_upper_ms),
             end=None if row.to_ms is None else (row.to_lower_ms, row.to_ms, row.to_upper_ms),
@@ -163,7 +163,7 @@ def told_runs(tasks: Iterable[ConnectTask], names: Mapping[str, str]) -> dict[st
     return found
 
 
-def _pairs(wanted: Sequence[TrueRun], found: Sequence[ToldRun]) -> list[tuple[TrueRun, ToldRun]]:
+def _pairs(wanted: Sequence[TrueRun], found: Sequence[ShownRun]) -> list[tuple[TrueRun, ShownRun]]:
     """Runs on the same worker, those that began nearest to each other first."""
     apart = sorted(
         (abs(run.start_ms - row.start[1]), a, b)
@@ -178,29 +178,29 @@ def _pairs(wanted: Sequence[TrueRun], found: Sequence[ToldRun]) -> list[tuple[Tr
     return [(wanted[a], found[b]) for a, b in sorted(pairs.items())]
 
 
-def _score_run(tally: ConnectTally, name: str, run: TrueRun, told: ToldRun) -> None:
-    tally.start_errors_ms.append(abs(told.start[1] - run.start_ms))
-    if _is_inside(run.start_ms, told.start):
+def _score_run(tally: ConnectTally, name: str, run: TrueRun, shown: ShownRun) -> None:
+    tally.start_errors_ms.append(abs(shown.start[1] - run.start_ms))
+    if _is_inside(run.start_ms, shown.start):
         tally.starts_inside += 1
     else:
-        tally.remarks.append(f"{name} at {run.worker}: start outside, {run.start_ms} not in {told.start}")
-    if run.end_ms is None and told.end is None:
+        tally.remarks.append(f"{name} at {run.worker}: start outside, {run.start_ms} not in {shown.start}")
+    if run.end_ms is None and shown.end is None:
         return
     tally.stops += 1
-    if told.end is None:
+    if shown.end is None:
         tally.stops_missed += 1
-        tally.remarks.append(f"{name} at {run.worker}: stopped at {run.end_ms}, told to run on")
+        tally.remarks.append(f"{name} at {run.worker}: stopped at {run.end_ms}, shown to run on")
         return
     if run.end_ms is None:
         tally.stops_outside += 1
-        tally.remarks.append(f"{name} at {run.worker}: runs on, told {told.end} {told.ended_by}")
+        tally.remarks.append(f"{name} at {run.worker}: runs on, shown {shown.end} {shown.ended_by}")
         return
-    tally.stop_errors_ms.append(abs(told.end[1] - run.end_ms))
-    if _is_inside(run.end_ms, told.end):
+    tally.stop_errors_ms.append(abs(shown.end[1] - run.end_ms))
+    if _is_inside(run.end_ms, shown.end):
         tally.stops_inside += 1
     else:
         tally.stops_outside += 1
-        tally.remarks.append(f"{name} at {run.worker}: stop outside, {run.end_ms} not in {told.end} {told.ended_by}")
+        tally.remarks.append(f"{name} at {run.worker}: stop outside, {run.end_ms} not in {shown.end} {shown.ended_by}")
 
 
 def _is_inside(at_ms: int, bounds: tuple[int | None, int, int | None]) -> bool:
@@ -208,9 +208,9 @@ def _is_inside(at_ms: int, bounds: tuple[int | None, int, int | None]) -> bool:
     return (lower is None or lower - CLOCK_GRAIN_MS <= at_ms) and (upper is None or at_ms <= upper + CLOCK_GRAIN_MS)
 
 
-def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], told: Sequence[ConnectTask], end_ms: int) -> None:
+def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], shown: Sequence[ConnectTask], end_ms: int) -> None:
     """One wait may be shown in parts: what is left of a delay is announced anew."""
-    left = list(told)
+    left = list(shown)
     for wait in truth:
         tally.waits += 1
         mine = [
@@ -221,7 +221,7 @@ def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], told: Sequence[
         left = [t for t in left if t not in mine]
         if not mine:
             tally.waits_wrong += 1
-            tally.remarks.append(f"{wait.resource} waited {wait.to_ms - wait.from_ms} ms: untold")
+            tally.remarks.append(f"{wait.resource} waited {wait.to_ms - wait.from_ms} ms: not shown")
             continue
         ms = sum((t.to_ms or end_ms) - t.from_ms for t in mine)
         error_ms = abs(ms - (wait.to_ms - wait.from_ms))
@@ -229,9 +229,9 @@ def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], told: Sequence[
         if error_ms <= WAIT_GRAIN_MS:
             tally.waits_exact += 1
         else:
-            tally.remarks.append(f"{wait.resource} waited {wait.to_ms - wait.from_ms} ms, told {ms}")
+            tally.remarks.append(f"{wait.resource} waited {wait.to_ms - wait.from_ms} ms, shown {ms}")
     tally.waits_wrong += len(left)
-    tally.remarks += [f"{name_of(t)} did not wait, told {t.from_ms} to {t.to_ms}" for t in left]
+    tally.remarks += [f"{name_of(t)} did not wait, shown {t.from_ms} to {t.to_ms}" for t in left]
 
 
 HEADER = (
@@ -243,8 +243,8 @@ HEADER = (
 
 def line(name: str, evidence: str, t: ConnectTally) -> str:
     cells = (
-        name, evidence, f"{t.sets_exact}, {t.sets}, {t.sets_wrong}", f"{t.runs_told}, {t.runs}, {t.runs_invented}",
-        f"{t.starts_inside}, {t.runs_told}", _errors(t.start_errors_ms), f"{t.stops_inside}, {t.stops}",
+        name, evidence, f"{t.sets_exact}, {t.sets}, {t.sets_wrong}", f"{t.runs_found}, {t.runs}, {t.runs_invented}",
+        f"{t.starts_inside}, {t.runs_found}", _errors(t.start_errors_ms), f"{t.stops_inside}, {t.stops}",
         _errors(t.stop_errors_ms), f"{t.waits_exact}, {t.waits}, {t.waits_wrong}",
         str(max(t.wait_errors_ms)) if t.wait_errors_ms else "–",
     )  # fmt: skip

@@ -84,7 +84,7 @@ def matches(capture: Path, evidence: str) -> tuple[Match, ...]:
 
 
 def samples(capture: Path) -> Iterator[Sample]:
-    """What is told of members that may be sarama's is sarama's habit: others that may be taken for it would only make
+    """What is said of members that may be sarama's is sarama's habit: others that may be taken for it would only make
     it look surer."""
     library_of = library_of_clients(capture)
     for evidence in EVIDENCE:
@@ -161,12 +161,12 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
                 _add_cost(found[evidence, OF_GROUPS], math.fsum(t for t, _ in of_group), total, len(of_group))
             for seen_by_clients in _of_incidents(capture, evidence, of_rebalance):
                 truth, rebalances = math.fsum(t for t, _ in seen_by_clients), [r for _, r in seen_by_clients]
-                told = cost_of(rebalances)
-                assert told.estimate is not None
-                assert told.likely_lower is not None
-                assert told.likely_upper is not None
-                as_told = Range(told.estimate, told.lower, told.upper, told.likely_lower, told.likely_upper)
-                _add_cost(found[evidence, OF_INCIDENTS], truth, as_told, len(rebalances))
+                cost = cost_of(rebalances)
+                assert cost.estimate is not None
+                assert cost.likely_lower is not None
+                assert cost.likely_upper is not None
+                shown = Range(cost.estimate, cost.lower, cost.upper, cost.likely_lower, cost.likely_upper)
+                _add_cost(found[evidence, OF_INCIDENTS], truth, shown, len(rebalances))
     likely.ERRORS = ERRORS
     return dict(found)
 
@@ -174,7 +174,7 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
 def _of_incidents(
     capture: Path, evidence: str, of_rebalance: Mapping[str, tuple[float, Rebalance]]
 ) -> Iterator[list[tuple[float, Rebalance]]]:
-    """Of each incident those rebalances whose hand-overs clients saw: what they lost in them, and what is told."""
+    """Of each incident those rebalances whose hand-overs clients saw: what they lost, and the rebalances."""
     groups = {group_id: list(r.rebalances) for group_id, r in reconstructed(capture, evidence).items()}
     now_ms = max((happened_at_ms(r) or 0 for rows in groups.values() for r in rows), default=0)
     for incident in incidents_of(ClusterRows(cluster_id="", now_ms=now_ms, groups=groups))[0]:
@@ -205,11 +205,11 @@ def _cost(seen: Rebalance, some: Sequence[Match]) -> tuple[float, Range] | None:
     )
 
 
-def _add_cost(into: Coverage, truth: float, told: Range, count: int) -> None:
+def _add_cost(into: Coverage, truth: float, shown: Range, count: int) -> None:
     width = None
-    if told.estimate >= 1:
-        width = (told.likely_upper - told.likely_lower) / 2 / told.estimate
-    into.add(truth, told.likely_lower, told.likely_upper, count * CLOCK_GRAIN_MS / 1000, width)
+    if shown.estimate >= 1:
+        width = (shown.likely_upper - shown.likely_lower) / 2 / shown.estimate
+    into.add(truth, shown.likely_lower, shown.likely_upper, count * CLOCK_GRAIN_MS / 1000, width)
 
 
 def report(found: Mapping[Kind, Coverage]) -> str:

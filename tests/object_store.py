@@ -111,7 +111,7 @@ def _is_write(environ: Environ) -> bool:
 
 
 def throttled(times: int) -> Fault:
-    """The next so many requests are told to slow down."""
+    """So many of the next requests are answered with SlowDown."""
     left = [times]
 
     def fault(environ: Environ, is_served: bool) -> Answer | None:

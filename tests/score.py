@@ -118,9 +118,9 @@ def score_of(
     """`every`: what was reconstructed of the capture, by group."""
     groups = scenario(capture)["groups"]
     left_out = set() if only is None else groups.keys() - set(only)
-    told = {g: found for g, found in every.items() if g not in left_out}
+    shown = {g: found for g, found in every.items() if g not in left_out}
     groups = {g: story for g, story in groups.items() if g not in left_out}
-    found = {group_id: list(group.rebalances) for group_id, group in told.items()}
+    found = {group_id: list(group.rebalances) for group_id, group in shown.items()}
     tally = Tally()
     for group_id, story in groups.items():
         rows = found.get(group_id, [])
@@ -129,22 +129,22 @@ def score_of(
         tally.invented += len(found[group_id])
         tally.remarks += [f"{group_id!r} is not a group of the scenario"] if found[group_id] else []
     for group_id in set(connect_groups(capture)) - left_out:
-        tally.connect = connect_scores.score_connect(capture, told.get(group_id))
+        tally.connect = connect_scores.score_connect(capture, shown.get(group_id))
         tally.remarks += tally.connect.remarks
-    watched, pauses, steps = watched_and_true(capture, told)
+    watched, pauses, steps = watched_and_true(capture, shown)
     pauses = [p for p in pauses if p.group_id not in left_out]
     steps = {place: chain for place, chain in steps.items() if place[0] not in left_out}
     _score_steps(tally, steps, steps_of(watched))
     tally.pauses = score_pauses(watched, pauses)
     tally.windows = windows(watched, pauses)
     tally.remarks += [
-        f"{p.resource} {p.from_client}→{p.to_client} stood still {p.pause_ms} ms, told "
+        f"{p.resource} {p.from_client}→{p.to_client} stood still {p.pause_ms} ms, shown "
         f"[{m.pause_lower_ms} {m.pause_estimate_ms} {m.pause_upper_ms}] {m.pause_detail}"
         for p, m, _ in tally.pauses.outside
     ]
     if evidence != "logs":
         tally.remarks += [
-            f"{p.resource} {p.from_client}→{p.to_client}: a pause of {p.pause_ms} ms untold"
+            f"{p.resource} {p.from_client}→{p.to_client}: a pause of {p.pause_ms} ms not shown"
             for p in tally.pauses.unmatched
         ]
     return tally
@@ -158,7 +158,7 @@ def connect_groups(capture: Path) -> list[str]:
 
 
 def watched_and_true(
-    capture: Path, told: Mapping[str, Reconstruction]
+    capture: Path, shown: Mapping[str, Reconstruction]
 ) -> tuple[list[Rebalance], list[TruePause], dict[tuple[str, str], list[Step]]]:
     """Rebalances whose members kept a journal, and what stands in it: pauses and steps, in the names that they use."""
     groups = scenario(capture)["groups"]
@@ -166,13 +166,13 @@ def watched_and_true(
     name_of = client_of_members(capture)
     watched = [
         replace(r, movements=tuple(_named(m, name_of) for m in r.movements))
-        for g, found in told.items()
+        for g, found in shown.items()
         if _has_callbacks(groups.get(g, {}))
         for r in found.rebalances
     ]
     pauses, steps = as_known(capture, true_pauses(events, group_of), true_steps(events, group_of))
     for group_id in connect_groups(capture):
-        found = told[group_id].rebalances if group_id in told else ()
+        found = shown[group_id].rebalances if group_id in shown else ()
         watched += connect_scores.with_worker_names(found, capture)
         pauses += connect_truth.true_pauses(capture, group_id)
         steps |= connect_truth.true_steps(capture, group_id)
@@ -202,16 +202,16 @@ def _score_rows(
     # A generation that never got a record is a number missing to who sees records alone; epochs have theirs at once.
     without = {"superseded": "missing"} if records_only and story.get("group_type") == "classic" else {}
     wanted = [(x["number"], x["kind"], without.get(x["outcome"], x["outcome"])) for x in expected]
-    told = [(r.generation_id if r.generation_id is not None else r.group_epoch, r.kind, r.outcome) for r in rows]
-    matches = SequenceMatcher(None, wanted, told, autojunk=False).get_matching_blocks()
+    shown = [(r.generation_id if r.generation_id is not None else r.group_epoch, r.kind, r.outcome) for r in rows]
+    matches = SequenceMatcher(None, wanted, shown, autojunk=False).get_matching_blocks()
     pairs = [(a + i, b + i) for a, b, size in matches for i in range(size)]
     tally.found += len(pairs)
     tally.missed += len(wanted) - len(pairs)
-    tally.invented += len(told) - len(pairs)
+    tally.invented += len(shown) - len(pairs)
     name = group_id[:24].replace("\n", "⏎")
     tally.remarks += [f"{name}: missed {wanted[i]}" for i in range(len(wanted)) if i not in {a for a, _ in pairs}]
     tally.remarks += [
-        f"{name}: invented {told[i]} {rows[i].trigger}" for i in range(len(told)) if i not in {b for _, b in pairs}
+        f"{name}: invented {shown[i]} {rows[i].trigger}" for i in range(len(shown)) if i not in {b for _, b in pairs}
     ]
     for a, b in pairs:
         right = {expected[a]["trigger"], expected[a].get("or_trigger")}
@@ -219,10 +219,10 @@ def _score_rows(
             tally.right += 1
         elif rows[b].trigger == "unknown":
             tally.unknown += 1
-            tally.remarks.append(f"{name} {told[b][0]}: unknown, was {expected[a]['trigger']}")
+            tally.remarks.append(f"{name} {shown[b][0]}: unknown, was {expected[a]['trigger']}")
         else:
             tally.wrong += 1
-            tally.remarks.append(f"{name} {told[b][0]}: {rows[b].trigger}, was {expected[a]['trigger']}")
+            tally.remarks.append(f"{name} {shown[b][0]}: {rows[b].trigger}, was {expected[a]['trigger']}")
 
 
 def steps_of(rebalances: Iterable[Rebalance]) -> dict[tuple[str, str], list[Step]]:
@@ -237,16 +237,16 @@ def steps_of(rebalances: Iterable[Rebalance]) -> dict[tuple[str, str], list[Step
 
 
 def _score_steps(
-    tally: Tally, truth: dict[tuple[str, str], list[Step]], told: dict[tuple[str, str], list[Step]]
+    tally: Tally, truth: dict[tuple[str, str], list[Step]], shown: dict[tuple[str, str], list[Step]]
 ) -> None:
-    for key in truth.keys() | told.keys():
-        wanted, found = truth.get(key, []), told.get(key, [])
+    for key in truth.keys() | shown.keys():
+        wanted, found = truth.get(key, []), shown.get(key, [])
         exact = sum(block.size for block in SequenceMatcher(None, wanted, found, autojunk=False).get_matching_blocks())
         tally.steps += len(wanted)
         tally.steps_exact += exact
         tally.steps_wrong += len(found) - exact
         if found and wanted != found:
-            tally.remarks.append(f"{key[1]} was handed out {_chain(wanted)}, told {_chain(found)}")
+            tally.remarks.append(f"{key[1]} was handed out {_chain(wanted)}, shown {_chain(found)}")
 
 
 def _chain(steps: Sequence[Step]) -> str:
@@ -262,13 +262,13 @@ HEADER = (
 
 def line(name: str, evidence: str, t: Tally) -> str:
     p = t.pauses
-    told = p.pauses - len(p.unmatched)
+    measured = p.pauses - len(p.unmatched)
     errors, widths = sorted(p.errors_ms), p.widths_ms
     error = f"{statistics.median(errors):.0f}, {errors[ceil(0.95 * len(errors)) - 1]}" if errors else "–"
     width = f"{statistics.median(widths):.0f}" if widths else "–"
     cells = (
         name, evidence, f"{t.found}, {t.missed}, {t.invented}", f"{t.steps_exact}, {t.steps}, {t.steps_wrong}",
-        f"{t.right}, {t.unknown}, {t.wrong}", f"{p.inside}, {told}, {p.pauses}", error, width, str(p.unbounded),
+        f"{t.right}, {t.unknown}, {t.wrong}", f"{p.inside}, {measured}, {p.pauses}", error, width, str(p.unbounded),
     )  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 

@@ -15,7 +15,7 @@ Event = dict[str, Any]
 
 
 def true_standstill(capture: Path, group_id: str, *, counts_outages: bool = False) -> Standstill:
-    """Of one group of Java consumers or others that tell their callbacks.
+    """Of one group of Java consumers or others that write down their callbacks.
 
     A process runs from its first assignment or its start, whichever a replay would know of: a client that starts is not
     seen by the group before it joins, so a group's first wait is not compared. A member that is busy for longer than
@@ -52,7 +52,7 @@ def true_standstill(capture: Path, group_id: str, *, counts_outages: bool = Fals
 
 
 def true_connect_standstill(capture: Path) -> Standstill:
-    """Of a Connect cluster whose connectors and tasks tell their starts and stops; it is alone in its capture."""
+    """Of a Connect cluster whose connectors and tasks write down their starts and stops; it is alone in its capture."""
     events = [json.loads(line) for line in (capture / "truth" / "clients.jsonl").read_text().splitlines()]
     ledger = Ledger({r for e in events for r in _resources(e)})
     running: set[str] = set()

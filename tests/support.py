@@ -79,14 +79,14 @@ MEASURES = (
 
 def groups_of(capture: Path) -> dict[str, set[str]]:
     """By library, the groups in which it has a member."""
-    told = scenario(capture)
+    described = scenario(capture)
     found: dict[str, set[str]] = {}
-    for client in told["clients"]:
+    for client in described["clients"]:
         found.setdefault(client["library"], set()).add(client["group"])
-    of_workers = {g for g, story in told["groups"].items() if story.get("protocol_type") == "connect"}
+    of_workers = {g for g, story in described["groups"].items() if story.get("protocol_type") == "connect"}
     if "mirror_maker" in capture.name:
         found["mirror-maker"] = of_workers
-    elif told.get("workers"):
+    elif described.get("workers"):
         found["connect"] = of_workers
     return found
 
@@ -105,10 +105,10 @@ def counts_of(capture: Path, groups: Collection[str]) -> list[Count]:
 
 def advice_of(capture: Path, groups: Collection[str]) -> Count:
     expected = {g: wanted for g, wanted in EXPECTED.get(capture.name, {}).items() if g in groups}
-    told = reconstructed(capture, "all") if expected else {}
+    groups_found = reconstructed(capture, "all") if expected else {}
     right = 0
     for group_id, wanted in expected.items():
-        group = told.get(group_id)
+        group = groups_found.get(group_id)
         findings = detect_group(group.rebalances, group.connect_tasks) if group is not None else []
         right += sorted((f.rule_id, f.severity) for f in findings) == sorted(wanted.items())
     return Count(right, len(expected))

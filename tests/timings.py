@@ -142,16 +142,16 @@ def _statuses(group: GroupEvidence, capture: Path) -> Iterator[Sample]:
     events = journal(capture)
     by_worker_id = {url.split("//")[-1].rstrip("/"): name for url, name in worker_urls(capture).items()}
     for status in group.statuses:
-        told = status.record
-        if told.task is None or told.state not in ("RUNNING", "UNASSIGNED"):
+        record = status.record
+        if record.task is None or record.state not in ("RUNNING", "UNASSIGNED"):
             continue
-        kind = "task_start_end" if told.state == "RUNNING" else "task_stop_end"
-        done = _of_task(events, kind, by_worker_id.get(told.worker_id or ""), f"{told.connector}-{told.task}")
+        kind = "task_start_end" if record.state == "RUNNING" else "task_stop_end"
+        done = _of_task(events, kind, by_worker_id.get(record.worker_id or ""), f"{record.connector}-{record.task}")
         near = [at for at in done if abs(at - status.at_ms) < STATUS_NEAR_MS]
         if near:
-            after = "start()" if told.state == "RUNNING" else "stop()"
+            after = "start()" if record.state == "RUNNING" else "stop()"
             nearest = min(near, key=lambda at: abs(at - status.at_ms))
-            yield f"Connect: {told.state} status after {after} returned", status.at_ms - nearest
+            yield f"Connect: {record.state} status after {after} returned", status.at_ms - nearest
 
 
 def _commits(capture: Path, events: Iterable[Event]) -> Iterator[Sample]:

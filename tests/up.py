@@ -193,11 +193,11 @@ def up(given: argparse.Namespace, folder: Path, stack: ExitStack) -> None:
         "output": str(folder),
     }
 
-    def tell() -> None:
+    def say_addresses() -> None:
         for name, address in addresses.items():
             say(f"{name:12} {address}")
 
-    tell()
+    say_addresses()
     started.run("store", [sys.executable, "-m", "tests.object_store", store.rpartition(":")[2]])
     stack.enter_context(cluster)
     clients = sample_load(cluster, stack)
@@ -224,7 +224,7 @@ def up(given: argparse.Namespace, folder: Path, stack: ExitStack) -> None:
     phone = stack.enter_context(listening(Phone))
     monitoring(started, folder, metrics, prometheus, alertmanager, phone)
     wait_until("the app answers", lambda: answers(f"http://{app}/_stcore/health"), timeout_s=120)
-    tell()
+    say_addresses()
     for client in clients:
         say(f"client       {client.name} pid {client.pid} group {client.group}")
     say("Hurt a group, and watch: kill -9 PID of a client.")
@@ -250,7 +250,7 @@ def run_the_stages(started: Set, carried: Mapping[str, str], every_s: float) -> 
 
 def trigger_the_stages(started: Set, airflow: Standalone, every_s: float) -> None:
     """Again and again; hourly, as the DAG says by itself, is too seldom to look at."""
-    over_at, told = time.monotonic(), 0
+    over_at, seen = time.monotonic(), 0
     while True:
         time.sleep(2)
         started.must_run()
@@ -258,8 +258,8 @@ def trigger_the_stages(started: Set, airflow: Standalone, every_s: float) -> Non
         if any(run["state"] not in OVER for run in runs):
             over_at = time.monotonic()
             continue
-        if len(runs) > told:
-            told = len(runs)
+        if len(runs) > seen:
+            seen = len(runs)
             last = max(runs, key=lambda run: str(run["run_after"]))
             say(f"stages       {last['state']}, {last['start_date']} to {last['end_date']}")
         if time.monotonic() - over_at > every_s:

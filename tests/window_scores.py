@@ -25,7 +25,7 @@ class Window:
 
     broker_ms: int
     clients_ms: int
-    told_ms: int
+    shown_ms: int
 
 
 def windows(rebalances: Iterable[Rebalance], truth: Sequence[TruePause]) -> list[Window]:
@@ -42,9 +42,9 @@ def windows(rebalances: Iterable[Rebalance], truth: Sequence[TruePause]) -> list
             if p.group_id == r.group_id and p.from_client == p.to_client and (p.resource, p.to_client) in kept
             if abs(p.resumed_at_ms - r.assigned_at_ms) < RESUMED_WITHIN_MS
         ]
-        told = [m.pause_estimate_ms for m in kept.values() if m.pause_estimate_ms is not None]
-        if lived and told:
-            found.append(Window(broker_ms=r.broker_window_ms, clients_ms=max(lived), told_ms=max(told)))
+        shown = [m.pause_estimate_ms for m in kept.values() if m.pause_estimate_ms is not None]
+        if lived and shown:
+            found.append(Window(broker_ms=r.broker_window_ms, clients_ms=max(lived), shown_ms=max(shown)))
     return found
 
 
@@ -53,7 +53,7 @@ def table(found: Sequence[Window]) -> str:
     rows = [
         ("the broker's window", [w.broker_ms for w in found]),
         ("longest pause of a partition that came back, by its client", [w.clients_ms for w in found]),
-        ("the same as measured", [w.told_ms for w in found]),
+        ("the same as measured", [w.shown_ms for w in found]),
     ]
     lines = [f"| {len(found)} rebalances of eager groups, ms | median | 90 % |", "|---|---|---|"]
     for what, values in rows:

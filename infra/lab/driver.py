@@ -34,7 +34,7 @@ from .processes import LabError, now_ms, wait_until
 
 NOT_A_MOVE = {"first_record", "in_generation"}
 """Events of clients that neither take a partition nor let one go."""
-DOES_NOT_ALWAYS_TELL = {"librdkafka", "kafkajs", "kafka-python"}
+DO_NOT_ALWAYS_REPORT = {"librdkafka", "kafkajs", "kafka-python"}
 """Libraries that say nothing of a generation, or only when it has lasted until a heartbeat or a poll."""
 QUIET_S = 6.0
 """Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
@@ -449,7 +449,7 @@ class Driver:
             seen = generations_assigned(events, group)
             if story["protocol_type"] == "connect":
                 seen = self._generations_joined(group)
-            silent = {name for name, client in self.clients.items() if client.library in DOES_NOT_ALWAYS_TELL}
+            silent = {name for name, client in self.clients.items() if client.library in DO_NOT_ALWAYS_REPORT}
             faults = unexpected_generations(seen, story, silent)
             if faults:
                 raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")

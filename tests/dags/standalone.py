@@ -38,7 +38,7 @@ def free_port() -> int:
 
 def settings_of(folder: Path, port: int) -> dict[str, str]:
     """SQLite, tasks as processes of the scheduler, everybody an administrator; on loopback."""
-    told = {
+    settings = {
         "CORE__DAGS_FOLDER": ROOT / "dags",
         "CORE__LOAD_EXAMPLES": False,
         "CORE__PARALLELISM": 4,
@@ -54,7 +54,7 @@ def settings_of(folder: Path, port: int) -> dict[str, str]:
         "LOGGING__TRIGGER_LOG_SERVER_PORT": free_port(),
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.3,
     }
-    return {"AIRFLOW_HOME": str(folder)} | {f"AIRFLOW__{name}": str(value) for name, value in told.items()}
+    return {"AIRFLOW_HOME": str(folder)} | {f"AIRFLOW__{name}": str(value) for name, value in settings.items()}
 
 
 class Standalone:

@@ -72,8 +72,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     done = in_airflow(tmp_path_factory.mktemp("look"), _LOOK.format(folder=str(ROOT / "dags")))
     line = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
     assert line is not None, done.stdout + done.stderr
-    told: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
-    return told
+    listed: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return listed
 
 
 def test_every_dag_imports_cleanly(found: dict[str, Any]) -> None:
@@ -238,7 +238,7 @@ for _ in range(2):
 """
 
 
-def test_two_runs_of_the_dag_fill_gold_tables_and_tell_others_once(tmp_path: Path) -> None:
+def test_two_runs_of_the_dag_fill_gold_tables_and_alert_once(tmp_path: Path) -> None:
     """Alerts and annotations, by the settings file; here all receivers are one, which counts. Traces are of incidents
     that are over, and none of this capture is."""
     from rebalance_audit.warehouse.warehouse import Warehouse

@@ -207,12 +207,12 @@ def connect_group(rng: random.Random, assignor: str) -> Asked:
     if assignor == "connect-eager":
         given = ours.assign_connect_eagerly(connectors, workers)
         question = {"assignor": assignor, "connectors": connectors, "workers": workers}
-        return Asked(question, {w: _told(names, tasks) for w, (names, tasks) in given.items()})
+        return Asked(question, {w: _as_listed(names, tasks) for w, (names, tasks) in given.items()})
     max_delay_ms = rng.choice((0, 1, 40, 20_000, 300_000))
     memory = ours.IncrementalAssignor(max_delay_ms)
     running = {worker: ours.Work() for worker in workers}
     asked: list[Answer] = []
-    told: list[Answer] = []
+    rounds: list[Answer] = []
     now_ms, generation = 1_000_000, -1
     for _ in range(_size(rng, 6, 20)):
         completed = generation if rng.random() < 0.95 else generation - 1
@@ -229,15 +229,15 @@ def connect_group(rng: random.Random, assignor: str) -> Asked:
         for worker in running:
             added, revoked = answer.added[worker], answer.revoked[worker]
             one[f"worker {worker}"] = {
-                "added": _told(added.connectors, added.tasks),
-                "revoked": _told(revoked.connectors, revoked.tasks),
+                "added": _as_listed(added.connectors, added.tasks),
+                "revoked": _as_listed(revoked.connectors, revoked.tasks),
             }
-        told.append(one)
+        rounds.append(one)
         now_ms += rng.choice((10, 3_000, answer.delay_ms, answer.delay_ms // 2, answer.delay_ms + 7))
         running = _after(rng, running, answer)
         _reconfigure(rng, connectors)
     question = {"assignor": assignor, "max_delay_ms": max_delay_ms, "rounds": asked}
-    return Asked(question, {"rounds": told})
+    return Asked(question, {"rounds": rounds})
 
 
 def _after(rng: random.Random, running: dict[str, ours.Work], answer: ours.ConnectRound) -> dict[str, ours.Work]:
@@ -264,7 +264,7 @@ def _reconfigure(rng: random.Random, connectors: dict[str, int]) -> None:
         connectors[rng.choice(list(connectors))] = rng.randint(0, 6)
 
 
-def _told(connectors: Any, tasks: Any) -> Answer:
+def _as_listed(connectors: Any, tasks: Any) -> Answer:
     return {"connectors": sorted(connectors), "tasks": sorted(map(list, tasks))}
 
 

@@ -157,15 +157,15 @@ def _same(ours: Any, kafka: Any) -> bool:
     if not isinstance(kafka, dict):
         return bool(ours == kafka)
     assert is_dataclass(ours)
-    told = {camel(each.name): getattr(ours, each.name) for each in fields(ours)}
+    read = {camel(each.name): getattr(ours, each.name) for each in fields(ours)}
     tags = [(tag & 0xFFFFFFFF, data) for tag, data in kafka.get("~", ())]
-    if [(tag, data.hex()) for tag, data in told.pop("unknownTags")] != tags:
+    if [(tag, data.hex()) for tag, data in read.pop("unknownTags")] != tags:
         return False
     names = kafka.keys() - {"~"}
-    if any(told[name] not in _ABSENT for name in told.keys() - names):
+    if any(read[name] not in _ABSENT for name in read.keys() - names):
         return False  # of a later release, or in an older layout
     return all(
-        name in told and (_same(told[name], kafka[name]) or _is_default(told[name], kafka[name])) for name in names
+        name in read and (_same(read[name], kafka[name]) or _is_default(read[name], kafka[name])) for name in names
     )
 
 

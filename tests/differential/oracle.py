@@ -113,9 +113,9 @@ class Oracle:
         lines = text.split(b"\n")[:-1]
         if len(lines) != count:
             raise OracleError(f"{len(lines)} answers to {count} cases")
-        return [self._told_apart(json.loads(line)) for line in lines]
+        return [self._set_apart(json.loads(line)) for line in lines]
 
-    def _told_apart(self, answers: list[Answer]) -> list[Answer]:
+    def _set_apart(self, answers: list[Answer]) -> list[Answer]:
         for at, answer in enumerate(answers):
             if answer == "=":
                 answers[at] = answers[at - 1]

@@ -89,8 +89,8 @@ def compare(case: Case, answers: list[Answer], releases: tuple[str, ...], tally:
             what = "only we read it"
         else:
             shown = _subscription_shown(ours) if isinstance(ours, SubscriptionInfo) else _assignment_shown(ours)
-            told = _subscription_told(answer["read"][0]) if is_subscription else _assignment_told(answer["read"])
-            what = None if shown == told else "fields"
+            read = _subscription_as_read(answer["read"][0]) if is_subscription else _assignment_as_read(answer["read"])
+            what = None if shown == read else "fields"
             if what is None:
                 tally.accepted += 1
                 version = ours.version if isinstance(ours, SubscriptionInfo) else ours.used_version
@@ -125,7 +125,7 @@ def _subscription_shown(read: SubscriptionInfo) -> Any:
     )  # fmt: skip
 
 
-def _subscription_told(read: dict[str, Any]) -> Any:
+def _subscription_as_read(read: dict[str, Any]) -> Any:
     version = read["version"]
     if version > LATEST_VERSION:
         return version, read["latestSupportedVersion"]
@@ -160,18 +160,18 @@ def _assignment_shown(read: AssignmentInfo) -> Any:
     )  # fmt: skip
 
 
-def _assignment_told(read: list[Any]) -> Any:
+def _assignment_as_read(read: list[Any]) -> Any:
     version, commonly, active, standby, by_host, standby_by_host, error, next_ms = read
 
-    def told(task: list[Any]) -> tuple[int, int, str]:
+    def task_of(task: list[Any]) -> tuple[int, int, str]:
         return task[0], task[1], task[2] or ""
 
     def mapped(pairs: list[Any]) -> dict[Any, Any]:
         return {tuple(place): frozenset(map(tuple, partitions)) for place, partitions in pairs}
 
     return (
-        version, commonly if version >= 3 else None, [told(each) for each in active],
-        {told(task): frozenset(map(tuple, partitions)) for task, partitions in standby}, mapped(by_host),
+        version, commonly if version >= 3 else None, [task_of(each) for each in active],
+        {task_of(task): frozenset(map(tuple, partitions)) for task, partitions in standby}, mapped(by_host),
         mapped(standby_by_host), error, None if next_ms == NO_NEXT_REBALANCE else next_ms,
     )  # fmt: skip
 

@@ -25,9 +25,9 @@ _BLOCK_ROWS = 30
 def segment(data: bytes) -> None:
     """A log file: every stretch is read or reported, and what is reported stands in the file."""
     for item in read_batches(io.BytesIO(data)):
-        told = item if isinstance(item, Problem) else rows_or_problem(item)
-        if isinstance(told, Problem) and not 0 <= (told.position or 0) <= len(data):
-            raise AssertionError(f"a problem at byte {told.position} of {len(data)}")
+        found = item if isinstance(item, Problem) else rows_or_problem(item)
+        if isinstance(found, Problem) and not 0 <= (found.position or 0) <= len(data):
+            raise AssertionError(f"a problem at byte {found.position} of {len(data)}")
 
 
 def log_file(data: bytes) -> None:

@@ -46,9 +46,9 @@ def metadata_log(data: bytes) -> None:
                 if not 0 <= refused.at <= len(data):
                     raise AssertionError(f"refused at byte {refused.at} of {len(data)}") from refused
     reader = MetadataReader()
-    told = sum(1 for _ in reader.read(sources)) + reader.open_transaction_count + len(reader.refused)
-    if told > len(sources):
-        raise AssertionError(f"{told} records of {len(sources)}")
+    count = sum(1 for _ in reader.read(sources)) + reader.open_transaction_count + len(reader.refused)
+    if count > len(sources):
+        raise AssertionError(f"{count} records of {len(sources)}")
 
 
 def as_log(records: list[tuple[int, bytes | None, bytes | None]]) -> bytes:

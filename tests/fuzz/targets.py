@@ -90,11 +90,11 @@ def _line(data: bytes) -> None:
         _assert_storable(dict(line.fields), [line.at_ms, line.event.logged_by, line.event.partition])
 
 
-def _assert_storable(told: object, numbers: Iterable[object]) -> None:
+def _assert_storable(row: object, numbers: Iterable[object]) -> None:
     """In UTF-8 and in columns of 64 bits."""
-    json.dumps(told, ensure_ascii=False, default=list).encode("utf-8")
+    json.dumps(row, ensure_ascii=False, default=list).encode("utf-8")
     if any(not -(1 << 63) <= number < 1 << 63 for number in numbers if isinstance(number, int)):
-        raise AssertionError(f"numbers that no column holds: {told}")
+        raise AssertionError(f"numbers that no column holds: {row}")
 
 
 def _lines(data: bytes) -> None:

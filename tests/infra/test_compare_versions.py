@@ -57,12 +57,12 @@ def test_all_that_is_read_and_changed_is_listed(tmp_path: Path) -> None:
         tmp_path, "2", {MANAGER: a_class("[GroupId \x01] Raised the epoch to \x01."), RANGE: a_class("range", "rack")},
         VALUE | {"validVersions": "0-1", "fields": fields},
     )  # fmt: skip
-    told = list(compare(old, new))
-    assert ("schema", "ConsumerGroupMetadataValue: validVersions 0 -> 0-1; +Hash (int64, versions=1+)") in told
-    assert ("message", "no longer printed: [GroupId <group_id>] Bumped group epoch to <group_epoch:int>.") in told
-    assert ("message", "new: [GroupId {}] Raised the epoch to {}.") in told
-    assert ("assignor", "org.apache.kafka.clients.consumer.RangeAssignor: calls or says something else") in told
-    assert list(lines_of(told))[:1] == ["schema: 1"]
+    found = list(compare(old, new))
+    assert ("schema", "ConsumerGroupMetadataValue: validVersions 0 -> 0-1; +Hash (int64, versions=1+)") in found
+    assert ("message", "no longer printed: [GroupId <group_id>] Bumped group epoch to <group_epoch:int>.") in found
+    assert ("message", "new: [GroupId {}] Raised the epoch to {}.") in found
+    assert ("assignor", "org.apache.kafka.clients.consumer.RangeAssignor: calls or says something else") in found
+    assert list(lines_of(found))[:1] == ["schema: 1"]
 
 
 def test_nothing_is_listed_where_nothing_changed(tmp_path: Path) -> None:

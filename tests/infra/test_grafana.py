@@ -24,10 +24,10 @@ GROUPED = re.compile(r"\bby \(([^)]*)\)")
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Metric -> its labels, of a warehouse with something of everything."""
-    told = Exporter(Warehouse.open(gold_rows.write(tmp_path_factory.mktemp("gold") / "w").location))
-    told.refresh()
+    exporter = Exporter(Warehouse.open(gold_rows.write(tmp_path_factory.mktemp("gold") / "w").location))
+    exporter.refresh()
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(generate_latest(told.registry).decode()):
+    for family in text_string_to_metric_families(generate_latest(exporter.registry).decode()):
         found.setdefault(family.name, set())
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)

@@ -16,7 +16,7 @@ from infra.lab import cluster, configs, jars
 from infra.lab.capture import without_machine_names
 from infra.lab.clients import Event, holdings, read_events
 from infra.lab.configs import BrokerPlace
-from infra.lab.driver import DOES_NOT_ALWAYS_TELL, generations_assigned, generations_joined, unexpected_generations
+from infra.lab.driver import DO_NOT_ALWAYS_REPORT, generations_assigned, generations_joined, unexpected_generations
 from infra.lab.librdkafka_consumer import read_properties
 from infra.lab.processes import LabError, free_ports
 from infra.lab.scenarios.scenario import SCENARIOS, capture
@@ -202,7 +202,7 @@ class TestGoldenCapture:
             log.parent.name: gzip.decompress(log.read_bytes()).decode() for log in folder.glob("logs/*/connect.log.gz")
         }
         scenario = json.loads((folder / "truth/scenario.json").read_text())
-        silent = {c["client"] for c in scenario["clients"] if c["library"] in DOES_NOT_ALWAYS_TELL}
+        silent = {c["client"] for c in scenario["clients"] if c["library"] in DO_NOT_ALWAYS_REPORT}
         for group, story in scenario["groups"].items():
             assert story["rebalances"]
             if story["group_type"] == "classic":

@@ -77,8 +77,8 @@ def test_a_kill_is_alerted_and_on_the_page(running: Running) -> None:
     killed = running.wait_for("the victim", lambda: running.line(rf"{VICTIM} pid (\d+) group {GROUP}"), 1)
     os.kill(int(killed[1]), signal.SIGKILL)
     began = time.monotonic()
-    told = running.wait_for("an alert", lambda: running.line(rf"^alert .*{VICTIM}.*"), ALERTED_WITHIN_S)
-    print(f"\nalerted {time.monotonic() - began:.0f} s after the kill: {told[0]}")
+    alert = running.wait_for("an alert", lambda: running.line(rf"^alert .*{VICTIM}.*"), ALERTED_WITHIN_S)
+    print(f"\nalerted {time.monotonic() - began:.0f} s after the kill: {alert[0]}")
     app, prometheus = (running.wait_for(name, lambda name=name: running.line(rf"^{name} +(\S+)"), 1)[1]  # type: ignore[misc]
                        for name in ("app", "prometheus"))  # fmt: skip
 

@@ -26,8 +26,8 @@ def test_records_change_what_they_name_and_leave_the_rest() -> None:
             (12, {"type": "REMOVE_TOPIC_RECORD", "data": {"topicId": ID}}),
         ]
     )
-    told = [(s["at_ms"], s["event"], s.get("isr"), s.get("leader"), s.get("adding")) for s in states]
-    assert told == [
+    found = [(s["at_ms"], s["event"], s.get("isr"), s.get("leader"), s.get("adding")) for s in states]
+    assert found == [
         (1, "written", [1, 2], 2, []),
         (5, "written", [2], None, []),
         (9, "written", [2], None, [3]),
@@ -51,8 +51,8 @@ def test_a_partition_of_two_znodes_is_shown_once_both_are_there_and_only_where_i
         f"5\t/brokers/topics/orders\t{topic([3, 1])}",
         "6\t/brokers/topics/orders\t",
     ]
-    told = [(s["at_ms"], s["tp"], s["event"], s.get("replicas"), s.get("leader")) for s in states_of_znodes(writes)]
-    assert told == [
+    found = [(s["at_ms"], s["tp"], s["event"], s.get("replicas"), s.get("leader")) for s in states_of_znodes(writes)]
+    assert found == [
         (3, "orders-0", "written", [1, 2], 1),
         (4, "orders-1", "written", [2, 1], None),
         (5, "orders-1", "written", [3, 1], None),

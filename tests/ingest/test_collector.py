@@ -136,9 +136,9 @@ def test_continuous_collection_lands_what_arrives_and_stops_when_asked(
         thread.join(10)
     assert not thread.is_alive()
     (positions,) = (tmp_path / "w" / "positions").glob("live-*.json")
-    told = json.loads(positions.read_text())
-    assert told["partitions"][f"{OFFSETS}-3"] == 1
-    assert told["logs"]["files"][0]["position"] == log.stat().st_size
+    content = json.loads(positions.read_text())
+    assert content["partitions"][f"{OFFSETS}-3"] == 1
+    assert content["logs"]["files"][0]["position"] == log.stat().st_size
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 15) -> bool:

@@ -98,9 +98,9 @@ def test_reading_again_gives_the_same_and_counts_nothing_twice(folder: Path) -> 
 def test_what_is_not_read_is_said(folder: Path) -> None:
     evidence = read_evidence(folder)
     list(evidence.records())
-    told = " ".join(p.sentence for source in evidence.sources for p in source.problems)
-    assert "__cluster_metadata" not in told
-    assert "Skipped, since they are no group or Connect status or config topics (1): orders." in told
+    said = " ".join(p.sentence for source in evidence.sources for p in source.problems)
+    assert "__cluster_metadata" not in said
+    assert "Skipped, since they are no group or Connect status or config topics (1): orders." in said
 
 
 def test_the_metadata_log_lands_without_secrets_and_names_topics(folder: Path, tmp_path: Path) -> None:

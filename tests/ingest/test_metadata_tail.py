@@ -34,7 +34,7 @@ def seen(tail: MetadataTail) -> list[Place]:
     return [(run.topic, row[0], row[3]) for _, runs in tail.poll() for run in runs for row in run.rows]
 
 
-def told(sources: Sequence[SourceMetadata]) -> list[Place]:
+def landed_from(sources: Sequence[SourceMetadata]) -> list[Place]:
     return [(bronze_topic(s.snapshot), s.offset, s.value) for s in sources]
 
 
@@ -53,7 +53,7 @@ def test_a_growing_file_is_given_out_once_at_any_cut(place: Path) -> None:
         (place / log_name(0)).write_bytes(content[:size])
         found += seen(tail)
         tail = a_tail(place, after=tail)  # another process goes on
-    assert found == told(sources)
+    assert found == landed_from(sources)
     assert seen(tail) == []
 
 
@@ -69,18 +69,18 @@ def test_rolled_segments_are_read_in_their_order_and_deleted_ones_are_no_loss(pl
     (place / log_name(4)).unlink()
     (place / log_name(7)).write_bytes(batches(third))
     found += seen(a_tail(place, after=tail))
-    assert found == told(first + second + third)
+    assert found == landed_from(first + second + third)
 
 
 def test_a_tail_that_was_cut_off_and_written_anew_is_read_again(place: Path) -> None:
     common, lost = a_log(3), a_log(4, 3)
     (place / log_name(0)).write_bytes(batches(common + lost))
     tail = a_tail(place)
-    assert seen(tail) == told(common + lost)
+    assert seen(tail) == landed_from(common + lost)
     won = MetadataStory(first_offset=3).at(9_000).new_controller(101).change(9, leader=3).sources
     (place / log_name(0)).write_bytes(batches(common + won))
-    assert seen(a_tail(place, after=tail)) == told(won)
-    assert seen(tail) == told(won)
+    assert seen(a_tail(place, after=tail)) == landed_from(won)
+    assert seen(tail) == landed_from(won)
 
 
 def test_a_segment_that_was_cut_off_whole_is_followed_back(place: Path) -> None:
@@ -88,22 +88,22 @@ def test_a_segment_that_was_cut_off_whole_is_followed_back(place: Path) -> None:
     (place / log_name(0)).write_bytes(batches(first))
     (place / log_name(3)).write_bytes(batches(lost))
     tail = a_tail(place)
-    assert seen(tail) == told(first + lost)
+    assert seen(tail) == landed_from(first + lost)
     (place / log_name(3)).unlink()
     won = MetadataStory(first_offset=2).at(9_000).new_controller(101).sources
     (place / log_name(0)).write_bytes(batches(first[:2] + won))
-    assert set(told(won)) <= set(seen(tail))
+    assert set(landed_from(won)) <= set(seen(tail))
 
 
 def test_what_was_deleted_before_it_was_read_is_a_gap_that_a_checkpoint_fills(place: Path) -> None:
     rest = the_rest(500).sources
     (place / log_name(500)).write_bytes(batches(rest))
     (place / CHECKPOINT).write_bytes(batches(a_checkpoint(500).sources))
-    assert seen(a_tail(place)) == told(a_checkpoint(500).sources) + told(rest)
+    assert seen(a_tail(place)) == landed_from(a_checkpoint(500).sources) + landed_from(rest)
     (place / log_name(500)).unlink()
     (place / log_name(0)).write_bytes(batches(a_log(4)))
     tail = a_tail(place)
-    assert seen(tail) == told(a_log(4))
+    assert seen(tail) == landed_from(a_log(4))
     (place / log_name(0)).unlink()
     (place / log_name(500)).write_bytes(batches(rest))
     pieces = list(tail.poll())

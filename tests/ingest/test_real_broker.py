@@ -51,8 +51,8 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
             consumer.commit(offsets=[TopicPartition("connect-status-gzip", 0, n)], asynchronous=False)
         consumer.close()
         live = live_evidence(CollectSettings(client_config=client))
-        told = list(live.records())
-        wire = {fields(record) for record in told}
+        consumed = list(live.records())
+        wire = {fields(record) for record in consumed}
         data_dir = cluster.node_folders["broker-1"]
         assert live.cluster_id == read_evidence(open_data_dir(data_dir, node="broker-1")).cluster_id
     found = open_data_dir(data_dir, node="broker-1")
@@ -66,7 +66,7 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
     tried = [record for record in of_transactions if not record.is_control]
     assert len(tried) == 2
     assert commits_of(records) == (1, tried[1].offset)
-    assert commits_of(told) == (2, tried[1].offset)  # a consumer does not see which are transactional
+    assert commits_of(consumed) == (2, tried[1].offset)  # a consumer does not see which are transactional
     assert [p.sentence for s in evidence.sources for p in s.problems if p.code == "unreadable"] == []
     packed = {
         codec: batch_codec(data_dir / f"{name}-0" / f"{0:020d}.log") for name, codec in topics.items()

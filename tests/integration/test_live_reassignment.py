@@ -20,11 +20,11 @@ from spark_jobs.stages import reassign as stage_reassign
 from tests.spark_jobs.stages.test_reassign_laws import context
 
 PLAN = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [2]}]}
-Told = Callable[..., str]
+Explained = Callable[..., str]
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Told:
+def explained(capsys: pytest.CaptureFixture[str]) -> Explained:
     def run(*arguments: object) -> str:
         status = cli.run([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
@@ -35,7 +35,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
 
 
 @pytest.mark.broker
-def test_a_move_is_followed_live_and_shown_as_the_tool_shows_it(tmp_path: Path, told: Told) -> None:
+def test_a_move_is_followed_live_and_shown_as_the_tool_shows_it(tmp_path: Path, explained: Explained) -> None:
     from infra.lab import configs
     from infra.lab.cluster import SMALL_HEAP, Cluster
 
@@ -64,18 +64,18 @@ def test_a_move_is_followed_live_and_shown_as_the_tool_shows_it(tmp_path: Path, 
         follow.start()
         try:
             asked = ["explain", "--plan", plan, "-b", cluster.bootstrap, "-q"]
-            assert told(*asked).splitlines()[:2] == [
+            assert explained(*asked).splitlines()[:2] == [
                 "1 never asked for: orders-0",
                 "orders-0 → [2]: never asked for. Its replicas are [1].",
             ]
             tool("--execute")
-            _wait(lambda: "1 done: orders-0" in told(*asked))
+            _wait(lambda: "1 done: orders-0" in explained(*asked))
             assert "Reassignment of partition orders-0 is completed." in tool("--verify")
-            assert "orders-0  replicas [2]  leader 2, all in sync" in told(
+            assert "orders-0  replicas [2]  leader 2, all in sync" in explained(
                 "explain", "--reassignment", "orders", "-b", cluster.bootstrap
             )
             with_log = [*asked, "--metadata", folders["broker-1"].parent, "-o", "json"]
-            (line,) = json.loads(told(*with_log))["partitions"]
+            (line,) = json.loads(explained(*with_log))["partitions"]
             assert (line["status"], line["reassignment_id"].partition("@")[0]) == ("done", "orders-0")
             time.sleep(1)
         finally:

@@ -40,8 +40,8 @@ def produced(bootstrap: str) -> None:
         created.result(30)
     producer = Producer(client)
     properties = {"connector.class": "x.Y", "database.password": SECRET.decode()}
-    told = json.dumps({"properties": properties}).encode()
-    producer.produce(CONFIGS, key=b"connector-shop", value=told, headers=[("h", b"1"), ("n", None)])
+    value = json.dumps({"properties": properties}).encode()
+    producer.produce(CONFIGS, key=b"connector-shop", value=value, headers=[("h", b"1"), ("n", None)])
     producer.produce(CONFIGS, key=b"connector-shop", value=None)
     producer.produce(CONFIGS, key=None, value=SECRET)
     assert producer.flush(30) == 0
@@ -96,7 +96,7 @@ def called(arguments: list[str]) -> str:
 
 
 def bronze(folder: Path) -> list[dict[str, Any]]:
-    """All that is known of a record, but which file brought it and what this source does not tell."""
+    """All that is known of a record, but which file brought it and what this source does not know."""
     warehouse = Warehouse.open(folder)
     pipeline.run(warehouse, ["bronze"], engine="local", with_quality=False)
     found: list[dict[str, Any]] = warehouse.query(
@@ -120,8 +120,8 @@ def test_it_is_what_the_collector_writes_exactly_once(tmp_path: Path) -> None:
         called(streamed(cluster.bootstrap, by_stream))
         called(command("collect", "-b", cluster.bootstrap, "-w", str(by_collector), "-t", f"{CONFIGS}=config",
                        "--until-end"))  # fmt: skip
-        told = called(streamed(cluster.bootstrap, by_stream))
-    assert "Landed 0 records" in told
+        printed = called(streamed(cluster.bootstrap, by_stream))
+    assert "Landed 0 records" in printed
     rows = bronze(by_stream)
     assert rows == bronze(by_collector)
     assert len(rows) > GROUPS * COMMITS

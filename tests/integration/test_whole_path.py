@@ -193,9 +193,9 @@ def test_running_again_changes_nothing(audited: Audited, spark: SparkSession) ->
 
 
 def test_the_finding_about_the_killed_member_is_there_and_fails_a_check(audited: Audited) -> None:
-    told = called("check", "-w", audited.warehouse.location, "-g", CLASSIC, "-o", "json", "-q")
-    assert told.returncode == 3
-    assert "RB007" in {row["rule_id"] for row in json.loads(told.stdout)}
+    result = called("check", "-w", audited.warehouse.location, "-g", CLASSIC, "-o", "json", "-q")
+    assert result.returncode == 3
+    assert "RB007" in {row["rule_id"] for row in json.loads(result.stdout)}
 
 
 def test_no_secret_of_the_connector_reached_the_warehouse(audited: Audited) -> None:
@@ -216,9 +216,9 @@ def test_explain_on_the_running_cluster_says_the_same(audited: Audited) -> None:
 
 
 def test_a_wrong_name_is_answered_with_the_groups_of_the_cluster(audited: Audited) -> None:
-    told = audited.explained["order-app"]
-    assert told.returncode == 1
-    assert "Did you mean: orders-app?" in told.stderr
+    result = audited.explained["order-app"]
+    assert result.returncode == 1
+    assert "Did you mean: orders-app?" in result.stderr
 
 
 def test_the_doctor_finds_the_cluster_readable(audited: Audited) -> None:

@@ -83,8 +83,8 @@ def gaps(readings: list[dict[str, object]]) -> list[tuple[object, object]]:
 
 
 def test_an_hour_of_a_controllers_log_that_is_missing_between_others_is_a_gap() -> None:
-    told = "There is no file for 2026-11-21, hour 12 of the log's own zone, and there are files before and after it."
-    assert gaps(hourly(10, 11, 13, 14)) == [("log:broker-1/controller.log", told)]
+    said = "There is no file for 2026-11-21, hour 12 of the log's own zone, and there are files before and after it."
+    assert gaps(hourly(10, 11, 13, 14)) == [("log:broker-1/controller.log", said)]
     assert gaps(hourly(10, 11, 12, 13)) == []
 
 
@@ -103,6 +103,6 @@ def test_what_was_not_whole_of_a_metadata_log_stands_in_the_ledger(tmp_path: Pat
     import_evidence(root, Landing(tmp_path / "w"))
     landed = pa.concat_tables([pq.read_table(file) for file in Warehouse.open(tmp_path / "w").landed("source")])
     found = [row for row in ledger_rows(landed.to_pylist(), {}) if row["source"] == "record:__cluster_metadata-0"]
-    told = " ".join(str(row["problem"]) for row in found if row["is_gap"])
-    assert "ends inside a batch" in told
-    assert "has no footer: this snapshot is not used" in told
+    said = " ".join(str(row["problem"]) for row in found if row["is_gap"])
+    assert "ends inside a batch" in said
+    assert "has no footer: this snapshot is not used" in said

@@ -6,7 +6,7 @@ import json
 from itertools import count
 from pathlib import Path
 
-from bench.fleet import TOLD, write_fleet
+from bench.fleet import OF_EACH, write_fleet
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -29,15 +29,15 @@ def test_every_group_has_its_rebalances(tmp_path: Path) -> None:
     for cluster in write_fleet(tmp_path / "fleet", rebalances=400, seed=7):
         import_evidence(cluster, Landing(warehouse.location))
         for group in json.loads((cluster / "truth" / "fleet.json").read_text())["groups"]:
-            told = [tuple(each[name] for name in TOLD) for each in group["rebalances"]]
-            expected[cluster.name, group["group"]] = sorted(told, key=repr)
-            for one, each in zip(told, group["rebalances"], strict=True):
+            rows = [tuple(each[name] for name in OF_EACH) for each in group["rebalances"]]
+            expected[cluster.name, group["group"]] = sorted(rows, key=repr)
+            for one, each in zip(rows, group["rebalances"], strict=True):
                 if "or_trigger" in each:
                     either[cluster.name, group["group"], *one[:-1], each["or_trigger"]] = one
     pipeline.run(warehouse, engine="local", with_quality=False)
     found: dict[tuple[str, str], list[tuple[object, ...]]] = {}
     for row in warehouse.query(FOUND).to_pylist():
-        place, one = (row["cluster_id"], row["group_id"]), tuple(row[name] for name in TOLD)
+        place, one = (row["cluster_id"], row["group_id"]), tuple(row[name] for name in OF_EACH)
         found.setdefault(place, []).append(either.get((*place, *one), one))
     assert len(expected) > 50
     assert {group: sorted(rows, key=repr) for group, rows in found.items()} == expected

@@ -56,8 +56,8 @@ def at_once(everything: Landed, engine: dict[str, Any], tmp_path_factory: pytest
 def test_the_stages_say_what_the_domain_says(at_once: Warehouse, everything: Landed) -> None:
     expected = []
     for cluster_id in everything["record"].column("cluster_id").unique().to_pylist():
-        told = gather(_records(everything, cluster_id), _lines(everything, cluster_id))
-        for group in told.groups:
+        gathered = gather(_records(everything, cluster_id), _lines(everything, cluster_id))
+        for group in gathered.groups:
             for place, rebalance in enumerate(reconstruct(group).rebalances):
                 expected.append(to_row(measure(rebalance)) | {"place": place})
     assert len(expected) >= 20

@@ -13,7 +13,7 @@ EXPANDED = HEAD + "[Partition orders-{} broker=1] Expanding ISR from 1 to 1,2 (k
 JAVA = "[GroupCoordinator id=1 topic=__consumer_offsets partition=3] "
 
 
-def told(place: Path, texts: list[str]) -> list[int | None]:
+def shown_at(place: Path, texts: list[str]) -> list[int | None]:
     warehouse = Warehouse.open(place, create=True)
     where = {"cluster_id": "c", "node": "broker-1", "file_name": "server.log", "file_id": "f", "landing": "a test"}
     rows = [where | {"byte": 200 * at, "text": text} for at, text in enumerate(texts)]
@@ -33,9 +33,9 @@ def test_lines_behind_a_text_that_a_client_tore_are_left_out(tmp_path: Path) -> 
         )
     ):
         texts = [EXPANDED.format(0), torn, EXPANDED.format(1), EXPANDED.format(2), end]
-        assert told(tmp_path / str(number), texts) == [0]
+        assert shown_at(tmp_path / str(number), texts) == [0]
 
 
 def test_honest_lines_of_coordinators_cost_nothing(tmp_path: Path) -> None:
     honest = HEAD + JAVA + "Stabilized group g generation 1 with 2 members. (org.apache.kafka.coordinator.group.X)"
-    assert told(tmp_path, [EXPANDED.format(0), honest, EXPANDED.format(1)]) == [0, 1]
+    assert shown_at(tmp_path, [EXPANDED.format(0), honest, EXPANDED.format(1)]) == [0, 1]

@@ -97,7 +97,7 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Stored(request.param, tmp_path_factory.mktemp("warehouse"))
 
 
-@pytest.mark.parametrize("asked", [0, task_files.ASKED_AT_MOST], ids=["of all row groups", "of those that may tell"])
+@pytest.mark.parametrize("asked", [0, task_files.ASKED_AT_MOST], ids=["of all row groups", "of those that may hold it"])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_each_group_is_brought_all_that_shows_it(
     stored: Stored, sizes: tuple[int, int], asked: int, monkeypatch: pytest.MonkeyPatch

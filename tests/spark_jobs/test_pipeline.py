@@ -61,10 +61,10 @@ def test_reading_the_plan_does_not_import_spark() -> None:
 
 
 def test_an_empty_warehouse_needs_no_spark(tmp_path: Path) -> None:
-    told: list[tuple[str, str]] = []
-    outcome = pipeline.run(Warehouse.open(tmp_path, create=True), progress=lambda *what: told.append(what))
+    steps: list[tuple[str, str]] = []
+    outcome = pipeline.run(Warehouse.open(tmp_path, create=True), progress=lambda *what: steps.append(what))
     assert outcome.ms_by_stage == {}
-    assert [what for _, what in told] == ["started", "nothing new"] * len(STAGES)
+    assert [what for _, what in steps] == ["started", "nothing new"] * len(STAGES)
 
 
 def test_a_run_removes_what_a_killed_one_left_in_staging(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse.open(tmp_path, create=True)
 
 
-def told(verdicts: list[Verdict]) -> dict[str, tuple[bool, list[str]]]:
+def by_name(verdicts: list[Verdict]) -> dict[str, tuple[bool, list[str]]]:
     return {row["check_name"]: (row["success"], row["examples"]) for row in verdicts}
 
 
@@ -105,7 +105,7 @@ def test_a_broken_fatal_rule_names_table_rule_and_rows(
     judge: Judge, rows: list[dict[str, Any]], check_name: str, example: str
 ) -> None:
     verdicts = judge("silver.finding", rows)
-    assert told(verdicts)[check_name] == (False, [example])
+    assert by_name(verdicts)[check_name] == (False, [example])
     with pytest.raises(QualityError) as refused:
         refuse_broken("silver.finding", verdicts)
     assert "silver.finding" in str(refused.value)
@@ -120,7 +120,7 @@ def test_a_broken_law_that_is_not_fatal_is_only_written_down(judge: Judge) -> No
     }  # fmt: skip
     verdicts = judge("gold.connect_task", [row])
     refuse_broken("gold.connect_task", verdicts)
-    success, examples = told(verdicts)["ends after it begins"]
+    success, examples = by_name(verdicts)["ends after it begins"]
     assert not success
     assert examples == ["cluster_id=c, group_id=g, resource_type=task, connector=x, task=0, from_ms=5, state=RUNNING"]
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ingest.folders import EvidenceFolder
 from spark_jobs import parcels
-from tests.spark_jobs.unions import Told, alone, as_clusters, differences, together
+from tests.spark_jobs.unions import RowsByTable, alone, as_clusters, differences, together
 
 pytestmark = pytest.mark.spark
 
@@ -32,14 +32,14 @@ def clusters(golden: Path) -> list[EvidenceFolder]:
 
 
 @pytest.fixture(scope="module")
-def each_alone(clusters: list[EvidenceFolder]) -> list[Told]:
+def each_alone(clusters: list[EvidenceFolder]) -> list[RowsByTable]:
     return [alone(cluster) for cluster in clusters]
 
 
 @pytest.mark.parametrize(("order", "bucket_bytes"), [("at once", 1 << 20), ("last first", 32 << 10)])
 def test_captures_in_one_warehouse_give_each_group_the_rows_it_gets_alone(
     clusters: list[EvidenceFolder],
-    each_alone: list[Told],
+    each_alone: list[RowsByTable],
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -41,7 +41,7 @@ from tests.spark_jobs.arrivals import deliver, landed
 
 REBALANCES, TASKS, REASSIGNMENTS = "silver.measured_rebalance", "silver.connect_task", "gold.reassignment"
 FINDINGS, STEPS = "silver.finding", "gold.reassignment_step"
-Told = dict[str, set[str]]
+RowsByTable = dict[str, set[str]]
 """By table its rows as text."""
 Parts = Sequence[Sequence[EvidenceFolder]]
 """Evidence in the order in which it comes; that of one part comes together."""
@@ -59,7 +59,7 @@ def as_clusters(captures: Iterable[Path], copies: int) -> list[EvidenceFolder]:
     ]
 
 
-def alone(folder: EvidenceFolder) -> Told:
+def alone(folder: EvidenceFolder) -> RowsByTable:
     """The rows of one cluster's groups and partitions by themselves."""
     evidence = read_evidence(folder)
     nodes = sorted({node for node, _ in folder.log_files})
@@ -96,7 +96,7 @@ def _until_ms(folder: EvidenceFolder) -> int | None:
     return max(times, default=None)
 
 
-def together(parts: Parts, folder: Path, spark: Any = None) -> Told:
+def together(parts: Parts, folder: Path, spark: Any = None) -> RowsByTable:
     """The rows of these captures from one warehouse, which sees one part after the other."""
     warehouse = Warehouse.open(folder / "warehouse", create=True)
     for at, part in enumerate(parts):
@@ -116,17 +116,17 @@ def _texts(table: str, rows: pa.Table) -> list[str]:
     return [json.dumps(row, sort_keys=True, default=repr) for row in rows.select(columns).to_pylist()]
 
 
-def differences(found: Told, expected: Iterable[Told]) -> list[str]:
+def differences(found: RowsByTable, expected: Iterable[RowsByTable]) -> list[str]:
     """One line per row that is not one that its cluster gets alone, and per row of these that is missing."""
     each = list(expected)
-    told = []
+    lines = []
     for table, rows in found.items():
         wanted: set[str] = set().union(*(of_one[table] for of_one in each))
         for text in sorted(wanted ^ rows):
             row = json.loads(text)
             what = row.get("rebalance_id") or row.get("finding_id") or row.get("reassignment_id") or row["connector"]
-            told.append(f"{table} {row['cluster_id']} {what}: {'only alone' if text in wanted else 'only together'}")
-    return told
+            lines.append(f"{table} {row['cluster_id']} {what}: {'only alone' if text in wanted else 'only together'}")
+    return lines
 
 
 def orders(folders: Sequence[EvidenceFolder]) -> dict[str, Parts]:
@@ -165,11 +165,11 @@ def main() -> int:
         parcels.BUCKET_BYTES = bucket_bytes  # small ones cut groups, too
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rebalance-audit-union-") as scratch:
-            told = differences(together(parts, Path(scratch)), expected)
-        wrong += len(told)
+            found = differences(together(parts, Path(scratch)), expected)
+        wrong += len(found)
         took_s = time.monotonic() - started
         print(f"{len(folders)} clusters {order}, {asked.cores} cores, buckets of {bucket_bytes >> 10} KiB: ", end="")
-        print(f"{len(told)} differences, {took_s:.0f} s", *told[:40], sep="\n   ", flush=True)
+        print(f"{len(found)} differences, {took_s:.0f} s", *found[:40], sep="\n   ", flush=True)
     return 1 if wrong else 0
 
 

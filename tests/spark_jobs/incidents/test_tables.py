@@ -27,7 +27,7 @@ HOUR_S = 3_600
 SILVER = ("silver.measured_rebalance", "silver.connect_task", "silver.finding", "silver.reassignment")
 
 
-class Told:
+class Published:
     """A warehouse as the stages before leave it, and publish after them."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,12 +55,12 @@ class Told:
         groups = pa.table({"cluster_id": [CLUSTER] * len(changed), "group_id": pa.array(changed, pa.string())})
         moved = rows_to_table("gold.leader_move", [leader_move_row(m) for m in moves if m.at_ms <= self.now_ms])
         with self.warehouse.staging_folder() as folder:
-            told = incident_tables(
+            made = incident_tables(
                 self.warehouse, self.versions(), moved, groups, engine=LocalEngine(), folder=folder,
                 since_versions=before, seen_before_ms=self._before_ms,
             )  # fmt: skip
-            self.warehouse.replace("gold.incident", told.incidents, told.incident_scope)
-            self.warehouse.replace("gold.mark", told.marks, told.mark_scope)
+            self.warehouse.replace("gold.incident", made.incidents, made.incident_scope)
+            self.warehouse.replace("gold.mark", made.marks, made.mark_scope)
         self._write("gold.rebalance", now)
         self._write("gold.finding", findings)
         self.warehouse.replace("gold.leader_move", moved, None)
@@ -122,12 +122,12 @@ def test_hour_by_hour_the_tables_come_to_what_everything_at_once_gives(
 ) -> None:
     monkeypatch.setattr(tables, "FEW_GROUPS", few_groups)
     stories = [a_life("orders"), a_life("refunds")]
-    told = Told(tmp_path, monkeypatch)
+    history = Published(tmp_path, monkeypatch)
     for hour in (1, 9.02, 9.05, 10, 18.01, 18.05, 27.05, 27.1, 27.3, 30, 40.01, 41, 48):
-        told.publish(stories, until_s=hour * HOUR_S)
-    expected, marks = whole(stories, told.now_ms)
-    assert told.rows("gold.incident", "incident_id") == expected
-    assert told.rows("gold.mark", "mark_id") == marks
+        history.publish(stories, until_s=hour * HOUR_S)
+    expected, marks = whole(stories, history.now_ms)
+    assert history.rows("gold.incident", "incident_id") == expected
+    assert history.rows("gold.mark", "mark_id") == marks
     assert {row["kind"] for row in expected} >= {"deploy", "member_fault", "storm"}
 
 
@@ -137,23 +137,23 @@ def test_news_bit_by_bit_come_to_what_everything_at_once_gives(
 ) -> None:
     random = Random(seed)
     stories, moves = a_fleet(random)
-    told = Told(tmp_path, monkeypatch)
+    history = Published(tmp_path, monkeypatch)
     at_s = 0.0
     while at_s < 7.5 * HOUR_S:
         at_s += random.choice((15, 300, 1_500, 2_500)) * random.uniform(0.5, 1.5)
         monkeypatch.setattr(tables, "FEW_GROUPS", random.choice((300, 300, 300, 0)))
-        told.publish(stories, at_s, moves)
-        expected, marks = whole(stories, told.now_ms, moves)
-        assert told.rows("gold.incident", "incident_id") == expected, at_s
-        assert told.rows("gold.mark", "mark_id") == marks, at_s
+        history.publish(stories, at_s, moves)
+        expected, marks = whole(stories, history.now_ms, moves)
+        assert history.rows("gold.incident", "incident_id") == expected, at_s
+        assert history.rows("gold.mark", "mark_id") == marks, at_s
     assert any(len(row["group_ids"]) > 1 for row in expected)
 
 
 def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stories = [a_life("orders"), GroupStory("refunds").joins("c7", "c8", at_s=39.9 * HOUR_S)]
-    told = Told(tmp_path, monkeypatch)
-    told.publish(stories, until_s=39.95 * HOUR_S)
-    told.publish(stories, until_s=39.99 * HOUR_S)
+    history = Published(tmp_path, monkeypatch)
+    history.publish(stories, until_s=39.95 * HOUR_S)
+    history.publish(stories, until_s=39.99 * HOUR_S)
     asked: list[tuple[set[str], int]] = []
     rows = StoredCluster.rows
 
@@ -162,23 +162,23 @@ def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch:
         return rows(self, groups, from_ms, apart=apart)
 
     monkeypatch.setattr(StoredCluster, "rows", noted)
-    told.publish(stories, until_s=48 * HOUR_S)
+    history.publish(stories, until_s=48 * HOUR_S)
     # The margin before the deploy at 40 h; the storm was long over, and nothing links the other group to it.
     assert {frozenset(groups) for groups, _ in asked} == {frozenset({"orders"})}
     assert min(from_ms for _, from_ms in asked) >= T0_MS + 36 * HOUR_S * 1000
     asked.clear()
-    told.publish(stories, until_s=48 * HOUR_S)
+    history.publish(stories, until_s=48 * HOUR_S)
     assert not asked  # no news, nothing open
 
 
 def test_an_open_incident_is_over_when_time_alone_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stories = [GroupStory("orders").joins("c1", "c2", at_s=-HOUR_S * 5).vanishes("c1", at_s=0)]
-    told = Told(tmp_path, monkeypatch)
+    history = Published(tmp_path, monkeypatch)
 
     def states() -> list[str]:
-        return [r["status"] for r in told.rows("gold.incident", "incident_id") if r["kind"] == "member_fault"]
+        return [r["status"] for r in history.rows("gold.incident", "incident_id") if r["kind"] == "member_fault"]
 
-    told.publish(stories, until_s=30)
+    history.publish(stories, until_s=30)
     assert states() == ["open"]
-    told.publish(stories, until_s=HOUR_S)
+    history.publish(stories, until_s=HOUR_S)
     assert states() == ["over"]

@@ -1,4 +1,4 @@
-"""detect and publish: what vanishes is removed, what stays keeps its revision, contradictions are told."""
+"""detect and publish: what vanishes is removed, what stays keeps its revision, contradictions are shown."""
 
 from __future__ import annotations
 

@@ -210,13 +210,13 @@ def test_a_checkpoint_stands_for_what_is_not_held_until_that_comes(tmp_path: Pat
     assert bronze.tables()["silver.reassignment"] == []  # half a checkpoint is none
     bronze.takes(snapshot).run()
     assert bronze.tables() == at_once(tmp_path / "b", [*snapshot, *rest])
-    (told,) = bronze.warehouse.read("silver.reassignment").to_pylist()
+    (row,) = bronze.warehouse.read("silver.reassignment").to_pylist()
     (expected,) = kraft_history([*snapshot, *rest], cluster_id=CLUSTER).reassignments
-    assert (told["outcome"], told["is_complete_evidence"]) == (expected.outcome, False)
+    assert (row["outcome"], row["is_complete_evidence"]) == (expected.outcome, False)
     bronze.takes(log).run()
     assert bronze.tables() == at_once(tmp_path / "c", [*log, *rest])
-    (told,) = bronze.warehouse.read("silver.reassignment").to_pylist()
-    assert (told["started_at_ms"], told["is_complete_evidence"]) == (10_000, True)
+    (row,) = bronze.warehouse.read("silver.reassignment").to_pylist()
+    assert (row["started_at_ms"], row["is_complete_evidence"]) == (10_000, True)
 
 
 def test_only_what_moves_or_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

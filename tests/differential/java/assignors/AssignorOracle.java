@@ -289,10 +289,10 @@ public final class AssignorOracle {
             IncrementalCooperativeAssignor.ClusterAssignment given = assignor.performTaskAssignment(
                 config(round.get("connectors")), round.get("last_completed_generation").asInt(),
                 round.get("generation").asInt(), running);
-            ObjectNode told = rounds.addObject();
-            told.put("delay_ms", assignor.delay);
+            ObjectNode listed = rounds.addObject();
+            listed.put("delay_ms", assignor.delay);
             for (String worker : new LinkedHashMap<>(running).keySet()) {
-                ObjectNode one = told.putObject("worker " + worker);
+                ObjectNode one = listed.putObject("worker " + worker);
                 work(one.putObject("added"), given.newlyAssignedConnectors(worker), given.newlyAssignedTasks(worker));
                 work(one.putObject("revoked"), given.newlyRevokedConnectors(worker), given.newlyRevokedTasks(worker));
             }
