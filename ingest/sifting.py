@@ -28,8 +28,8 @@ class Interest:
 
     event: Callable[[SourceLine], bool]
     sign: str
-    """An expression of RE2. A block of lines without a match, and with as many of `member` as of `dismissed`, holds no
-    event of interest: one pass over the bytes instead of one per line and sign."""
+    """An expression of RE2, as are the next two. A block without a match, in which each line that matches `member`
+    also matches `dismissed`, holds no event of interest: some passes over all bytes, not one per line and sign."""
     member: str
     dismissed: str
 
@@ -38,8 +38,11 @@ class Interest:
         text = pa.array([block], pa.binary())
         if pc.match_substring_regex(text, self.sign)[0].as_py():
             return True
-        found = pc.count_substring_regex(text, self.member)[0].as_py()
-        return bool(found) and found != pc.count_substring_regex(text, self.dismissed)[0].as_py()
+        if not pc.match_substring_regex(text, self.member)[0].as_py():
+            return False
+        lines = pc.split_pattern(text, b"\n").values
+        members = lines.filter(pc.match_substring_regex(lines, self.member))
+        return bool(pc.any(pc.invert(pc.match_substring_regex(members, self.dismissed))).as_py())
 
 
 class Sieve:
@@ -49,8 +52,6 @@ class Sieve:
         self._interest, self._file = interest, (node, file_name, file_id)
         self._before: deque[tuple[int, str]] = deque(maxlen=AROUND)
         self._after = 0
-        self._tail: tuple[int, bytes] = (0, b"")
-        """The end of the block that was let go last: (byte, text)."""
         self._let_go = 0
 
     def take_let_go(self) -> int:
@@ -62,9 +63,7 @@ class Sieve:
         """As `EventReader.events`, without what is let go. `is_plain`: the file can be read from any byte."""
         while is_plain and reader.position > 0:
             block = reader.peek(BLOCK_BYTES)
-            if len(block) < BLOCK_BYTES:
-                break  # the end of the file: its last event may be continued
-            cut = _last_event(block)
+            cut = _last_event(block)  # it may be continued behind the block
             if cut <= 0:
                 break
             if self._after or self._interest.block(block[:cut]):
@@ -73,9 +72,7 @@ class Sieve:
                 if reader.position < end:
                     break
             else:
-                self._let_go += block.count(b"\n", 0, cut) + sum(_lines_of(text) for _, text in self._before)
-                self._before.clear()
-                self._tail = (reader.position, block[:cut])
+                self._let_go_all(reader.position, block[:cut])
                 reader.skip(cut)
         yield from self._sifted(reader, last, None)
 
@@ -87,29 +84,30 @@ class Sieve:
             node, file_name, file_id = self._file
             line = SourceLine(cluster_id="", node=node, file_name=file_name, file_id=file_id, byte=byte, text=text)
             if self._interest.event(line):
-                yield from self._held()
+                yield from self._before
+                self._before.clear()
                 yield byte, text
                 self._after = AROUND
             elif self._after:
                 self._after -= 1
                 yield byte, text
             else:
-                if len(self._before) == AROUND:
-                    self._let_go += _lines_of(self._before[0][1])
-                self._before.append((byte, text))
+                self._hold(byte, text)
             if end is not None and reader.position >= end:
                 return
 
-    def _held(self) -> Iterator[tuple[int, str]]:
-        """The events right before, the last AROUND of them."""
-        missing = AROUND - len(self._before)
-        if missing and self._tail[1]:
-            found = _events_at_the_end(*self._tail, missing)
-            self._let_go = max(0, self._let_go - sum(_lines_of(text) for _, text in found))
-            yield from found
-        self._tail = (0, b"")
-        yield from self._before
-        self._before.clear()
+    def _hold(self, byte: int, text: str) -> None:
+        """Keep it until it is too far before any event of interest."""
+        if len(self._before) == AROUND:
+            self._let_go += _lines_of(self._before[0][1])
+        self._before.append((byte, text))
+
+    def _let_go_all(self, byte: int, block: bytes) -> None:
+        """The whole events of a block, but for the last ones, which are held."""
+        last = _events_at_the_end(byte, block, AROUND)
+        self._let_go += block.count(b"\n") - sum(_lines_of(text) for _, text in last)
+        for event in last:
+            self._hold(*event)
 
 
 def _lines_of(text: str) -> int:

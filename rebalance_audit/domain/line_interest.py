@@ -50,9 +50,9 @@ def _any_of(texts: Iterable[str]) -> str:
 
 SIGN = _any_of((*SIGNS, *WORKER_SIGNS))
 MEMBER = _any_of(MEMBER_SIGNS)
-MEMBER_OF_CONNECTION = MEMBER + r"[^\n\]]*\] " + _any_of(OF_CONNECTIONS) + r"[^\n\]]*\n"
-"""The three as expressions that RE2 knows, for whole blocks of lines: a block that has no SIGN, and as many MEMBERs as
-of them speak of connections, holds no line that `says_something`."""
+MEMBER_OF_CONNECTION = MEMBER + r"[^\n\]]*\] " + _any_of(OF_CONNECTIONS) + r"[^\n\]]*$"
+"""The three as expressions that RE2 knows: a block of lines that has no SIGN, and no line with a MEMBER that is not a
+MEMBER_OF_CONNECTION, holds no line that `says_something`."""
 
 
 def says_something(line: SourceLine) -> bool:
