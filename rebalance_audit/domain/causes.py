@@ -53,7 +53,7 @@ class Going(StrEnum):
 
 
 class Rejoin(StrEnum):
-    """In whose words a member that is in the group joined again."""
+    """Who gave the reason why a member that is in the group joined again."""
 
     COORDINATOR = "coordinator"
     """The client did not say why."""

@@ -1,8 +1,8 @@
 """Which client library a member of a classic group may be, and what such clients do and do not do.
 
 No record names the library. What a member writes narrows it down: the layout of its subscription, its client id where
-nobody set one, the reasons it sends. What fits several libraries stays several. Source: docs/clients.md, and the code
-of each library that writes subscriptions.
+nobody set one, the reasons it sends. Where several libraries fit, all of them are kept. Source: docs/clients.md, and
+the code of each library that writes subscriptions.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def families_of(assignor: str | None, subscription: bytes, client_id: str) -> Fa
 
 
 _SHIPPED = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky", "rack-affinity"})
-"""Assignors that come with a library. One of a house of its own may write its members' subscriptions itself, in any
+"""Assignors that come with a library. An assignor that a user wrote may write its members' subscriptions itself, in any
 layout (docs/clients.md#assignor-names)."""
 
 
@@ -310,7 +310,7 @@ def families_of_reason(client_reason: str) -> Families:
 
 
 def narrowed(families: Families, stated: Families) -> Families:
-    """By another piece of evidence; what contradicts it entirely is not believed."""
+    """The libraries that both pieces of evidence allow. If there are none, the second piece is not believed."""
     return families & stated or families
 
 
@@ -321,7 +321,7 @@ def shown(families: Families) -> tuple[str, ...] | None:
 
 
 def families_shown(client_libraries: Iterable[str] | None) -> Families:
-    """Of a `client_libraries` column. What a later version may have added is no family known here."""
+    """The libraries that a `client_libraries` column names. Names that a later version added are left out."""
     return frozenset(_BY_NAME[name] for name in client_libraries or () if name in _BY_NAME) or ALL
 
 
@@ -332,8 +332,8 @@ _PREPARES_FIRST = frozenset({ClientFamily.JAVA, ClientFamily.SARAMA})
 
 
 def starts_at_once(families: Families) -> bool:
-    """Whether nothing comes between the answer with its partitions and its callback, whichever it is: Java's is seen
-    late, sarama asks for offsets first (docs/measured.md#likely-ranges)."""
+    """Whether each of these libraries calls the assigned callback as soon as the answer with the partitions is there.
+    Java's callback comes late, and sarama asks for offsets first (docs/measured.md#likely-ranges)."""
     return not families & _PREPARES_FIRST
 
 
@@ -347,7 +347,7 @@ def must_poll_out(families: Families) -> bool:
 
 
 def commits_when_idle(families: Families) -> bool:
-    """Whether all that it may be commit though nothing moves, so that their silence means something by itself."""
+    """Whether each of these libraries commits even where nothing moves, so that a member's silence means something."""
     return all(HABITS[f].commits_when_idle for f in families)
 
 
@@ -360,5 +360,6 @@ def never_commits_when_idle(families: Families) -> bool:
 
 
 def lives_while_silent(families: Families) -> bool:
-    """Whether it works on after its session expired, whichever it is: its heartbeats wait for the application."""
+    """Whether a member of each of these libraries works on after its session expired: its heartbeats wait for the
+    application."""
     return all(HABITS[f].lives_while_silent for f in families)

@@ -1,8 +1,8 @@
 """Frozen, slotted dataclasses that are quick to make and to copy: the fold makes dozens for every rebalance.
 
-A frozen dataclass fills itself by a call of object.__setattr__ for each field, four fifths of what making it takes.
-Here a new thing is of an open twin of its class, one with the same slots, while plain assignments fill it; then it
-becomes what it is, frozen. What differs from dataclasses is the time alone.
+A frozen dataclass calls object.__setattr__ for each of its fields, which takes four fifths of the time to make one.
+Here an object begins as an instance of a twin class, which has the same slots and is not frozen. Plain assignments fill
+it, and then its class is changed to the frozen one. Only the time differs from dataclasses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 def quick(kind: type[T]) -> type[T]:
-    """The dataclass, frozen with slots, of keywords alone or of none: made in a third of its time if it is wide."""
+    """The same frozen, slotted dataclass, whose fields are all keyword-only or none of them. A wide one is made in a
+    third of the time."""
     made: Any = kind
     parameters, body, known = _filling(made)
     body = ["_become(self, '__class__', _twin)", *body]
@@ -26,15 +27,15 @@ def quick(kind: type[T]) -> type[T]:
 
 
 def maker(kind: Callable[P, T]) -> Callable[P, T]:
-    """A function that makes such things in half of the time their class takes, which hands its keywords on in a dict:
-    for those of which a rebalance has many."""
+    """A function that makes such objects in half of the time of their class, which passes its keywords on in a dict.
+    For classes of which a rebalance has many objects."""
     parameters, body, known = _filling(kind)
     made: Callable[P, T] = _written("made", parameters, ["self = _new(_twin)", *body, "return self"], known)
     return made
 
 
 def positional_maker(kind: Callable[..., T], names: Sequence[str]) -> Callable[..., T]:
-    """The same for values of these fields in this order; the others keep their defaults."""
+    """The same, with the values of these fields given in this order. The other fields keep their defaults."""
     parameters, body, known = _filling(kind)
     others = [p for p in parameters if p != "*" and p.partition("=")[0] not in names]
     parameters = [*names, *(["*", *others] if others else [])]
@@ -43,7 +44,8 @@ def positional_maker(kind: Callable[..., T], names: Sequence[str]) -> Callable[.
 
 
 def _filling(kind: Any) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Parameters, and what fills a `self` of the twin with them and makes it what it is."""
+    """The parameters, the lines that fill a `self` of the twin class and change its class, and the names these lines
+    use."""
     parameters = ["*"] if fields(kind)[0].kw_only else []
     body: list[str] = []
     known: dict[str, Any] = {
@@ -88,7 +90,8 @@ def _twin(kind: Any) -> type:
 
 
 def _written(name: str, parameters: list[str], body: list[str], known: dict[str, Any]) -> Callable[..., Any]:
-    """A function from its text, as dataclasses write theirs. Fields have no leading underscore, what is known has."""
+    """A function made from source text, as dataclasses make theirs. Names in `known` begin with an underscore, fields
+    do not."""
     exec("\n    ".join([f"def {name}({', '.join(parameters)}):", *body]), known)
     written: Callable[..., Any] = known[name]
     return written

@@ -151,7 +151,7 @@ class Basis(StrEnum):
     TAKEN_AWAY = "taken_away"
     """The record that takes a partition away in a cooperative group."""
     TAKEN_AWAY_AFTER_FETCHES = "taken_away_after_fetches"
-    """The same of a member that may be sarama's: it lets go of each when the fetch on its way is back."""
+    """The same for a member that may be sarama's: it lets go of each partition when the fetch on its way is back."""
     ASKED_TO_REVOKE = "asked_to_revoke"
     """The record by which a KIP-848 member was asked to revoke."""
     REJOIN = "rejoin"

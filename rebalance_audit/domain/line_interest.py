@@ -51,8 +51,8 @@ def _any_of(texts: Iterable[str]) -> str:
 SIGN = _any_of((*SIGNS, *WORKER_SIGNS))
 MEMBER = _any_of(MEMBER_SIGNS)
 MEMBER_OF_CONNECTION = MEMBER + r"[^\n\]]*\] " + _any_of(OF_CONNECTIONS) + r"[^\n\]]*$"
-"""The three as expressions that RE2 knows: a block of lines that has no SIGN, and no line with a MEMBER that is not a
-MEMBER_OF_CONNECTION, holds no line that `says_something`."""
+"""The same three as RE2 expressions. A block of lines holds none that `says_something` if it has no SIGN, and no line
+with a MEMBER but those with a MEMBER_OF_CONNECTION."""
 
 
 def says_something(line: SourceLine) -> bool:

@@ -1,4 +1,4 @@
-"""RB004, RB010, RB013, RB015, CN004: who holds what, and what that leaves to be desired."""
+"""RB004, RB010, RB013, RB015, CN004: who holds what, and what is wrong with that."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def worker_imbalance(history: History) -> list[Finding]:
 
 
 def _by_rebalance(history: History, judge: Any) -> dict[str, Any]:
-    """Settled rebalances with nothing under way, by id, with what `judge` says of each; what is falsy is left out."""
+    """Settled rebalances with nothing under way, by id, each with the answer of `judge`. Empty answers are left out."""
     judged: dict[str, Any] = {}
     settled = [s for s in history.attempts if s.is_settled]
     for at, step in enumerate(settled):

@@ -21,7 +21,7 @@ from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Member
 
 WEIGH = "but its partitions wait for it: `rebalance-audit whatif` weighs both"
-"""Static membership tripled the downtime of a rolling restart that it removed all rebalances of (docs/whatif.md)."""
+"""Static membership removed all rebalances of a rolling restart, and tripled its downtime (docs/whatif.md)."""
 _BROKERS_SESSION = {
     GroupType.CONSUMER: "group.consumer.session.timeout.ms of the brokers",
     GroupType.SHARE: "group.share.session.timeout.ms of the brokers",
@@ -33,16 +33,14 @@ LOOK_AT_HOST = "Look at that host for a kill, an out-of-memory end, a frozen pro
 
 
 def families(members: Iterable[Member]) -> Families:
-    """The libraries that any of these members may be of; all where nothing is known of one."""
+    """The libraries that these members may use; all libraries if nothing is known about one of the members."""
     found = [families_shown(m.client_libraries) for m in members]
     return frozenset().union(*found) or ALL
 
 
 def setting(name: str, of: Families, group_type: GroupType = GroupType.CLASSIC) -> str | None:
-    """The libraries' name of the setting that has this name in Java; None where one of them has no such setting, or
-    where there is none in a group of this type.
-
-    Where nothing narrows the library down, it is Java's name that people know.
+    """What these libraries call the setting that has this name in Java. None if one of them lacks it, or if groups of
+    this type have no such setting. If the library is not known, it is Java's name, which people know best.
     """
     if name == SESSION and group_type in _BROKERS_SESSION:
         return _BROKERS_SESSION[group_type]

@@ -47,7 +47,8 @@ def zombie_status(history: History) -> list[Finding]:
                 if lasted_ms > limits.zombie_min_ms:
                     dead.append((task, lasted_ms))
     for _, overlaps in sorted(twice.items()):
-        # One worker that does not know it was put out runs all it had: one finding, however many tasks.
+        # A worker that does not know it was put out goes on with all its tasks: that is one finding, however many there
+        # are.
         overlaps.sort(key=lambda o: o.later.from_ms)
         while overlaps:
             end_ms = overlaps[0].later.from_ms + history.limits.quiet_ms

@@ -202,8 +202,8 @@ def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_st
 
 
 def _was_joined_first(step: HistoryStep) -> bool:
-    """Whether somebody may have come before a session ended in the same rebalance: as another process then, for one
-    that comes back learns first that it is out."""
+    """Whether somebody may have joined before a session ended in the same rebalance. That was another process: a member
+    that comes back first learns that it was put out."""
     rebalance = step.rebalance
     expired = any(t.trigger == Cause.MEMBER_SESSION_EXPIRED for t in rebalance.triggers)
     return expired and rebalance.trigger != Cause.MEMBER_SESSION_EXPIRED

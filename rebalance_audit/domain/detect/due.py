@@ -1,8 +1,8 @@
-"""When time alone changes what the rules say, so that a run looks again at groups of which that may be, and no others.
+"""When time alone changes what the rules find, so that a run looks again only at the groups for which it may.
 
-A fault is open until nothing was seen of it for a while: from its last moment on one knows when it will be over. A
-state that lasts is shown with its length; to the millisecond it would change whenever evidence comes. So its length
-is shown in steps that grow with it.
+A fault is open until it was not seen for a while, so its last moment shows when it will be over. A state that lasts is
+shown with its length. To the millisecond, that length would change with every piece of evidence, so it is shown in
+steps that grow with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits
 
 FIRST_STEP_MS = 60_000
-"""1 min: who watches a state begin wants to see it grow; nothing that a rule says changes with the second."""
+"""1 min: somebody who watches a state begin wants to see it grow, but no rule depends on a second."""
 _STEPS = 16
 _OF_STATES = frozenset({"RB002", "RB003", "RB010", "RB013", "RB015", "RB017", "CN004", "CN006"})
 """Rules about `History.spells`; RB002 is about single pauses, too."""
@@ -28,8 +28,8 @@ _HOLDS = ("settled_ms", "quiet_ms")
 
 
 def shown_until(first_ms: int, now_ms: int) -> int:
-    """Until when a state that began at `first_ms` and lasts is shown to have lasted: at most a minute less than it did,
-    or, of what lasts longer than 32 min, a sixteenth less."""
+    """The instant until which a state that began at `first_ms` is shown to last. It is at most a minute early, and at
+    most a sixteenth of the length early once the state lasts longer than 32 min."""
     lasted_ms = max(now_ms - first_ms, 0)
     step_ms = FIRST_STEP_MS
     while lasted_ms >= 2 * _STEPS * step_ms:
@@ -40,7 +40,7 @@ def shown_until(first_ms: int, now_ms: int) -> int:
 def may_differ(
     rule_id: str, first_seen_at_ms: int, last_seen_at_ms: int, before_ms: int, now_ms: int, limits: Limits
 ) -> bool:
-    """An open finding may be otherwise at `now_ms` than at `before_ms`, without any new evidence of its group."""
+    """Whether an open finding may differ between `before_ms` and `now_ms` without new evidence about its group."""
     if rule_id not in _OF_STATES and rule_id not in _OF_FAULTS:
         return before_ms != now_ms
     if rule_id in _OF_STATES and shown_until(first_seen_at_ms, before_ms) != shown_until(first_seen_at_ms, now_ms):
@@ -49,20 +49,20 @@ def may_differ(
 
 
 def may_begin(first_at_ms: int, at_ms: int, before_ms: int, now_ms: int, limits: Limits) -> bool:
-    """A state that began with this rebalance may be a finding at `now_ms` that it was not at `before_ms`: some must
-    last for a while. `first_at_ms` and `at_ms` as in HistoryStep."""
+    """Whether a state that began with this rebalance may be a finding at `now_ms` though it was none at `before_ms`:
+    some states must last for a while first. `first_at_ms` and `at_ms` as in HistoryStep."""
     before, now = (shown_until(first_at_ms, t) - at_ms for t in (before_ms, now_ms))
     return any(before < getattr(limits, name) <= now for name in _HOLDS)
 
 
 def longest_hold_ms(overrides: Iterable[Mapping[str, Any]]) -> int:
-    """`may_begin` of nothing that began longer ago, whatever limits these make."""
+    """`may_begin` is false for every state that began longer ago, under any limits that these overrides make."""
     longest_ms = max(of[name] for of in (asdict(DEFAULT), *overrides) for name in _HOLDS if name in of)
     return 2 * int(longest_ms) + FIRST_STEP_MS  # what is shown of a length lags behind it
 
 
 def _quiet_times(limits: Limits) -> Iterator[int]:
-    """After which a fault is over."""
+    """How long a fault must not be seen before it is over, one time per limit."""
     yield from (limits.quiet_ms, limits.storm_quiet_ms, limits.flapping_window_ms, limits.config_rewrite_window_ms)
     for _, of_connector in limits.of_connectors:
         yield from (value for name, value in of_connector if name == "config_rewrite_window_ms")

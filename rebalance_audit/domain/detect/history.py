@@ -124,7 +124,7 @@ class History:
         )
 
     def movements_from(self, member_ids: Iterable[str], step: HistoryStep) -> list[Movement]:
-        """Resources the members gave up in this rebalance or, never to return, in a later one."""
+        """Resources that these members gave up in this rebalance or, if they never came back, in a later one."""
         if self._movements_from is None:
             self._movements_from = {}
             for s in self.steps:
@@ -140,7 +140,7 @@ class History:
         return list(found.values())
 
     def spells(self, holds: Mapping[str, Any]) -> Iterator[Spell]:
-        """Runs of settled rebalances that are keys of `holds` (by rebalance_id); what did not settle ends no run."""
+        """Runs of settled rebalances whose ids are keys of `holds`. A rebalance that did not settle ends no run."""
         run: list[HistoryStep] = []
         for step in self.attempts:
             if not step.is_settled:

@@ -11,7 +11,7 @@ PATTERNS = ("cluster", "group", "connector")
 
 
 class LimitsError(ValueError):
-    """A limit in the settings that does not exist or has an impossible value; all faults in one message."""
+    """The settings name a limit that does not exist, or give one an impossible value. The message lists all faults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

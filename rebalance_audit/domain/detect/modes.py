@@ -1,4 +1,4 @@
-"""RB002, RB003, CN006: groups that stop the world, and need not, or did not before."""
+"""RB002, RB003, CN006: groups that stop all their members although they need not, or did not before."""
 
 from __future__ import annotations
 

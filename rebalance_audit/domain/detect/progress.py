@@ -62,9 +62,8 @@ def stuck(history: History) -> list[Finding]:
 
 
 def join_phase_failed(history: History) -> list[Finding]:
-    """The coordinator failed as it ended a join phase: it does not try again, and the members wait for ever.
-
-    Told at once, however long the group's timeout is. Silent without the coordinator's log.
+    """The coordinator failed as it ended a join phase: it does not try again, and the members wait for ever. The
+    finding comes at once, however long the group's timeout is. Silent without the coordinator's log.
     """
     found: list[Finding] = []
     for step in history.attempts:

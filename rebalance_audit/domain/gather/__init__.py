@@ -1,4 +1,4 @@
 """From single decoded events to all that is known about one group: clocks, belonging, commit marks, windows.
 
-What a rebalance is, is decided in `reconstruct`; bytes are read in `decode`, `records` and `log_lines`.
+`reconstruct` decides what a rebalance is; `decode`, `records` and `log_lines` read the bytes.
 """

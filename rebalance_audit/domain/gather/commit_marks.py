@@ -109,7 +109,7 @@ class CommitFolder:
         self._marks: dict[_Stretch, CommitMark] = {}
         self._pending: dict[tuple[str, int, int | None], list[Commit]] = defaultdict(list)
         self._apart: dict[_Stretch, list[CommitMark]] = defaultdict(list)
-        """Marks among which commits of open transactions may still come to stand."""
+        """Marks between which commits of transactions that are still open may have to be inserted."""
         self._open: dict[_Stretch, int] = defaultdict(int)
 
     def group_record(self, record: GroupRecord) -> None:

@@ -1,4 +1,5 @@
-"""A group's history in windows, for groups larger than the memory: a storm of 200 generations a second for an hour.
+"""Reconstructs a group's history in windows, for groups that do not fit into memory: a storm of 200 generations a
+second for an hour, for example.
 
 Each window is folded with what lies around it, and says only what happened in it. What it needs from before is there as
 in a compacted topic: the latest record of each key. A history that fits into one window is folded whole, and so is any
@@ -30,7 +31,8 @@ WINDOW = 8_000
 AROUND = 1_000
 """Pieces before and after that each window sees, too: some 125 generations."""
 FOLD_VERSION = 9
-"""Of what windows find and of `Checkpoint`. A change of either is a new number: older checkpoints are not used then."""
+"""The version of `Checkpoint` and of what windows find. If either changes, this number must change too: then older
+checkpoints are not used."""
 
 Piece = GroupRecord | ConnectRecord | LogEvent | CommitMark
 Gather = Callable[[Sequence[Piece]], GroupEvidence]
@@ -94,7 +96,7 @@ def reconstruct_in_windows(
         if ahead is not None and is_connect_group(gather([piece for _, piece in held])):
             held += [ahead, *coming]
             ahead = None
-        if ahead is None:  # as nearly always: nothing to bring into line with what was said before
+        if ahead is None:  # nearly always: no earlier window has rows that these must agree with
             yield reconstruct(gather([piece for _, piece in held]))
             return
     else:

@@ -1,8 +1,8 @@
-"""The incidents that news of some groups can change, and no others: what they cost follows the news, not the fleet.
+"""Works out only the incidents that news of some groups can change: the work depends on the news, not on the fleet.
 
-An incident is made of all its groups, and groups come together through what happened to them at one moment. So from the
-groups with news one goes on to those of their incidents as they stand, and to those that lost a member from the same
-place, or their coordinator with the same broker, as they did; until nothing more is met.
+An incident needs all its groups, and groups belong to one incident through what happened to them at one moment. So the
+search starts at the groups with news. It adds the other groups of their present incidents, and the groups that lost a
+member from the same host or a coordinator on the same broker at the same moment. It ends when no group is added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rebalance_audit.domain.publish.leader_moves import LeaderMove
 MARGIN_MS = 3 * 3_600_000
 """3 h: more than any window in which rebalances belong together; a flapping member's is the widest, 2 h."""
 NOTHING_NEW = 1 << 60
-"""The instant of news that makes nothing old new, as of a finding about no rebalance."""
+"""The instant of news that changes nothing older, such as a finding about no rebalance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,39 +56,40 @@ class KnownIncident:
 
 
 class WholeCluster(Protocol):
-    """How to ask for what is not at hand, of one cluster. `apart`: also what is of no group, which are reassignments
-    and findings about partitions, brokers and the evidence."""
+    """Looks up what else there is in one cluster. `apart`: also what belongs to no group, which is reassignments and
+    findings about partitions, brokers and the evidence."""
 
     def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
-        """Of these groups, since this moment."""
+        """What happened to these groups since this moment."""
 
     def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
         """Incidents of any of these groups that are open or end at this moment or later."""
 
     def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
-        """Likewise, that have any of these rebalances, reassignments or findings."""
+        """The same, for incidents that hold any of these rebalances, reassignments or findings."""
 
     def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
-        """Groups of which a member may have gone from one of these places between its two instants; more do no harm."""
+        """Groups that may have lost a member at one of these places between the place's two instants. Too many do no
+        harm."""
 
     def moved(self, moves: Collection[LeaderMove], from_ms: int, *, apart: bool) -> set[str]:
-        """Groups whose coordinators went with the same brokers at the same moments as these; with `apart` also those
-        that reassignments since this moment moved."""
+        """Groups whose coordinators left the same brokers at the same moments as in these moves. With `apart`, also
+        groups whose coordinators reassignments moved since this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What takes the place of what."""
+    """New incidents and marks, and the old ones that they replace."""
 
     incidents: list[Incident]
     marks: list[ChangeMark]
     gone: list[KnownIncident]
     marked: frozenset[tuple[str, int]]
-    """(group, instant) of marks that those which go had made; of groups with news there may be more."""
+    """(group, instant) of the marks of the incidents in `gone`. Groups with news may have more marks."""
     from_ms: int
-    """Since when groups with news were worked out."""
+    """The groups with news were worked out from this instant on."""
     apart: bool
-    """So was what is of no group."""
+    """What belongs to no group was worked out as well."""
 
 
 def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluster, *, apart: bool) -> Around:
@@ -146,13 +147,13 @@ def moved_together(
 
 
 def is_recent(finding: Finding, from_ms: int, shown: Collection[str]) -> bool:
-    """It may have been shown since this moment. `shown`: those of open incidents; what is over by now may have a last
-    moment long ago."""
+    """Whether it may have been part of an incident since this moment. `shown`: the findings of open incidents, since
+    one that is over by now may have ended long ago."""
     return finding.status == "open" or finding.last_seen_at_ms >= from_ms or finding.finding_id in shown
 
 
 def may_end(last_at_ms: int, before_ms: int, now_ms: int, quiet_ms: int) -> bool:
-    """An incident that was open at `before_ms` may be over at `now_ms`, without any news."""
+    """Whether an incident that was open at `before_ms` may be over at `now_ms` without any news."""
     return any(before_ms - last_at_ms <= gap_ms < now_ms - last_at_ms for gap_ms in (CHANGE_GAP_MS, quiet_ms))
 
 
@@ -165,7 +166,8 @@ def _is_of(trouble: Trouble, news: Collection[str], *, apart: bool) -> bool:
 
 
 def _reaches(known: KnownIncident, from_ms: int) -> bool:
-    """It is made of what happened since it began; one of a finding alone is not."""
+    """Whether everything since its begin is needed to make it again. An incident of findings alone needs nothing
+    else."""
     is_made_of_moves = bool(known.rebalance_ids or known.reassignment_ids)
     return is_made_of_moves and (known.is_open or known.last_at_ms >= from_ms)
 

@@ -48,7 +48,7 @@ Alone = tuple[str | None, Finding]
 
 
 def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
-    """All of them, with their findings, and the findings that are left."""
+    """All troubles with their findings, and the findings that belong to none."""
     found: list[Episode] = []
     for group_id, rebalances in sorted(rows.groups.items()):
         if rebalances:
@@ -73,7 +73,7 @@ def built(
 
 
 def has_cost(rebalance: Rebalance) -> bool:
-    """Something stood still in it, or may have."""
+    """Whether something stood still in it, or may have."""
     estimate, upper = rebalance.resource_seconds_estimate, rebalance.resource_seconds_upper
     return estimate is not None and (estimate > 0 or upper is None or upper > 0)
 

@@ -1,4 +1,4 @@
-"""One group's rebalances parted by what began them: a round that follows from another belongs to its cause.
+"""Splits one group's rebalances by cause: a round that follows from another one belongs to the cause of that one.
 
 A killed worker, the generation that misses it, the delay and the round that hands its tasks on are one episode; so
 are a member's stop and return, and the members of one deploy, one after the other.
@@ -53,7 +53,7 @@ class Episode:
     gone: dict[Identity, int] = field(default_factory=dict)
     """Members that went and are not back, and when they went."""
     people: dict[Identity, int] = field(default_factory=dict)
-    """Members it is about, in order, and when each turned first."""
+    """The members it is about, in order, and when each one's first change was."""
     last_at_ms: int = 0
     """When its last round was handed out, or is last known of."""
 
@@ -198,7 +198,7 @@ class _Cutter:
         return same or self._new("deploy" if step.left and step.joined else "scaling", direction)
 
     def _returns(self, step: HistoryStep, episode: Episode) -> bool:
-        limits = self.history.limits  # who is back after a fault is over is a change of its own
+        limits = self.history.limits  # a member that comes back after the fault is over is a change of its own
         window_ms = limits.quiet_ms if episode.is_fault else limits.deploy_window_ms
         return any(who in episode.gone and step.at_ms - episode.gone[who] <= window_ms for who in step.joined)
 

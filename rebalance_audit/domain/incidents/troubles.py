@@ -22,13 +22,14 @@ ONE_PLAN_MS = 60_000
 """Reassignments closer than this are one piece of work: tools send a plan in batches, people move on at once."""
 
 DEPARTING = frozenset({"deploy", "scaling", "connect_worker", "member_fault"})
-"""Kinds of episodes in which members go, by which groups belong together."""
+"""Kinds of episodes in which members go. Groups that lost members in the same moment belong together."""
 
 PRECEDENCE = (
     "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "removal", "deploy", "configuration",
     "subscription", "protocol", "client", "scaling", "unknown",
 )  # fmt: skip
-"""Kinds by rank: the first of them that came together names the trouble; its earliest episode is the root."""
+"""Kinds by rank: the highest kind among the episodes names the trouble, and the earliest episode of that kind is the
+root."""
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode
 
 
 def departures(episode: Episode) -> Iterator[tuple[str, int]]:
-    """From where members went, and when they were last known to live."""
+    """The places that members went from, each with the time when the member was last known to live."""
     for step in episode.steps:
         failed = faults_in(episode.history, step)
         ids = {m for t in step.rebalance.triggers if t.trigger in MEMBER_FAILED for m in t.members}
