@@ -37,8 +37,9 @@ UNKNOWN_COST_COUNT = (
 )
 """Rebalances in which something stopped and nobody knows for how long."""
 CAUSE = "coalesce(b.cause, r.trigger)"
-"""What a rebalance `r` is booked on where rebalances or their cost are summed by cause, beside `booked()` as `b`: the
-root cause of its incident, as of a worker's kill when the scheduled delay ends; its own trigger if it is in none."""
+"""The cause that a rebalance `r` counts for where rebalances or their costs are summed by cause; needs `booked()` as
+`b`. It is the root cause of its incident, so the end of a scheduled delay counts for the worker that was killed. A
+rebalance in no incident counts for its own trigger."""
 HANDS_OUT_TASKS = "coalesce(protocol_type IN ('connect', 'streams'), FALSE)"
 """KIP-1071's groups hand out stream tasks."""
 
@@ -47,7 +48,7 @@ UNIT = f"CASE WHEN {HANDS_OUT_TASKS} THEN 'task' ELSE 'partition' END"
 
 
 class CostBounds(NamedTuple):
-    """Resource-seconds; None where nothing is known, an upper one also where any is unbounded."""
+    """Resource-seconds; None where nothing is known. An upper bound is also None where any cost has none."""
 
     estimate: float | None
     lower: float | None
@@ -58,8 +59,8 @@ class CostBounds(NamedTuple):
 
 
 def booked(of: str = "true", incidents: str = "gold.incident", also: str = "") -> str:
-    """The rebalances of those incidents `i` of which `of` holds, for a LEFT JOIN: (cluster_id, rebalance_id, cause,
-    culprits), from when to when the incident was, and columns that are asked for `also`. No rebalance is in two."""
+    """SQL for a LEFT JOIN: the rebalances of the incidents `i` for which `of` is true, with cluster_id, rebalance_id,
+    cause, culprits, the incident's begin and end, and the columns in `also`. No rebalance is in two incidents."""
     return (
         "(SELECT i.cluster_id, unnest(i.rebalance_ids) AS rebalance_id, "
         f"CASE WHEN i.kind = 'reassignment' THEN '{REASSIGNED}' ELSE i.root_cause END AS cause, i.culprits, "
@@ -99,6 +100,7 @@ def cost_of(rebalances: Iterable[Rebalance]) -> CostBounds:
 
 
 def standstill_seconds(rebalances: Iterable[Rebalance]) -> float | None:
-    """What stood still without a rebalance, in no rebalance's sum; None where nothing is known to have."""
+    """Resource-seconds that stood still without a rebalance. No rebalance's cost holds them. None if no such standstill
+    is known."""
     known = [s.resource_seconds_estimate for r in rebalances for s in r.standstills]
     return sum(known) if known else None

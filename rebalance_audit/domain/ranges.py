@@ -15,8 +15,7 @@ from typing import NamedTuple
 from rebalance_audit.domain.model import Rebalance
 
 COMMON = 0.25
-"""How far the errors of two rebalances of one group go together: their correlation, measured
-(docs/measured.md#likely-ranges)."""
+"""The measured correlation between the errors of two rebalances of one group (docs/measured.md#likely-ranges)."""
 
 
 class Reach(NamedTuple):
@@ -55,7 +54,7 @@ def range_of(r: Rebalance) -> Range | None:
 
 
 def of_one_group(costs: Iterable[Range]) -> Range | None:
-    """The sum of what rebalances of one group cost; None of none."""
+    """The sum of what rebalances of one group cost; None if there are none."""
     known = list(costs)
     if not known:
         return None
@@ -80,13 +79,13 @@ def _bounds(costs: Iterable[Range]) -> tuple[float, float | None]:
 
 
 def of_groups(costs: Mapping[str, Iterable[Range]]) -> Range | None:
-    """The sum over several groups, by group; None of none."""
+    """The sum over several groups, given by group; None if there are none."""
     known = [total for some in costs.values() if (total := of_one_group(some)) is not None]
     return among_groups(known)
 
 
 def among_groups(totals: Sequence[Range]) -> Range | None:
-    """The sum of what several groups cost; None of none."""
+    """The sum of what several groups cost; None if there are none."""
     if len(totals) < 2:
         return totals[0] if totals else None
     early = math.hypot(*(c.estimate - c.likely_lower for c in totals))

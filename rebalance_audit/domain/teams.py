@@ -40,8 +40,8 @@ class TeamOf:
         return None
 
     def owners(self, cluster_id: str, group_ids: Iterable[str], connectors: Iterable[str] = ()) -> frozenset[str]:
-        """The teams that something about these groups concerns. If it is about connectors, these are their teams', and
-        the group's team answers for those that are nobody's."""
+        """The teams that are responsible for something about these groups. If it is about connectors, these are the
+        connectors' teams; a connector without a team belongs to the group's team."""
         named, found = tuple(connectors), set[str | None]()
         for group_id in group_ids:
             if named:
@@ -70,5 +70,5 @@ class Sight:
         return [(cluster, group) for cluster, group in groups if self.team_of(cluster, group) in self.teams]
 
     def of_connectors(self, connectors: Iterable[Connector]) -> list[Connector]:
-        """Those that are theirs by the connector's name, whoever has the group."""
+        """The connectors that belong to these teams by name, whichever team the group belongs to."""
         return [each for each in connectors if self.team_of.of_connector(*each) in self.teams]

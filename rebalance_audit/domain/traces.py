@@ -29,7 +29,7 @@ class TraceSpan:
     span_id: int
     parent_id: int | None
     name: str
-    """One of a handful; what it is about stands in the attributes."""
+    """One of a few names; the attributes say what the span is about."""
     start_ms: int
     end_ms: int
     attributes: Mapping[str, Attribute]

@@ -13,21 +13,23 @@ from rebalance_audit.domain.kinds import Basis
 
 
 class Spread(NamedTuple):
-    """From `early_ms` before the estimate to `late_ms` after it lie at least 84 of a hundred truths, and at most eight
-    beyond each: so much of each of its two instants leaves nine of ten pauses inside theirs. Instants of one capture
-    err together: the fewer captures a kind has, the further its ends are taken to lie."""
+    """At least 84 of 100 truths lie between `early_ms` before the estimate and `late_ms` after it, and at most eight
+    beyond each end. With that share at each of a pause's two instants, nine of ten pauses lie inside their ranges. The
+    errors within one capture go together, so the ends are wider for kinds with fewer captures."""
 
     early_ms: int
     late_ms: int
     instants: int
-    """On so many it was measured. Of fewer than twenty the two are the furthest seen, widened for what was not."""
+    """How many instants were measured. With fewer than twenty, the two ends are the furthest errors seen, widened for
+    those not seen."""
     window: tuple[float, float] | None = None
-    """Where a time is known in which it must have been: nine of ten truths and more lie between these shares of it."""
+    """If the time is known in which the instant must lie, at least nine of ten truths lie between these shares of that
+    time."""
 
 
 _ANYWHERE = (0.04, 0.96)
-"""By reasoning: any moment of the time is as likely as another. Of 177 members killed in the lab 148 lie between 0.05
-and 0.95 of it, 157 between these (docs/measured.md#likely-ranges)."""
+"""By reasoning: each moment of that time is equally likely. Of 177 members killed in the lab 148 lie between 0.05 and
+0.95 of it, 157 between these (docs/measured.md#likely-ranges)."""
 _ALL = (0.0, 1.0)
 """By reasoning: the time is where it was seen to lie; or it died at its begin, or lived on to its end."""
 

@@ -112,7 +112,7 @@ def rebalance_numbers(
     uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]
     stood_still = sum(kind in STOOD_STILL for kind in kinds)
     is_bounded = len(uppers) == stood_still  # what has no estimate has no bounds
-    # Of some that stopped nothing may be known: the others make a sum of their own, without an upper bound.
+    # Nothing may be known of some resources that stopped: then the sum is of the others, and has no upper bound.
     is_costed = is_known and bool(estimates or not stood_still)
     likely_lowers = [n.pause_likely_lower_ms for n in numbers if n.pause_likely_lower_ms is not None]
     likely_uppers = [n.pause_likely_upper_ms for n in numbers if n.pause_likely_upper_ms is not None]

@@ -26,7 +26,7 @@ UserData = sticky_user_data.StickyUserData | streams_protocol.SubscriptionInfo
 
 
 def decode_member_subscription(protocol_type: str, data: bytes) -> Subscription | None:
-    """None for a protocol type that is nobody's here. Raises DecodeError."""
+    """None for a protocol type that no module here reads. Raises DecodeError."""
     match protocol_type:
         case "consumer":
             return consumer_protocol.decode_subscription(data)
@@ -39,7 +39,7 @@ def decode_member_subscription(protocol_type: str, data: bytes) -> Subscription 
 
 
 def decode_member_assignment(protocol_type: str, data: bytes) -> Assignment | None:
-    """None for length 0 (the leader gave nothing at all) and for a protocol type that is nobody's here."""
+    """None for length 0 (the leader gave nothing at all) and for a protocol type that no module here reads."""
     if not data:
         return None
     match protocol_type:
@@ -54,7 +54,8 @@ def decode_member_assignment(protocol_type: str, data: bytes) -> Assignment | No
 
 
 def decode_subscription_user_data(protocol: str | None, user_data: bytes | None) -> UserData | None:
-    """User data of a consumer subscription by the assignor's name; None where there are none or nobody knows them."""
+    """User data of a consumer subscription, read by the assignor's name; None if there are none or the assignor is not
+    known."""
     if not user_data:
         return None
     match protocol:

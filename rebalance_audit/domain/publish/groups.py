@@ -68,7 +68,7 @@ def group_row(
 
 
 def percentile(ascending: Sequence[int], share: float) -> float | None:
-    """Between the two nearest values, as most tools do it; None of nothing."""
+    """Interpolated between the two nearest values, as most tools do; None without values."""
     if not ascending:
         return None
     place = share * (len(ascending) - 1)

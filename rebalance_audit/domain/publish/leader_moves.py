@@ -1,7 +1,7 @@
-"""One time line of two stories: partitions that were given other leaders, and groups that rebalanced.
+"""Partitions that were given other leaders, and groups that rebalanced, on one time line.
 
-A group's coordinator is the leader of one partition of __consumer_offsets: when that moves, so does the coordinator.
-And members of a group meet a new leader of what they read; that is shown as a coincidence, never as a cause.
+A group's coordinator is the leader of one partition of __consumer_offsets: when that moves, so does the coordinator. A
+change of leader of a partition that a group reads is shown as a coincidence, never as a cause.
 """
 
 from __future__ import annotations

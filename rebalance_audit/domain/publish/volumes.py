@@ -14,7 +14,7 @@ FOLLOWED = frozenset({"bronze.record", "bronze.log_line", "bronze.source", "silv
 """Tables that grow with the evidence; in others the number of written rows says nothing."""
 DAYS_KEPT = 14
 DAYS_NEEDED = 3
-"""Chosen: two weekends, and no verdict before three days are known."""
+"""Chosen: the days cover two weekends, and there is no verdict before three days are known."""
 FACTOR = 5
 """Chosen: a day is odd below a fifth of the least and above five times the most of the days before."""
 WAITS = 2

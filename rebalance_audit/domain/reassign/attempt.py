@@ -50,7 +50,7 @@ class ReassignmentAttempt:
         self.directories: dict[int, str] = {}
         """Broker -> id of the log directory its replica lies in, where the controller knows it."""
         self.behind: dict[tuple[int, bool], int] = {}
-        """(new broker, whether its leader's place is known) -> by how many records it was behind at the nearest."""
+        """(new broker, whether its leader's place is known) -> the fewest records that it was ever behind."""
         self.leader_changes = self.controllers_at_start = 0
         self.min_insync_replicas: int | None = None
         self.under_min_isr_ms = self.under_replicated_ms = self.without_leader_ms = 0

@@ -92,7 +92,7 @@ REQUEST_HANDLED, REPLICAS_STORED, STATE_SENT = "request_handled", "replicas_stor
 CREATED_WITH = "created_with"
 _LONGS = ("offset", "high_watermark", "epoch")
 _SAME_OUTAGE_MS = 30_000
-"""A broker without a controller says so every few seconds: half of broker.session.timeout.ms, 4.5 s by default
+"""A broker without a controller logs it every few seconds: every half of broker.session.timeout.ms, 4.5 s by default
 (docs/measured.md#defaults-of-kafka)."""
 _BY_BROKERS = (ControllerKind.LEADER_STARTED, ControllerKind.FOLLOWER_STARTED, PARTITION_SEEN)
 LINE_SIGNS = (*CONTROLLER_SIGNS, *_SIGNS)

@@ -13,7 +13,8 @@ PLAN_STATUSES = (
     "done", "moving", "stalled", "replaced", "cancelled", "refused", "deleted", "never_asked", "unknown",
 )  # fmt: skip
 ASK_AGAIN = ("cancelled", "refused", "never_asked", "unknown")
-"""Lines to ask for once more if the plan is still wanted. About one that was replaced somebody decided otherwise."""
+"""Statuses of lines to ask for once more if the plan is still wanted. A line that was replaced is not among them:
+somebody decided otherwise."""
 _MOST_PARTITIONS = 1_000_000
 _REMEDY = "give the file kafka-reassign-partitions was given."
 _PROPOSED = "Proposed partition reassignment configuration"

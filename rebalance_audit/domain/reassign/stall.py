@@ -77,7 +77,7 @@ class Surroundings:
     # What happens
 
     def note(self, attempt: ReassignmentAttempt, at_ms: int) -> None:
-        """It may be about to go on: why it stood until now, for as long as that is known."""
+        """Notes, before the partition may go on, why it stood still until now: this is known only until then."""
         self._follow(attempt, at_ms)
         self._note_stretch(attempt, at_ms)
 

@@ -125,7 +125,8 @@ class _ZooKeeperFold:
             known.is_waiting = True
 
     def _asked(self, key: Key, line: PartitionLine, known: Partition) -> None:
-        """Up to 2.3 the request is worked on from here. Where no replica is new nothing is stored before the end."""
+        """Up to 2.3 the controller works on the request from here on. If no replica is new, it stores nothing before
+        the end."""
         target = line.fields["replicas"]
         known.asked, known.asked_at_ms, known.asked_ref = target, line.at_ms, line.event.ref
         if known.replicas is not None and set(target) < set(known.replicas):
@@ -257,7 +258,8 @@ class _ZooKeeperFold:
                 return
 
     def _found_after_failover(self, key: Key, line: PartitionLine, known: Partition) -> None:
-        """A new controller says no more of what it takes over; its request is in another controller's log."""
+        """A new controller logs nothing else about what it takes over; the request is in the log of another
+        controller."""
         target: tuple[int, ...] | None = None
         for later in self._ahead[key]:
             if later.kind in (K.REPLICAS_CAUGHT_UP, K.ASSIGNMENT_UPDATED) and not later.fields.get("adding"):

@@ -28,15 +28,15 @@ from rebalance_audit.domain.model import CommitMark, Member, MemberStandstill, R
 LEAST_MS = 5_000
 """Shorter ones have no row: a garbage collection, or a commit that was sent twice. Chosen."""
 MISSED_COMMITS = 2
-"""So many in a row did not come. One may be late or lost on a loaded machine."""
+"""This many commits in a row did not come. A single one may be late or lost on a loaded machine."""
 SLACK_MS = 1_000
-"""A commit is so late on a loaded machine (docs/measured.md#standing-still)."""
+"""How late a commit may be on a loaded machine (docs/measured.md#standing-still)."""
 OPEN_AFTER_MS = 60_000
 """One that never came back has a row when it has been silent for so long. Chosen."""
 OPEN_AFTER_COMMITS = 10
 HALF = 0.5
 REGULAR_COMMITS = 4
-"""So many commits show what is usual: three times between them."""
+"""This many commits show what is usual: three times between them."""
 
 Marks = Sequence[CommitMark]
 Others = Sequence[tuple[Member, Marks]]
@@ -47,7 +47,7 @@ def with_standstills(rebalances: Iterable[Rebalance], marks: Iterable[CommitMark
     rebalances, marks = tuple(rebalances), tuple(marks)
     if not rebalances or not marks:
         return rebalances
-    # Where nothing was interrupted only what goes on can have a row: most groups end here.
+    # Where no gap ended, only a standstill that goes on can have a row. Most groups need no more work than this.
     first = 0 if any(map(_is_interrupted, marks)) else len(rebalances) - 1
     places = _places(rebalances, first)
     stretches: dict[int, list[CommitMark]] = {}
@@ -101,7 +101,7 @@ def _of_stretch(rebalance: Rebalance, marks: Marks, *, is_last: bool) -> tuple[M
 
 
 def _closed(member: Member, own: Marks, others: Others) -> MemberStandstill | None:
-    """One that ended with a commit."""
+    """A standstill that ended with a commit."""
     interrupted = [m for m in own if _usual_ms(m) is not None and _is_interrupted(m)]
     if not interrupted:
         return None
@@ -126,7 +126,7 @@ def _closed(member: Member, own: Marks, others: Others) -> MemberStandstill | No
 
 
 def _open(member: Member, own: Marks, others: Others) -> MemberStandstill | None:
-    """One that lasts: nothing was committed any more, and evidence ends with commits of others."""
+    """A standstill that lasts: the member committed nothing more, and evidence ends with commits of others."""
     regular = [m for m in own if _habit_ms(m) is not None]
     since_ms = max((m.last_at_ms for m in own), default=0)
     until_ms = max((m.last_at_ms for _, of in others for m in of), default=0)

@@ -177,7 +177,7 @@ def _is_rewritten(before: GroupMetadataValue, after: GroupMetadataValue) -> bool
 
 
 class _Teller:
-    """Attempts by lines: one per `Preparing` line, or per closing line whose `Preparing` was not seen."""
+    """Reads attempts from lines: one per `Preparing` line, or per closing line whose `Preparing` is not in evidence."""
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
@@ -262,8 +262,9 @@ class _Teller:
         self._running, self._closed = None, running
 
     def _end_waiting(self, next_line: LogEvent | None) -> None:
-        """Give what was waited with to the attempt that it ended. Before 4.0 the line of a LeaveGroup comes after those
-        of what it caused, so that the one for which the join phase was waiting stands behind its end."""
+        """Gives the lines that were put aside to the attempt that has just ended. Before 4.0 the line of a LeaveGroup
+        comes after the lines of what it caused, so the line of the member for which the join phase waited comes after
+        its end."""
         if self._closed is None:
             return
         end = self._closed.stabilized or self._closed.emptied
@@ -341,8 +342,8 @@ def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
 
 
 def _join_rewrites(spine: list[Attempt], logged: list[Attempt]) -> None:
-    """Where there are records, a line alone makes no rewrite: the member may have gone again before it was written.
-    But 2.3 and 2.4, whose line names no group, write none."""
+    """Where there are records, a line alone makes no rewrite: the member may have gone again before the record was
+    written. But 2.3 and 2.4, whose line names no group, write no such record."""
     by_number: dict[int, list[Attempt]] = {}
     for attempt in spine:
         if attempt.rewrite_seq:

@@ -22,7 +22,7 @@ def rebalance_id(
 
 
 _LOOK_BACK = 50
-"""A leader that led so many attempts ago is nobody's predecessor."""
+"""A leader of more attempts ago than this is not looked for."""
 
 
 def _leader(attempt: Attempt) -> str | None:

@@ -207,7 +207,8 @@ def _believed(
             return None
         return changed(trigger, trigger=_static(trigger.trigger, gone, before, instance_ids), members=gone)
     if trigger.trigger == Cause.MEMBER_JOINED and trigger.members and not any(m in after for m in trigger.members):
-        # It asked to join and was not there at the end: it may have gone again, so it is no cause unless it started it.
+        # It asked to join and was not there at the end. It may have gone again, so it is no cause unless its request
+        # began the rebalance.
         return trigger if attempt.preparing is not None and attempt.preparing.ref in trigger.evidence else None
     return trigger
 
@@ -221,7 +222,7 @@ def _static(
 
 
 def is_static(members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str]) -> bool:
-    """Whether one of them has a group.instance.id, as the record before says or lines do."""
+    """Whether one of them has a group.instance.id, by the record before or by lines."""
     known = before or {}
     # The id a coordinator gives a static member is its instance id, a dash and a UUID.
     return any(

@@ -1,4 +1,4 @@
-"""What a classic group has after a rebalance: its members' rows, who holds what, and the counts of it."""
+"""The state of a classic group after a rebalance: its members' rows, who holds what, and the counts."""
 
 from __future__ import annotations
 

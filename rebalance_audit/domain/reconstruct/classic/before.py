@@ -1,4 +1,4 @@
-"""The state of a classic group just before one of its attempts, for all who ask about the attempt."""
+"""The state of a classic group just before one of its attempts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ UUID_LENGTH = 37
 @quick
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """The last holder of partitions, and since which attempt: one object for all it got together, compared as such."""
+    """The last holder of partitions, and the attempt that gave them. All partitions that were given together share one
+    object, and objects are compared by identity."""
 
     member: MemberMetadata
     attempt_index: int
@@ -85,7 +86,7 @@ class Before:
     delivered_index: int = -1
     """Index of the last attempt whose record has members, or has none."""
     is_history_known: bool = False
-    """A partition that `holdings` lacks has no owner; it is not unknown."""
+    """A partition that is not in `holdings` has no owner. Without this, its owner is not known."""
     converted: Downgrade | None = None
     """The attempt before was a conversion."""
     committers: frozenset[str] = frozenset()
@@ -108,8 +109,8 @@ class Before:
         return None if delivered is None else delivered.value
 
     def given(self, member_id: str) -> Attempt | None:
-        """The record that gave a member what it holds. One that was written again for a static member gave the others
-        nothing: it does not show that they were there."""
+        """The record that gave a member what it holds. A record that was written again for a static member gave the
+        others nothing, so it does not show that they were there."""
         held = (self.holdings.get(resource) for resource in self.held.get(member_id, ()))
         found = next((one for one in held if one is not None and one.member.member_id == member_id), None)
         return self.delivered if found is None or found.given is not None else self.course.attempts[found.attempt_index]
@@ -175,17 +176,17 @@ _REASON_OF: Mapping[LogKind, Callable[[LogEvent], tuple[str, ...]]] = {
 
 
 def before_all(course: Course) -> Before:
-    """Nothing is known yet. There is an attempt at least."""
+    """The state before the first attempt: nothing is known yet. There must be at least one attempt."""
     return Before(course=course, index=0, attempt=course.attempts[0], held={}, holdings={}, task_of={})
 
 
 def created_anew(before: Before) -> Before:
-    """The group begins: it has no members, and nothing is anybody's."""
+    """The state of a group that begins anew: it has no members, and nobody owns anything."""
     return changed(before, members={}, held={}, holdings={}, is_history_known=True)
 
 
 def forgotten(before: Before) -> Before:
-    """An attempt that lines alone show was delivered: who holds what from there on is not known."""
+    """The state after an attempt was delivered that only lines show: nobody knows who holds what from there on."""
     return changed(before, members=None, held={}, holdings={}, is_history_known=False)
 
 

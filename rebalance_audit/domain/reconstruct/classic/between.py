@@ -1,5 +1,5 @@
-"""The time between the record that gave partitions to their owners and the one that gives them on: the same for all of
-them, so it is looked at once."""
+"""The time between the record that gave partitions to their owners and the record that gives them to the next ones. It
+is the same for all these partitions, so it is worked out once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Between:
     attempts: Sequence[Attempt]
     """After `given`, up to and with the one that gives them on."""
     first: Attempt
-    """The first of these that was tried: neither a gap nor a rewrite, if there is one."""
+    """The first of these that is neither a gap nor a rewrite, if there is one."""
     heard_at_ms: int | None
     """When members could first hear of the rebalance."""
     joined_at_ms: int | None
@@ -47,8 +47,8 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
     first = next((a for a in attempts if a.missing_to is None and not a.rewrite_seq), attempts[-1])
     joined_at_ms, joined_ref = joined(attempts)
     preparing = first.preparing
-    # A coordinator that loaded the group, and the log of the one before is not there: it may have begun earlier. So it
-    # may for a generation of which nothing is left.
+    # If a coordinator loaded the group and the log of the one before is not there, the rebalance may have begun
+    # earlier. So may a generation that left no evidence.
     is_unseen = loaded_between(loads, before, first) is not None or any(a.missing_to is not None for a in attempts)
     if preparing is None or preparing.at_ms is None or is_unseen:
         heard_at_ms = heard_mark = None
@@ -66,8 +66,8 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         joined_mark = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
         at_ms = joined_at_ms
         if heard_at_ms is not None:
-            # Each hears of it at its next heartbeat, and the join phase ends with the last: of n, one let go at its end
-            # and the others, on average, in its middle.
+            # Each member hears of it at its next heartbeat, and the join phase ends with the last one. Of n members one
+            # let go at its end, and the others in its middle on average.
             at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
         detail = "between the rebalance's start and the end of the join phase"
         midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5, basis=Basis.JOIN_PHASE)
@@ -86,8 +86,9 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
 
 
 def _given_at_ms(given: Attempt) -> int | None:
-    """A record of static members that is the first there is may have been written again, long after the generation
-    began: compaction leaves the last one. The others were given nothing then."""
+    """When these partitions were given. If the first record in evidence has static members, it may have been written
+    again long after the generation began, since compaction leaves the last one. That record gave the other members
+    nothing."""
     at_ms, value = given.known_at_ms, given.value
     if at_ms is None or given.rewrite_seq or not isinstance(value, GroupMetadataValue):
         return at_ms

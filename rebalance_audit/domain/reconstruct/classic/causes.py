@@ -83,14 +83,14 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
 
 
 def _is_leaders(before: Before, trigger: Trigger) -> bool:
-    """Up to 2.5 a leader that joins again is logged in the words of a follower with another subscription: its topics
-    are the same, or the records would have said so."""
+    """Up to 2.5 a leader that joins again is logged like a follower with another subscription. Its topics are the same,
+    or the records would show others."""
     led = before.delivered_value
     return trigger.trigger == Cause.SUBSCRIPTION_CHANGED and led is not None and trigger.members == (led.leader,)
 
 
 def _interrupted(before: Before, trigger: Trigger) -> Trigger:
-    """A re-join whose first try had failed, at a coordinator that took the group over just then."""
+    """Whether a first try to re-join had failed, and a coordinator had just taken the group over."""
     if trigger.trigger not in REJOINS_WITHOUT_REASON or not trigger.detail.startswith(TRIED_BEFORE):
         return trigger
     delivered = before.delivered
@@ -101,8 +101,9 @@ def _interrupted(before: Before, trigger: Trigger) -> Trigger:
 
 
 def _requested(before: Before, trigger: Trigger, after: Mapping[str, MemberMetadata] | None) -> Trigger:
-    """Words that no library has of its own are the user's of enforceRebalance("…") where the client is Java's. Where it
-    may be sarama's, they may be those of any error: then they are quoted, and say nothing."""
+    """If no library sends these words by itself and the client is Java's, they are a user's reason for
+    enforceRebalance("…"). If the client may be sarama's, they may be the text of any error: then they are quoted, and
+    show no cause."""
     if trigger.trigger != Cause.CLIENT_REQUESTED or not is_in_free_words(trigger.detail):
         return trigger
     known = {**(before.members or {}), **(after or {})}
@@ -124,9 +125,9 @@ def _requested(before: Before, trigger: Trigger, after: Mapping[str, MemberMetad
 def _waited_for_the_dead(
     before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
 ) -> list[Trigger]:
-    """Somebody died and somebody came, and no line says which began it. One that comes before the session of the dead
-    has ended makes all wait for that: then those that stayed had let go long before the join phase ended, or it ended
-    in the very moment in which the session did."""
+    """Somebody died and somebody came, and no line says which of them began the rebalance. If the newcomer came before
+    the dead member's session ended, all waited for that end. Then those that stayed had let go long before the join
+    phase ended, or it ended in the same moment as the session."""
     arrived = [t for t in recorded if t.trigger == Cause.MEMBER_JOINED]
     if not arrived or recorded[0].trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
         return recorded
@@ -181,7 +182,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
         planned = planned_rejoin(before.members.values(), rebalance.joined_at_ms)
         if planned:
             return planned
-    # An eager leader that had no metadata yet hands nothing out, and joins again when it has: no follow-up.
+    # An eager leader without metadata hands nothing out, and joins again when it has metadata: that is no follow-up.
     if rebalance.assignor not in EAGER_ASSIGNORS and _has_taken_away(before):
         return [
             Trigger(
@@ -202,7 +203,7 @@ def _has_taken_away(before: Before) -> bool:
 
 
 def _grown_topics(before: Before, after: Mapping[str, MemberMetadata]) -> list[str]:
-    """Topics of which higher partitions are handed out than anybody is known to have had."""
+    """Topics that grew: partitions are handed out with higher numbers than anybody is known to have had."""
     highest: dict[str, int] = {}
     # Those that the record before took away are in no assignment, and in what a member says that it owns.
     owned = chain.from_iterable(parse(member).owned for member in (before.members or {}).values())
@@ -213,8 +214,9 @@ def _grown_topics(before: Before, after: Mapping[str, MemberMetadata]) -> list[s
 
 
 def _reasonless(before: Before, trigger: Trigger) -> Trigger:
-    """A client before 3.2, or librdkafka, leaves for a poll timeout as it leaves for good, and an administrator of
-    those days removes it without a word: its commits show it. Where they do not, its coming back leaves ways open.
+    """A client before 3.2, or librdkafka, sends the same LeaveGroup after a poll timeout as when it closes, and
+    administrators' tools of that time give no reason either. Its commits may show which it was. If they do not and the
+    client comes back, the cause stays open.
     """
     if trigger.trigger != Cause.MEMBER_LEFT or trigger.detail not in WITHOUT_REASON or len(trigger.members) != 1:
         return trigger

@@ -28,18 +28,19 @@ from rebalance_audit.domain.records import GroupMetadataValue
 from .stretch import Stretch
 
 BEAT_KNOWN_MS = 60_000
-"""So long after a member joined its heartbeats still come in the beat that began then: each comes some ms late
+"""For this long after a member joined, its heartbeats keep the beat that began then: each one comes some ms late
 (docs/measured.md#last-signs-of-life)."""
 SAME_SIGN_MS = 50
-"""A commit so close to the last sign of life is that sign: up to 33 ms apart (docs/measured.md#last-signs-of-life)."""
+"""A commit this close to the last sign of life is that sign: up to 33 ms apart in the lab
+(docs/measured.md#last-signs-of-life)."""
 
 Commit = tuple[int, str] | None
 """(at_ms, ref) of the owner's last commit."""
 
 
 def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit, quiet_ms: int | None) -> list[Mark]:
-    """The line that its session expired shows its last sign of life to the millisecond. `quiet_ms`: the longest
-    time in which it committed nothing before."""
+    """The marks of a member whose session expired: that line shows its last sign of life to the millisecond.
+    `quiet_ms`: the longest time in which it had committed nothing before."""
     session_ms = stretch.owner.session_timeout
     if stretch.departure is not None and stretch.departure.renewed is not None:
         return _died_before_load(stretch, stretch.departure.renewed, at_ms, ref, commit, quiet_ms)
@@ -49,7 +50,7 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     sign_ms = at_ms - session_ms
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
     marks = [logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)]
-    # The end of a join phase of which nothing is left may have begun the session anew.
+    # A join phase that left no evidence may have begun the session anew as it ended.
     if all(a.missing_to is None for a in stretch.between.attempts):
         marks.append(logged(LOWER, sign_ms - EXPIRY_SLACK_MS, detail, ref))
     since_ms = sign_ms if commit is None else max(sign_ms, commit[0])
@@ -59,7 +60,8 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
         if beat_ms is not None:
             until_ms, how = beat_ms, "half way to the heartbeat that did not come"
         else:
-            # The heartbeat before it is not known: of all the beats there may be, a third of one on average.
+            # The heartbeat before it is not known. Over all possible beats, death comes a third of an interval later on
+            # average.
             until_ms, share = since_ms + HEARTBEAT_MS, 3
             how = f"a third of a heartbeat ({HEARTBEAT_MS} ms, assumed): its last sign was a commit"
     next_ms = _next_commit(commit, quiet_ms)
@@ -92,11 +94,11 @@ def _died_before_load(
 
 
 def unheard_since_joining(stretch: Stretch, commit: Commit) -> Attempt | None:
-    """The attempt whose join phase the owner took part in, and since then it was not heard of. The coordinator starts
-    the sessions of all who wait for the end of a join phase anew as it ends: that is no sign of life, it may have died
+    """The attempt whose join phase the owner took part in, if nothing was heard of it since. As a join phase ends, the
+    coordinator begins the sessions of all who wait for that end anew. That is no sign of life: the member may have died
     as soon as it had asked to join.
 
-    `commit`: its last one since it was given what it held.
+    `commit`: the owner's last commit since it was given what it held.
     """
     departure, between, session_ms = stretch.departure, stretch.between, stretch.owner.session_timeout
     if departure is None:
@@ -115,7 +117,8 @@ def unheard_since_joining(stretch: Stretch, commit: Commit) -> Attempt | None:
 
 
 def _may_be_unheard_since_given(stretch: Stretch) -> Attempt | None:
-    """No line says when its session ran out: up to a heartbeat before the join phase of those that stay ended."""
+    """The same where no line says when its session ran out: that was up to a heartbeat before the join phase of those
+    that stay ended."""
     given, session_ms = stretch.between.given, stretch.owner.session_timeout
     gone_ms = joined([stretch.gone or stretch.between.attempts[-1]])[0]
     given_ms = joined([given])[0]
@@ -125,8 +128,8 @@ def _may_be_unheard_since_given(stretch: Stretch) -> Attempt | None:
 
 
 def given_to_the_dead(stretch: Stretch) -> list[Mark]:
-    """It may have been dead when it was given the partition: then whoever had it before let go in that join phase, or
-    died before it, at most a session earlier."""
+    """The owner may have been dead when it was given the partition. Then the owner before it let go in that join phase,
+    or died at most a session before it."""
     given = stretch.between.given
     value = given.value
     if not isinstance(value, GroupMetadataValue) or given.record is None:
@@ -185,7 +188,7 @@ def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], q
 
 
 def _next_commit(commit: Commit, quiet_ms: int | None) -> int | None:
-    """By when it would have committed again, had it worked on."""
+    """The time by which it would have committed again if it had worked on."""
     return None if commit is None or quiet_ms is None else commit[0] + quiet_ms
 
 

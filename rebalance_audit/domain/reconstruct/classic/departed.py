@@ -37,7 +37,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged(LOWER, lower_ms, detail, departure.ref)
                 lowers = [lower] if departure.renewed is None else []
-                if stretch.is_alike:  # it may be dead, and another one of its name have come
+                if stretch.is_alike:  # it may be dead, and another client of the same id may have come
                     expired = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
                     return [*lowers, *(m for m in expired if m.bound == ESTIMATE)]
                 return [*lowers, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
@@ -64,7 +64,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 until_ms, until_ref = departure.rejoined_at_ms, departure.rejoined_ref
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
             if until_ms > departure.at_ms and stretch.is_alike:
-                marks = []  # another one of its name may have come
+                marks = []  # another client of the same id may have come
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
                 marks.append(stretch.let_go_at(commit, detail))
@@ -73,10 +73,9 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
 
 
 def _dropped(stretch: Stretch, departure: Departure, at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
-    """The others waited for it in vain: its application was busy, or its process frozen.
-
-    A process that stands still for its session timeout is put out for that. One that outlived it worked, and goes on
-    until it hears that it is out.
+    """The others waited for it in vain: its application was busy, or its process was frozen. A process that is frozen
+    for its session timeout is put out for that. If its session did not expire, the process worked, and it goes on until
+    it hears that it was put out.
     """
     heard_at_ms, rejoined_at_ms = stretch.between.heard_at_ms, departure.rejoined_at_ms
     if rejoined_at_ms is not None:
@@ -135,7 +134,7 @@ def _untold(
         return [upper, died_unheard(stretch, joined_at_ms, (alive_at_ms, joined_ref), quiet_ms)]
     gave_up = commit is not None and joined_at_ms - commit[0] < RECENT_COMMIT_MS
     is_sure = trigger == Cause.MEMBER_SESSION_EXPIRED or (trigger == Cause.MEMBER_LEFT and gave_up)
-    # One that an administrator put out works on until its next heartbeat.
+    # A member that an administrator removed works on until its next heartbeat.
     slack_ms = LINE_SLACK_MS + (0 if is_sure else HEARTBEAT_MS)
     detail = "it was not in the group any more"
     marks = [recorded(UPPER, joined_at_ms + slack_ms, detail, joined_ref)]
@@ -165,7 +164,7 @@ def _may_live_on(
 
 
 def _back(stretch: Stretch) -> Mark | None:
-    """It had let go when a record has the same client under a new member id."""
+    """The mark that it had let go by the record which has the same client under a new member id."""
     if stretch.returned is None:
         return None
     at_ms, ref = joined([stretch.returned])
@@ -186,7 +185,8 @@ def _idle(stretch: Stretch, departure: Departure, at_ms: int) -> list[Mark]:
 
 
 def _removed(departure: Departure, at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
-    """It may have been dead already; one that lives hears of it at its next heartbeat, and joins again at once."""
+    """A member that was removed may have been dead already. One that lives hears of it at its next heartbeat, and joins
+    again at once."""
     if departure.rejoined_at_ms is not None:
         return _rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=3)
     ref = departure.ref

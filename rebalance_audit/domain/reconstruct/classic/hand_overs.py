@@ -27,8 +27,8 @@ _Shown = tuple[tuple[Mark, ...], tuple[Mark, ...], tuple[str, ...]]
 
 
 class HandOvers:
-    """Movements of one attempt. Members give up all they hold at once: what is found for one partition is remembered
-    for the others."""
+    """Movements of one attempt. A member gives up all it holds at once, so what is found for one partition is kept for
+    the others."""
 
     def __init__(self, before: Before) -> None:
         record = before.attempt.record
@@ -115,7 +115,8 @@ class HandOvers:
         return known[1]
 
     def _starts_one_by_one(self, new: MemberMetadata, kept: frozenset[Resource]) -> bool:
-        """Whether it may be sarama's, and works on with what it keeps while it begins with the rest."""
+        """Whether the member may be sarama's: such a member works on with what it keeps while it begins with the
+        rest."""
         if not kept:
             return False
         known = self._begins_one_by_one.get(new.member_id)
@@ -155,7 +156,7 @@ class HandOvers:
     def _with_own_lines(
         self, shown: _Shown, holding: Holding, alone: Resource | None, resource: Resource, new: MemberMetadata
     ) -> _Shown:
-        """Add the lines in which both owners' clients name this partition."""
+        """Adds the lines in which the clients of both owners name this partition."""
         clients = self._before.course.clients
         stop = stop_line(self._stretches[holding, alone][0], resource, clients)
         resume = resume_line(new, resource, self._before.attempt, self._following, clients)

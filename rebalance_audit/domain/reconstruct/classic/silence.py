@@ -20,17 +20,17 @@ from rebalance_audit.domain.records import MemberMetadata
 from .before import Before
 
 AGAIN_MS = 1_000
-"""Commits so far apart are not those of one moment: the client commits as it works."""
+"""Commits this far apart belong to different moments: the client commits while it works."""
 TO_THE_MOMENT_MS = 50
-"""The broker counts the session from a commit as from a heartbeat, and notices its end so soon. Where all others waited
-for that, the join phase ended then: seen 0 to 4 ms later."""
+"""A commit begins the session anew, as a heartbeat does, and the broker notices the session's end this soon. If all
+others waited for that, the join phase ended then (0 to 4 ms later in the lab)."""
 POLL_TIMER_MS = 500
 """A Java consumer starts its poll timer anew before it commits: seen 43 ms apart, more under load."""
 
 
 def committers(before: Before, attempt: Attempt) -> frozenset[str]:
-    """Committers of before, and clients that committed more than once from when they were last given partitions to the
-    attempt's record."""
+    """The committers known before, and the clients that committed more than once since they were last given partitions,
+    up to the attempt's record."""
     since, record = before.delivered_offset, attempt.record
     if since is None or record is None or not before.members:
         return before.committers
@@ -61,7 +61,7 @@ def inferred(before: Before, member_id: str) -> Cause:
     if not polls and silence_ms >= member.rebalance_timeout and may_be_dropped(before, member):
         return Cause.UNKNOWN
     if departure == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
-        # It did not commit as it went, unless somebody made all wait; and if it lives on, it was removed.
+        # It did not commit as it went, unless somebody made all others wait. If it lives on, it was removed.
         return Cause.UNKNOWN if _is_there_again(before, member) else departure
     if departure == Cause.MEMBER_LEFT or departure == Cause.UNKNOWN:
         return departure
@@ -76,8 +76,8 @@ def inferred(before: Before, member_id: str) -> Cause:
 
 
 def _may_have_left_early(before: Before, member_id: str, since: int) -> bool:
-    """Whether another member is gone, too, for whose session all waited, while this one may have left long before: its
-    library commits nothing as it leaves, or its last commit was made for another reason than the timer."""
+    """Whether this member may have left long before, while all waited for the session of another one that is gone, too.
+    It may have if its library commits nothing as it leaves, or if the timer was not the reason of its last commit."""
     members, record, value = before.members or {}, before.attempt.record, before.attempt.value
     if record is None or value is None:
         return False
@@ -90,7 +90,8 @@ def _may_have_left_early(before: Before, member_id: str, since: int) -> bool:
 
 
 def _is_to_the_moment(member: MemberMetadata, silence_ms: int) -> bool:
-    """Whether the session ended just then, counted from the last commit: idle or not, it was not heard of any more."""
+    """Whether the session, counted from the last commit, ended at that very moment. Then the member was silent since,
+    idle or not."""
     return 0 <= silence_ms - member.session_timeout <= TO_THE_MOMENT_MS
 
 
@@ -115,10 +116,11 @@ def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:
 
 
 def _speaks(before: Before, member_id: str, from_ms: int, to_ms: int) -> bool:
-    """Whether a member that did not commit in this time was not idle alone.
+    """Whether it means something that a member did not commit in this time.
 
-    Some clients commit at every interval, read or not. Of the others, and of those that may be either, nothing is known
-    on a topic that falls silent: another member of the same kind must have committed until the end.
+    Some clients commit at every interval, whether they read anything or not. Other clients, and those that may be of
+    either kind, say nothing on a topic that falls silent: then another member of the same kind must have committed
+    until the end.
     """
     members = before.members or {}
     families = before.families(members[member_id])
@@ -140,8 +142,8 @@ def _speaks(before: Before, member_id: str, from_ms: int, to_ms: int) -> bool:
 
 
 def ended_join_phase(before: Before, member_id: str) -> bool:
-    """Whether its session ran out in the very moment in which the join phase ended: another one had begun the
-    rebalance, since those that stay take a while to hear of one."""
+    """Whether its session ran out in the very moment in which the join phase ended. Then another member had begun the
+    rebalance, since the members that stay take a while to hear of one."""
     member, value = (before.members or {}).get(member_id), before.attempt.value
     last_ms = last_commit_ms(before, member_id)
     joined_at_ms = None if value is None else value.current_state_timestamp
@@ -151,8 +153,8 @@ def ended_join_phase(before: Before, member_id: str) -> bool:
 
 
 def let_go_early(before: Before, member_id: str) -> bool:
-    """Whether an eager member that stayed had not committed for so long, as the join phase ended, that it had let go
-    before one could that heard of a departure: at its next heartbeat."""
+    """Whether an eager member that stayed let go before it could hear of a departure at its next heartbeat: its last
+    commit was that long before the join phase ended."""
     value, record = before.attempt.value, before.attempt.record
     since, ended_ms = before.delivered_offset, None if value is None else value.current_state_timestamp
     if value is None or record is None or since is None or ended_ms is None or value.protocol not in EAGER_ASSIGNORS:
@@ -166,7 +168,7 @@ def let_go_early(before: Before, member_id: str) -> bool:
 
 
 def was_idle(before: Before, member_id: str) -> bool:
-    """Whether one that is gone may have had nothing to commit for a while."""
+    """Whether a member that is gone may have had nothing to commit for a while."""
     if before.members is None or member_id not in before.members:
         return False
     joined_at_ms = before.attempt.value.current_state_timestamp if before.attempt.value is not None else None
@@ -209,8 +211,8 @@ def _is_there_again(before: Before, member: MemberMetadata) -> bool:
 
 
 def may_be_dropped(before: Before, member: MemberMetadata) -> bool:
-    """Whether one that was silent may have been waited for: somebody else had begun a rebalance, or one before came
-    to nothing."""
+    """Whether the others may have waited for this silent member: somebody else had begun a rebalance, or the attempt
+    before came to nothing."""
     attempt = before.attempt
     there = attempt.value.members if attempt.value is not None else ()
     new = (m for m in there if m.member_id not in (before.members or {}))

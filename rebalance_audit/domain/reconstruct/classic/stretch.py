@@ -1,4 +1,4 @@
-"""The time between a member's being given a partition and its being given on."""
+"""The time between the record that gave a partition to a member and the record that gives it to the next one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def may_let_go_one_by_one(families: Families, interval_ms: float | None) -> bool
 
 
 def commit_slack_ms(families: Families) -> int:
-    """So long before its last commit a member may have let go."""
+    """How long before its last commit a member may have let go."""
     return COMMIT_SLACK_AFTER_FETCHES_MS if ClientFamily.SARAMA in families else COMMIT_SLACK_MS
 
 
@@ -66,15 +66,15 @@ class Stretch:
     lets_go_one_by_one: bool
     """Each partition's handler may have ended by itself: only its own commits speak for it."""
     message_gap_ms: float | None
-    """From one message to the next of all it held; None: not known, or of no matter."""
+    """The time between two messages over all partitions that it held. None: not known, or not needed."""
     quiet_ms: int | None
-    """For so long at most nothing came, and it waited for a fetch; None: not known, or of no matter."""
+    """The longest time in which no message came while it waited for a fetch. None: not known, or not needed."""
     was_idle: bool
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
     """No line says how it went, and others may have waited for it in vain."""
     is_alike: bool
-    """Another member has its client id: a new one of that name may be anybody."""
+    """Another member has the same client id: a new member with that client id may be either of them."""
     returned: Attempt | None
     """The record in which the same client is there again under a new member id, if that came soon."""
     revoked: Attempt | None
@@ -84,7 +84,7 @@ class Stretch:
 
     @property
     def commit_slack_ms(self) -> int:
-        """So long before its last commit it may have let go."""
+        """How long before its last commit it may have let go."""
         if self.is_of_streams:
             return COMMIT_SLACK_OF_TASKS_MS
         return COMMIT_SLACK_ONE_BY_ONE_MS if self.lets_go_one_by_one else commit_slack_ms(self.families)
@@ -112,8 +112,9 @@ class Stretch:
         return recorded(ESTIMATE, at_ms, detail, ref, rank=2, basis=self.commit_basis)
 
     def _let_go_in_the_quiet(self, commit_at_ms: int, detail: str, ref: str) -> Mark:
-        """kafkajs commits what it has read, and hears of anything else when its fetch is back: with a message, which it
-        commits, too, or empty. So from its last commit until it let go no message came."""
+        """kafkajs commits what it has read, and learns of a rebalance only when its fetch is back. The fetch brings a
+        message, which it commits, too, or it is empty. So no message came between its last commit and the moment it let
+        go."""
         until_ms = commit_at_ms + (MAX_WAIT_MS if self.quiet_ms is None else self.quiet_ms)
         if self.is_gone:
             left_at_ms = None if self.departure is None else self.departure.at_ms

@@ -20,7 +20,7 @@ _NEAR_MS = 5_000
 """Between a line and the record of one event, clocks and load included."""
 _ALIVE_MS = 5_000
 """Session timeouts are longer, at least 6 s by default (docs/measured.md#defaults-of-kafka): a member that committed
-this lately was not fenced for its silence."""
+this recently was not fenced for its silence."""
 _LEFT_FOR_A_WHILE = -2
 """The member epoch of a static member that is closed."""
 _SILENT_MS = 9_000

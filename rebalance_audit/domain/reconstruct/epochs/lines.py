@@ -1,8 +1,8 @@
 """Epochs of consumer, share and streams groups that only log lines show: no record was readable, or it is gone.
 
 Lines name epochs, members and causes. What members were given only 3.7 and 3.8 print, and 4.1 on of streams groups
-(`steps`): other rows from here have no movements. `completed` says that the assignment was computed and nothing
-overtook it.
+(`steps`): other rows from here have no movements. `completed` means that the assignment was computed and no later epoch
+replaced it.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def modern_stop_marks(
     mine = [resource] if resource is not None else held
     commit = commits.last_between(mine if release.asked is not None else held, -1, release.gone.offset)
     if release.returned is not None:
-        # A process that lives on: what it was put out for it hears of at its next poll.
+        # A process that lives on learns at its next poll that it was put out.
         back = release.returned
         marks.append(_mark(UPPER, back.at_ms + LINE_SLACK_MS, "the same member joined again", back.ref))
     else:

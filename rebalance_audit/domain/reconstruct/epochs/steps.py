@@ -165,7 +165,7 @@ class _Walk:
                 logged(ESTIMATE, asked.at_ms, detail, asked.ref, rank=3, basis=Basis.ASKED_TO_REVOKE),
                 logged(UPPER, gone.at_ms + LINE_SLACK_MS, "its next step no longer holds the resource", gone.ref),
             )
-        # A process that lives on hears of what it was put out for at its next poll.
+        # A process that lives on learns at its next poll that it was put out.
         back = next((x for x in self.joins.get(let.member_id, ()) if (x.at_ms or 0) > (gone.at_ms or 0)), None)
         detail, until = "it was gone from the group", gone if back is None else back
         assert until.at_ms is not None

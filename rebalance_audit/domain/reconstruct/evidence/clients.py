@@ -1,4 +1,4 @@
-"""Lines of the clients themselves, where they were collected: the best mark of when a client let go or began."""
+"""Lines of the clients' own logs, where they were collected: the best evidence of when a client let go or began."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ OFF_BEAT = 0.1
 
 
 class _Track:
-    """Marks of one partition; they lie one behind the other."""
+    """Marks of one partition, in the order of their offsets; they do not overlap."""
 
     __slots__ = ("firsts", "lasts", "marks")
 
@@ -110,8 +110,9 @@ class Commits:
         return 1 / per_ms if per_ms else None
 
     def quiet_ms(self, resources: Iterable[Resource], after: int, before: int) -> int | None:
-        """The longest time without a commit between these offsets, of the partition where that was shortest: for so
-        long at most none of them had a message, where each one read is committed. None: not known."""
+        """The longest time without a commit between these offsets, of the partition where it is shortest. If the client
+        commits each message that it reads, none of the partitions had a message for at most this long. None: not
+        known."""
         longest: list[int] = []
         for resource in resources:
             track = self._tracks.get(resource)
@@ -123,8 +124,8 @@ class Commits:
         return min(longest, default=None)
 
     def is_off_beat(self, resources: Iterable[Resource], after: int, before: int) -> bool:
-        """Whether commits of the partition that was committed most between these offsets were not all as far apart as
-        the longest time between two of them: the first or the last one was made for another reason than the timer."""
+        """Whether the commits between these offsets, of the partition that was committed most, were not all equally far
+        apart. Then the timer was not the reason of the first or the last one."""
         most: tuple[int, float, float] | None = None
         for resource in resources:
             track = self._tracks.get(resource)

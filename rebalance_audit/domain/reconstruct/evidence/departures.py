@@ -16,7 +16,7 @@ HEARTBEAT_MS = 3_000
 """heartbeat.interval.ms is nowhere in evidence; 3 s is the default of every client
 (docs/measured.md#defaults-of-kafka)."""
 REGULARLY = 1.1
-"""A silence means something if it is longer, by this factor, than commits are apart."""
+"""A silence means something if it is this many times as long as the time between two commits."""
 AS_IT_LEFT_MS = 1_000
 """The commit of a client that closes comes some ms before its LeaveGroup, a second under load
 (docs/measured.md#commit-and-revoked-callback)."""
@@ -110,7 +110,7 @@ def infer_departure(
     polls: bool = True,
 ) -> Cause:
     """How it went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
-    `polls`: its library may have a max.poll.interval.ms, which its rebalance timeout then is.
+    `polls`: its library may have a max.poll.interval.ms, which is its rebalance timeout then.
 
     A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one.
     A member that commits often and was silent for longer than its session cannot have left in good order:

@@ -23,7 +23,7 @@ COMMIT_SLACK_AFTER_FETCHES_MS = 550
 """sarama commits when the fetches on their way are back: up to 500 ms (Consumer.MaxWaitTime) after its handlers ended
 (docs/clients.md#letting-go-one-by-one)."""
 AFTER_MESSAGES = 1.3
-"""So many times the time from one message to the next, at most, in 76 of 79 cases (docs/measured.md#sarama)."""
+"""At most this many times the time from one message to the next, in 76 of 79 cases (docs/measured.md#sarama)."""
 COMMITTED_BEFORE_MS = 7
 """Or before they ended by so much (docs/clients.md#letting-go-one-by-one)."""
 COMMIT_SLACK_ONE_BY_ONE_MS = 1_050
@@ -151,7 +151,7 @@ def own_stop_marks(line: LogEvent) -> list[Mark]:
 
 
 def own_start_marks(line: LogEvent) -> list[Mark]:
-    """A client writes its line on entry of the callback; how long that takes is the user's affair."""
+    """A client writes its line as it enters the callback; how long the callback takes depends on the user's code."""
     assert line.at_ms is not None
     detail = "the client's own log"
     return [
