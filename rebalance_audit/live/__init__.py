@@ -1,4 +1,4 @@
-"""Alerts within a second of their evidence: what `watch` knows of the groups that something happens to right now.
+"""Alerts within a second of their evidence: what `watch` knows about the groups to which something happens right now.
 
 landed evidence ─ memory (one group's evidence, folded by the same functions as in the stages) ─ judge ─ alerts
 

@@ -1,4 +1,4 @@
-"""A thread that hears of what was landed, folds the groups it touches, and sends what is new. The tables come later.
+"""A thread that is given what was landed, folds the groups it concerns, and sends what is new. The tables come later.
 
 An alert never comes before its evidence is durable: what the judge hears of is landed already.
 """
@@ -23,13 +23,13 @@ from rebalance_audit.live.memory import COMMIT_VERSIONS, ClusterMemory, is_commi
 from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, present
 
 RECENT_S = 20.0
-"""Commits of groups that nothing happened to are kept for so long: consumers commit every 5 s, and the last commit
-before a group's first record says how long its owner worked."""
+"""How long commits of groups without news are kept: consumers commit every 5 s, and the last commit before a group's
+first record shows how long its owner worked."""
 RECENT_BYTES = 32 << 20
 OPEN_EVERY_S = 1.0
 """A group that rebalances is looked at this often although nothing new is said about it: time alone may be news."""
 FOLD_SHARE = 0.2
-"""Of a core that one group may have: a storm of one delays nobody else."""
+"""The share of a core that one group may use, so that a storm of one group delays no other."""
 FORGET_S = 3_600.0
 """A group that was quiet for so long leaves the memory."""
 
@@ -83,7 +83,7 @@ class Judge(threading.Thread):
         self._next_fold: dict[str, float] = {}
         self._touched_at: dict[str, float] = {}
         self._said: dict[str, tuple[Any, ...]] = {}
-        """By incident: what a target may have to hear of again if it changes."""
+        """By incident: what was sent, so that targets hear of it again if it changes."""
         self._said_at: dict[str, float] = {}
         self._just_in: dict[str, JustIn] = {}
         self._is_showing = False

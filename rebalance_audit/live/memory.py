@@ -49,7 +49,7 @@ MOST_EVENTS = 20_000
 KEPT_EVENTS = 5_000
 """Of a group that has more."""
 TORN_CONTEXT_BYTES = 131_072
-"""So far back in a file the parser looks for a line that a client's text tore: log_lines.parse_lines."""
+"""How many bytes back in a file the parser looks for a line that a client's text tore (log_lines.parse_lines)."""
 COMMIT_VERSIONS = (b"\x00\x00", b"\x00\x01")
 """How the key of an offset commit begins."""
 
@@ -91,7 +91,7 @@ class ClusterPast:
     rows: ClusterRows | None = None
     """What happened to groups from `since_ms` on."""
     since_ms: int | None = None
-    """An instant before which nothing was going on that reaches into the present; None: from the beginning."""
+    """Nothing that began before this instant still goes on. None: `rows` begin with the first evidence."""
 
 
 class Past(Protocol):

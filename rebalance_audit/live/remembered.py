@@ -1,5 +1,5 @@
-"""The incidents of a cluster in memory, worked out again around the groups that were folded: at each piece of news a
-fleet's others cost nothing."""
+"""The incidents of a cluster in memory. Only those around the groups that were folded are worked out again, so the rest
+of a fleet costs nothing at each piece of news."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class RememberedCluster:
         self._of_group: dict[str, set[str]] = defaultdict(set)
         self._of_thing: dict[str, set[str]] = defaultdict(set)
         self._names: dict[str, set[str]] = {}
-        """By group, whatever may be the place from which one of its members went."""
+        """By group, every name of a place that one of its members may have gone from."""
         self._named: dict[str, set[str]] = defaultdict(set)
-        """The groups by those."""
+        """The groups by these names."""
         self._changed: dict[str, int] = {}
         for task in rows.tasks:
             self._tasks[task.group_id].append(task)

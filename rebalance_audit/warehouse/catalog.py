@@ -1,10 +1,10 @@
-"""A reader that stays: each publication's tables are bound once rather than once a question, and the columns of
-`gold.rebalance` that questions of a fleet ask lie in memory as `flat.rebalance`, those of `gold.incident` as
-`flat.incident`. Whoever wants all columns of a few rebalances asks `near.rebalance`: the files that hold these few.
-What rebalances are booked on (`numbers.booked`) lies in memory as `flat.booking`.
+"""A reader that stays open: it binds the tables of each publication once, not once per query. The columns of
+`gold.rebalance` that queries over a fleet need are kept in memory as `flat.rebalance`, those of `gold.incident` as
+`flat.incident`. For all columns of a few rebalances there is `near.rebalance`, which reads the files that hold them.
+The causes that rebalances are booked on (`numbers.booked`) are kept in memory as `flat.booking`.
 
-Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads what it has new
-and no more.
+Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads only its new
+files.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FLAT_COLUMNS = (
 """Each costs 0.2 ms per file of 1,000 rows to read."""
 FLAT_BOOKING = "flat.booking"
 BOOKING_OF = "hash({0}.cluster_id, {0}.rebalance_id)"
-"""A rebalance's `booking` in `flat.booking`: to join by two texts takes twice as long. In one of 10^7 warehouses two
-of 10^6 rebalances have the same one."""
+"""A rebalance's `booking` in `flat.booking`, a hash, since a join by two texts takes twice as long. In about
+one of 10^7 warehouses with 10^6 rebalances, two of these share a hash."""
 FLAT_INCIDENT = "flat.incident"
 INCIDENT_COLUMNS = (
     "cluster_id", "incident_id", "kind", "root_cause", "root_cause_tier", "culprits", "group_ids", "first_at_ms",
@@ -59,14 +59,14 @@ _GROUP_KEYS = ("cluster_id", "group_id")
 _OF = "gold.rebalance"
 _INCIDENTS = "gold.incident"
 MOST_FLAT_ROWS = 5_000_000
-"""Chosen: about 250 MB. Of a larger table the files are asked, as of every other table."""
+"""Chosen: about 250 MB. A larger table is read from its files, as every other table is."""
 MOST_FLAT_INCIDENTS = 500_000
-"""Chosen likewise: they have their words with them."""
+"""Chosen in the same way; incidents are larger, since they hold their texts."""
 _THREADS = max(1, (os.cpu_count() or 1) // 2)
 _COMPRESSED_FROM = 100_000
-"""Rows that arrive at once from which on it is worth compressing them."""
+"""It is worth compressing rows if at least this many arrive at once."""
 _COMPRESSED_AFTER_S = 30.0
-"""Chosen: it takes as long as reading them, and whoever asked first has seen the page by then."""
+"""Chosen: compressing takes as long as reading, and by then the first page has been shown."""
 
 
 def _rebalances(source: str, also: str) -> str:
@@ -111,7 +111,7 @@ def _compress(db: duckdb.DuckDBPyConnection) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Publication:
-    """The database `name` has a view of each table that somebody asked for, of the files `bound` to it."""
+    """The database `name` has a view of each table that a query named, over the files in `bound`."""
 
     name: str
     versions: dict[str, int]
@@ -122,8 +122,8 @@ class _Publication:
 
 
 class Catalog:
-    """Asks one warehouse in SQL, from any thread. A question takes half of the cores, so that another reader's finds
-    one free."""
+    """Answers SQL queries over one warehouse, from any thread. A query takes half of the cores, so that a query of
+    another reader finds one free."""
 
     def __init__(self, warehouse: Warehouse, sight: Sight | None = None) -> None:
         """`sight`: the groups and connectors that are seen; all without one."""
@@ -134,7 +134,7 @@ class Catalog:
         self._publications: list[_Publication] = []
         """The newest last; older ones only while somebody reads them."""
         self._numbers: dict[str, dict[str, int]] = {flat: {} for flat in _MADE}
-        """Of the files whose rows are in memory."""
+        """The number of each file whose rows are in memory."""
         self._next_number = 0
         self._judged: dict[tuple[str, ...], bool] = {}
         """Cluster and group, or cluster, group and connector, and whether they may be seen: patterns are asked once for
@@ -147,9 +147,9 @@ class Catalog:
         without: Collection[str] = (),
         near: Near = EVERYWHERE,
     ) -> pa.Table:
-        """As `Warehouse.query`, and over `flat.rebalance`, `flat.booking`, `flat.incident` and `near.rebalance`.
-
-        `near.rebalance` has every row of `gold.rebalance` that `near` holds of, and others of the same files.
+        """Like `Warehouse.query`, and the SQL may also name `flat.rebalance`, `flat.booking`, `flat.incident` and
+        `near.rebalance`. `near.rebalance` has every row of `gold.rebalance` for which `near` is true, and other rows of
+        the same files.
         """
         versions = self._warehouse.published()
         names = self.mentioned(sql) if self._sight is None else needed(self.mentioned(sql))
@@ -162,7 +162,7 @@ class Catalog:
                 self._see(publication, "groups", _GROUPS, _GROUP_KEYS, tuple(judged[_GROUPS]), of_groups)
                 keys = (*_GROUP_KEYS, "connector")
                 self._see(publication, "connectors", _TASKS, keys, tuple(judged[_TASKS]), of_connectors)
-            # Those that other views ask come first.
+            # Tables that other views need come first.
             for name, its_files in sorted(files.items(), key=lambda each: (each[0] in ASKING, each[0])):
                 self._bind(publication, name, tuple(its_files))
             if FLAT in sql or NEAR in sql:
@@ -183,7 +183,7 @@ class Catalog:
                 self._let_go()
 
     def mentioned(self, sql: str) -> set[str]:
-        """The tables that the SQL asks."""
+        """The tables that the SQL names."""
         asked = [made.of for flat, made in _MADE.items() if flat in sql]
         return {*self._warehouse.mentioned(sql), *asked, *([_OF] if NEAR in sql else [])}
 
@@ -265,7 +265,7 @@ class Catalog:
     def _near(
         self, db: duckdb.DuckDBPyConnection, publication: _Publication, condition: str, params: Sequence[Any]
     ) -> str:
-        """The files with rows that the condition holds of; all where it is not known in memory."""
+        """The files with rows that meet the condition; all files if the rows are not in memory."""
         with self._lock:
             known = self._numbers[FLAT]
             file_of = {known[f]: f for f in publication.bound[FLAT] if f in known}
@@ -276,7 +276,7 @@ class Catalog:
         return relation(files) if files else f"(SELECT * FROM {_OF} LIMIT 0)"
 
     def _keep(self, flat: str, files: tuple[str, ...]) -> bool:
-        """The rows of these files into memory, as far as they are not there; whether they all are."""
+        """Reads the rows of these files into memory if they are not there. Returns whether all of them are now."""
         db, made, known = self._opened(), _MADE[flat], self._numbers[flat]
         new = [file for file in files if file not in known]
         if self._count(files) > (MOST_FLAT_INCIDENTS if flat == FLAT_INCIDENT else MOST_FLAT_ROWS):
@@ -314,7 +314,7 @@ class Catalog:
         return int(row[0]) if row else 0
 
     def _let_go(self) -> None:
-        """Of publications that nobody reads any more, and of the rows in memory that only they had."""
+        """Drops publications that nobody reads any more, and the rows in memory that only those had."""
         for publication in [p for p in self._publications[:-1] if not p.readers]:
             self._publications.remove(publication)
             self._opened().execute(f"DETACH {publication.name}")

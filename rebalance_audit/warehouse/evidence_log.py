@@ -53,10 +53,11 @@ LEAVES = "audit/leaves"
 CHUNK = 256
 """Leaves in a file: the last file is written again with each addition, so it stays small."""
 SAME_ROWS = "sameRows"
-"""In the information of a commit that writes the same rows in other files, why. The rows' digests show whether it is
-true."""
+"""The name, in the information of a commit that writes the same rows into other files, under which the reason stands.
+The rows' digests show whether it is true."""
 COMMIT_ID = "commitId"
-"""In the information of every commit of ours: by it a writer knows its own."""
+"""The name, in the information of every commit of ours, under which its id stands: a writer knows its own commits by
+it."""
 RESPONSES = "gold.response"
 BRONZE = tuple(table.name for table in tables.TABLES if table.layer == "bronze")
 
@@ -116,7 +117,7 @@ def add_news(opened: Warehouse, files: Files, acts: Sequence[Act] = ()) -> None:
     if state is None:
         _refuse_to_begin_anew(files, second)
         log, frontier = uuid.uuid4().hex, Frontier()
-        # A head of nothing first: leaves without one are those of a head that was lost.
+        # The head of an empty log is written first: leaves without any head mean that a head was lost.
         _write_state(files, _LogState(Head(log=log, size=0, root=frontier.root.hex(), at_ms=now_ms), frontier))
     else:
         log, frontier = state.head.log, state.frontier
@@ -170,7 +171,8 @@ def _refuse_bent(files: Files, state: _LogState, second: str | None) -> None:
 
 
 def _refuse_to_begin_anew(files: Files, second: str | None) -> None:
-    """A second place with heads has seen a log before; who took it away would get a clean one for nothing."""
+    """Refuses if the second place already has heads: it has seen a log before, and a new one would hide that somebody
+    removed it."""
     newest = SecondPlace(second).newest() if second else None
     if newest is not None:
         raise WarehouseError(
@@ -282,7 +284,7 @@ class _Moved:
     removed: set[str]
     """Files that were there before and are not now."""
     brought: list[str]
-    """Files whose rows are new; joined with others meanwhile or not, they are not deleted before an hour has passed."""
+    """Files whose rows are new. Even if they were joined with others meanwhile, they are not deleted within an hour."""
     loses_rows: bool
     commits: dict[str, str]
     """The SHA-256 of each commit's file, by version."""

@@ -1,4 +1,4 @@
-"""How many rows go into one file of a table: whoever takes a row away writes the others of its file again."""
+"""How many rows go into one file of a table: to remove one row, the others of its file are written again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ APPENDED: Final = frozenset({"silver.group_event", "silver.undecoded"})
 """Beside bronze, the tables in which no row is ever replaced."""
 _WIDE = frozenset({"silver.rebalance", "silver.measured_rebalance"})
 JOINED_ROWS: Final = 100
-"""What is left of small files is joined up to so many rows in a file. More would be read and written again by the next
-commits that take a row away."""
+"""The rows that are left of small files are joined into files of at most this many rows. The next commits that remove a
+row would have to read and write more."""
 _MOST_ROWS = {
     # Every row has sixty nested columns, and one of a member's whole life changes when its client library is known.
     "silver.rebalance": 250,
@@ -29,8 +29,8 @@ _MOST_ROWS = {
 }
 _MOST_OF_OTHERS, _MOST_OF_APPENDED = 20_000, 1_000_000
 _MOST_WIDE_AT_ONCE = 1_000
-"""Of wide rows that come together. To read or write 155 columns of a file takes as long for 250 rows as the rows
-themselves; whoever takes one of them away later parts the others."""
+"""The most rows in a file of a wide table, for rows that are written together. Opening 155 columns of a file takes as
+long as reading or writing 250 rows. If one of the rows is removed later, the others are split into smaller files."""
 
 
 def is_appended(table: str) -> bool:
@@ -72,7 +72,7 @@ def in_order(table: str, rows: pa.Table) -> pa.Table:
 
 
 def soon_replaced(table: str, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray | pa.ChunkedArray:
-    """Of each row, whether it will be replaced before long: it is not final, or says how things stand now."""
+    """For each row, whether it will be replaced before long: it is not final, or it shows the present state."""
     if "is_final" in rows.schema.names:
         return pc.invert(pc.fill_null(rows["is_final"], False))
     if table == "gold.group":

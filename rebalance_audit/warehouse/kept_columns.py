@@ -50,7 +50,7 @@ class _Kept:
             return dict(found)
 
     def rename(self, file: str, other: str) -> None:
-        """What is kept of the file is of another one."""
+        """The file has another name now: its kept columns go under that name."""
         with self._lock:
             for place in [place for place in self._columns if place[0] == file]:
                 self._columns[other, place[1]] = self._columns.pop(place)
@@ -75,7 +75,7 @@ def is_small(file: str, number: int) -> bool:
 
 
 def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.Table:
-    """These columns of a row group (None: all), but for those that the file lacks. A file never changes."""
+    """These columns of a row group (None: all), without those that the file lacks. A file never changes."""
     there = columns_of(file)
     listed = list(there) if names is None else [name for name in names if name in there]
     held = _kept.of(file, number)
@@ -126,8 +126,8 @@ def chosen_rows(
 ) -> Iterator[Chosen]:
     """The rows that have one of few values in each column of `keys`; columns that a file lacks are null in it.
 
-    Wide columns are read where there is such a row. For a handful of rows of a wide table this takes a fifth of what
-    DuckDB does.
+    Wide columns are read only from row groups with such a row. For a handful of rows of a wide table this takes a fifth
+    of what DuckDB does.
     """
     sets = {name: pa.array(sorted(values), pa.string()) for name, values in keys.items()}
     column = next(iter(keys))

@@ -118,7 +118,7 @@ def lease(files: Files, what: str, name: str = LEASE) -> Iterator[Lease]:
 
 
 def _now_s() -> float:
-    """Of a clock that goes on while the machine sleeps, where there is one."""
+    """Seconds of a clock that goes on while the machine sleeps, if there is one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

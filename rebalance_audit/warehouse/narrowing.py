@@ -1,4 +1,4 @@
-"""What of each table a reader may see who may see some groups only, as one condition in SQL per table.
+"""What a reader who may see only some groups sees of each table: one SQL condition per table.
 
 The one place that decides it (decision 0029): every question of the app goes over these views, so that pages,
 downloads, links and remembered answers cannot differ. A table that is not named here, and has no group, is empty for
@@ -35,7 +35,7 @@ _CONDITIONS = {
 _NEEDS = {
     "bronze.record": "silver.group_event", "bronze.log_line": "silver.group_event", "gold.incident": "gold.rebalance",
 }  # fmt: skip
-"""Tables whose condition asks another one."""
+"""Tables whose condition reads another table."""
 ASKING = frozenset(_NEEDS)
 _SHARED_TITLE = "'An incident that also concerns groups of other teams'"
 _SHARED_STORY = (
@@ -44,7 +44,7 @@ _SHARED_STORY = (
 
 
 def needed(names: Collection[str]) -> set[str]:
-    """The tables that have to be bound where these are asked."""
+    """The tables that have to be bound if a query names these."""
     return {*names} | {_NEEDS[name] for name in names if name in _NEEDS}
 
 

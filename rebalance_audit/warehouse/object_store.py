@@ -19,13 +19,15 @@ import pyarrow.fs as pafs
 from obstore.fsspec import FsspecStore
 
 MAX_RETRIES = 6
-"""Of a request that was throttled or got no answer: with waits that double from 0.1 s, a little over six seconds."""
+"""How often a request is repeated that was throttled or got no answer. The waits double from 0.1 s, so that this takes
+a little over six seconds."""
 RETRY_WITHIN_S = 60
 CONNECT_WITHIN_S = 5
 ANSWER_WITHIN_S = 30
 BLOCK_BYTES = 512 << 10
 KEPT_BYTES = 64 << 20
-"""Of what was read, per process. A run asks the same files dozens of times, and they never change."""
+"""The bytes of read blocks that are kept per process. A run reads the same files dozens of times, and they never
+change."""
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 

@@ -1,4 +1,4 @@
-"""DuckDB for all questions of this process, over files in folders and in object stores."""
+"""DuckDB for all queries of this process, over files in folders and in object stores."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _lock = threading.Lock()
 _databases: list[duckdb.DuckDBPyConnection] = []
 """Those that are open."""
 _schemes: set[str] = set()
-"""Stores that some question has named."""
+"""Stores that some query has named."""
 
 
 def quoted(files: Sequence[str]) -> str:
-    """The files as SQL's texts. From here on this process's databases can read and write where they are."""
+    """The files' names as SQL texts. From here on this process's databases can read and write in the stores where these
+    files are."""
     for scheme in {file.partition("://")[0] for file in files if "://" in file} - _schemes:
         with _lock:
             _schemes.add(scheme)
@@ -86,8 +87,8 @@ def _shared() -> duckdb.DuckDBPyConnection:
 
 
 def expect_small(is_small: bool) -> None:
-    """Whether the next questions to `cursor` are about few rows. One thread answers these with half of the CPU: the
-    others only look for work."""
+    """Whether the next queries to `cursor` are about few rows. One thread answers those with half of the CPU time,
+    since other threads only look for work."""
     if is_small != _is_small():
         _shared().execute("SET threads = 1" if is_small else "RESET threads")
 

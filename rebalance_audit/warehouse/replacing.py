@@ -1,4 +1,5 @@
-"""What replacing the rows of some keys changes in a table's files: rows that stay the same are not written again."""
+"""Works out what changes in a table's files when the rows of some keys are replaced: rows that stay the same are not
+written again."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ from rebalance_audit.warehouse.row_groups import (
 from rebalance_audit.warehouse.storage import relation
 
 _IN_MEMORY_ROWS = 5_000
-"""So many rows that are already in files are read and split; of more, a file that is new as a whole is linked."""
+"""Up to this many rows that are already in files are read and split. Of more rows, a file whose rows are all new is
+linked as it is."""
 _ASKED_AT_MOST = 500
-"""Of so few values of a key's column, only row groups that may hold one are read."""
+"""For at most this many values of a key's column, only row groups that may hold one are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,11 @@ class Differing:
     kept: list[str]
     """Names of new files in the table's folder, with what else the touched ones held."""
     mixed: list[str]
-    """The same, with some of the new rows among them."""
+    """Like `kept`, for new files that hold some of the new rows as well."""
     fresh: Sequence[pa.Table | str]
-    """Of the other new rows those that are not there yet; files of which all rows are new as they were given."""
+    """The other new rows that are not in the table yet. Files whose rows are all new stand here as they were given."""
     keys: pa.Table
-    """Under which anything changes."""
+    """The keys under which something changes."""
 
 
 def agreeing(columns: Sequence[str], since: str | None) -> str:
@@ -149,8 +151,8 @@ def _stored(
     since: str | None,
     read: dict[str, pa.Table],
 ) -> str:
-    """Rows among which are all of these keys, each with its file and place there, as DuckDB names them. `read` is
-    given the files that were read as a whole."""
+    """Rows that include all rows of these keys, each with its file and its place there, as DuckDB names them. The files
+    that were read as a whole are added to `read`."""
     few = _few(keys)
     if not few:
         return relation(files, with_name=True, with_row=True)
@@ -166,7 +168,7 @@ def _stored(
 
 
 def _few(keys: pa.Table) -> dict[str, list[str]]:
-    """The columns of the keys with so few values that files are asked for them."""
+    """The columns of the keys that have few enough values to choose files by them."""
     few = {}
     for field in keys.schema:
         if pa.types.is_string(field.type) and field.name != "cluster_id":
@@ -203,7 +205,7 @@ class _Writer:
 
 
 def _join_others(writer: _Writer, gone: Mapping[str, Sequence[int]], read: Mapping[str, pa.Table]) -> list[str]:
-    """The new files with what else these files hold; little of several files goes into one."""
+    """The new files with the other rows of these files. Files with few rows left are joined into one."""
     batches: list[list[str]] = []
     filled = 0
     for rows, file in sorted((footer(file).num_rows - len(at), file) for file, at in gone.items()):
@@ -230,9 +232,9 @@ def _fill_leaves(
     kept: list[str],
     mixed: list[str],
 ) -> list[pa.Table | str]:
-    """Write anew these files of rows that are replaced before long, each with the new rows that lie between its first
-    and its last one: so whoever looks for a few groups finds each in one file, however often they come. `kept` and
-    `mixed` are given the files' names. What is left of `fresh`."""
+    """Writes these files of rows that are replaced before long again, each with the new rows that lie between its first
+    and its last one. So each group stays in one file, however often its rows come. The files' names are added to `kept`
+    and `mixed`. Returns the rest of `fresh`."""
     schema = writer.schema
     by = leading_column(writer.table)
     left: list[pa.Table | str] = []
@@ -269,7 +271,7 @@ def _fill_leaves(
 
 
 def _others(gone: Mapping[str, Sequence[int]], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-    """The rows of these files but for those in these places, in their order, one row group at a time."""
+    """The rows of these files without those in these places, in their order, one row group at a time."""
     for file, rows in gone.items():
         at, places = 0, pa.array(sorted(rows), pa.int64())
         for group in [read[file]] if file in read else _row_groups(file):

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from rebalance_audit.warehouse.storage import located
 
 ROW_GROUP_ROWS = 1_000
-"""In a table that is asked for few groups or keys."""
+"""Rows per row group in a table that is read by few groups or keys at a time."""
 
 SOON_REPLACED = "soon"
 """How the names of files begin whose rows will be replaced before long."""
 SOON_REPLACED_ROWS = 50
-"""In such a file: whoever takes a row away writes the others again."""
+"""Rows per row group in such a file: to remove a row, the others are written again."""
 
 
 def is_soon_replaced(file: str) -> bool:
@@ -33,9 +33,9 @@ def is_soon_replaced(file: str) -> bool:
 def open_writer(
     path: str, schema: pa.Schema, fs: pafs.FileSystem, compression: str, footers: list[pq.FileMetaData] | None = None
 ) -> pq.ParquetWriter:
-    """Nobody looks for a row by what is inside its lists, and of marks and refs hardly one is like another: without
-    statistics and dictionaries of them a file is written in four fifths of the time and smaller. `footers` is given
-    the file's own when it is closed."""
+    """No row is looked up by what is inside its lists, and hardly any two marks or refs are alike. Without statistics
+    and dictionaries for those a file is smaller, and is written in four fifths of the time. `footers` is given the
+    file's own when it is closed."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     return pq.ParquetWriter(
         path,
@@ -49,7 +49,8 @@ def open_writer(
 
 
 class _Footers:
-    """Of files asked for lately. Not all are kept: that of a wide table takes a third of a megabyte."""
+    """The footers of files that were read lately. Not all are kept: the footer of a wide table takes a third of a
+    megabyte."""
 
     MOST = 512
 
@@ -83,7 +84,7 @@ def footer(file: str) -> pq.FileMetaData:
 
 
 def keep_footer(file: str, metadata: pq.FileMetaData) -> None:
-    """Who wrote a file, or gave it another name, need not read it again to know its footer."""
+    """Keeps the footer of a file that was just written or renamed, so that it need not be read."""
     _footers.keep(file, metadata)
 
 
@@ -116,12 +117,12 @@ def row_groups_of(
 
 
 def row_count_of(groups: Iterable[RowGroup]) -> int:
-    """The rows of these row groups, wanted ones and others."""
+    """How many rows these row groups have, wanted ones and others."""
     return sum(held_in(group.file, "group_id")[group.number].row_count for group in groups)
 
 
 def files_with_values(files: Sequence[str], column: str) -> list[str]:
-    """Of files, those in which the column may be other than null."""
+    """Those of the files in which the column may have a value other than null."""
     return [file for file in files if any(held.may_be_any or held.first is not None for held in held_in(file, column))]
 
 
@@ -136,7 +137,7 @@ class ColumnOfGroup(NamedTuple):
     may_be_null: bool = True
 
     def among(self, values: Sequence[str]) -> Sequence[str]:
-        """Those of these sorted values that may be in it."""
+        """Those of the sorted values that may be in it."""
         if self.may_be_any:
             return values
         if self.first is None or self.last is None:
@@ -213,10 +214,10 @@ class Least:
     of: str
     """A column of the keys."""
     by_value: Mapping[str, Any]
-    """By each of its values that is asked for, the least of `column` in a row that is wanted; None: whatever it is."""
+    """For each wanted value of `of`, the least value of `column` in a wanted row; None: any value."""
 
     def test(self, type_: pa.DataType) -> Callable[[pa.Table], pa.ChunkedArray]:
-        """Whether rows of which `column` is of this type are within the bound."""
+        """The test whether rows whose `column` has this type are within the bound."""
         values = pa.array(sorted(self.by_value), pa.string())
         floors = pa.array([self.by_value[value] for value in values.to_pylist()], type_)
 

@@ -1,10 +1,10 @@
-"""Which small files of a table are joined, and into what: a row is written again a few times at most, and whoever looks
-for a few groups opens few files, however long the table has grown.
+"""Which small files of a table are joined, and into what. A row is written again a few times at most, and few files
+need to be opened for a few groups, however large the table has become.
 
 What joins are the files that came since the last join. Of tables in which rows are replaced the result is a run: files
 of bounded size, in the order of the groups, of which a group is in one. Eight runs of a level make one of the next, so
-that their number grows with the logarithm of the rows. So files stay apart by time, too, and whoever asks for the last
-hours passes the older ones over.
+that their number grows with the logarithm of the rows. So each file covers a limited time, too, and a query for the
+last hours can skip the older ones.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from rebalance_audit.warehouse.row_groups import (
 from rebalance_audit.warehouse.storage import located
 
 SMALL_FILES = 32
-"""So many are joined: some 30 ms of work in one of 32 cycles, and never many files."""
+"""This many are joined at once: some 30 ms of work in one of 32 cycles, and never many files."""
 RUNS = 8
-"""So many runs of a level are merged."""
+"""This many runs of a level are merged."""
 _SMALL_ROWS = 1_024
 """A small file has fewer, and less than half of what a file of its table may have."""
 _APPENDED_TIERS = (64, 1_024, 16_384)
@@ -48,7 +48,7 @@ class Tier:
     """At most so many in each."""
     files: tuple[str, ...]
     is_full: bool
-    """There are so many that they are to be joined."""
+    """Whether there are enough files to be joined."""
 
 
 def tiers_of(table: str, rows_of: Mapping[str, int | None], least: int | None = None) -> list[Tier]:

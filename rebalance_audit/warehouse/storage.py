@@ -109,7 +109,7 @@ class Files(Protocol):
         """Replace what had this tag (None: write what is not there yet). Its new tag; None if another was quicker."""
 
     def release(self, name: str, tag: str) -> None:
-        """Whoever wants it next may have what had this tag; whoever took it meanwhile keeps it."""
+        """Gives up the file that had this tag. If another process took it meanwhile, that process keeps it."""
 
     def age_ms(self, name: str) -> int | None:
         """How long ago it was written, by the store's own clock; None where there is no such clock."""
@@ -117,7 +117,7 @@ class Files(Protocol):
     def make_folder_of(self, name: str) -> None: ...
 
     def delete(self, name: str) -> None:
-        """That it is not there is no error."""
+        """Deletes the file. It is no error if there is none."""
 
     def delete_folder(self, name: str) -> None: ...
 
@@ -128,7 +128,7 @@ class Files(Protocol):
         """Names of the files right in a folder that were written before."""
 
     def take(self, file: str, name: str) -> None:
-        """Make a file of this warehouse, given by path or URL, be there under this name too."""
+        """Gives a file of this warehouse, named by path or URL, this name as well."""
 
 
 def files_at(location: str) -> Files:

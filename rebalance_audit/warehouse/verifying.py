@@ -1,4 +1,4 @@
-"""What the log of evidence says, held against what is there: every difference is one sentence that names the place."""
+"""Compares the log of evidence with what is there. Every difference is one sentence that names the place."""
 
 from __future__ import annotations
 

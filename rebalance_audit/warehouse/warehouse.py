@@ -77,9 +77,9 @@ class RowChanges:
     """What happened to single rows of a table."""
 
     keys: pa.Table
-    """Of every row that came, went or is otherwise now: the asked columns."""
+    """The asked columns of every row that came, went or changed."""
     files: list[str]
-    """Files among whose rows are all that came or are otherwise now."""
+    """Files that hold all rows which came or changed, among other rows."""
 
 
 class Warehouse:
@@ -96,15 +96,16 @@ class Warehouse:
         self._lacking: list[str] = []
         """Tables of an older release, which the next writer extends."""
         self._unknown: list[str] = []
-        """Tables that the publication of an older release may not know: that they are not there says nothing."""
+        """Tables that the publication of an older release may not name: it means nothing that they are missing
+        there."""
         self._checked: set[str] = set()
         """Of these, the tables that only this process can have changed since they were opened; for the one writer."""
         self._absent: set[str] = set()
         """Likewise, tables nobody has written to yet."""
         self._transactions: dict[tuple[str, int, str], int | None] = {}
-        """By table, version and application: asked dozens of times in a run, 1 to 2 ms each."""
+        """By table, version and application. A run asks for them dozens of times, at 1 to 2 ms each."""
         self._small_files: dict[str, int] = {}
-        """At most so many files of few rows, of tables that were looked at once."""
+        """The most small files that each table may have by now, for tables that were looked at before."""
 
     @classmethod
     def open(cls, location: str | os.PathLike[str], create: bool = False) -> Warehouse:
@@ -253,7 +254,7 @@ class Warehouse:
         return found if found is not None and all(map(self.has_file, found)) else None
 
     def table_id(self, name: str) -> str | None:
-        """Which table this is: one that was removed and made again is another."""
+        """The table's own id: a table that was removed and made again has another one."""
         table = self._delta(name)
         return None if table is None else str(table.metadata().id)
 
@@ -274,7 +275,7 @@ class Warehouse:
         current = self.files(name, until)
         known = set(current)
         fresh = [file for change in changes for file in change.added if file not in set(change.kept or ())]
-        # What a later commit joined with other rows, or compaction did, is somewhere else by now.
+        # Rows that a later commit or a compaction joined with others are in another file by now.
         files = fresh if known.issuperset(fresh) else current
         sources = [[f"{self._uri(name)}/{c.keys_file}"] if c.keys_file else list(c.added) for c in changes]
         found = [self._rows(name, source, schema) for source in sources if source]
@@ -380,9 +381,8 @@ class Warehouse:
         return self._write(name, None, transaction, [self._taken_in(name, file) for file in files])
 
     def compact(self, name: str, keep_hours: int = 168) -> None:
-        """Fewer, larger files; files that no version of the last `keep_hours` needs are deleted.
-
-        What was published stays published, as the version that holds the same rows in fewer files.
+        """Makes fewer, larger files, and deletes files that no version of the last `keep_hours` needs. Readers see the
+        same rows as before, from fewer files.
         """
         table = self._delta(name)
         if table is None:
@@ -486,7 +486,7 @@ class Warehouse:
         if table is not None:
             table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
             self._forget(name)
-        self._delete_older(f"{_folder(name)}/_keys", keep_hours)  # also of a table that never had a row
+        self._delete_older(f"{_folder(name)}/_keys", keep_hours)  # a table without rows has some, too
 
     def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
         """Delete landing files that bronze took in, as their transaction `application(file)` shows, and that are this
@@ -535,7 +535,7 @@ class Warehouse:
         return pq.read_schema(self._files.root + inside, filesystem=self._files.fs)
 
     def mentioned(self, sql: str) -> set[str]:
-        """The tables that the SQL asks."""
+        """The tables that the SQL names."""
         return {f"{layer}.{noun}" for layer, noun in _QUALIFIED.findall(sql)} & set(tables.BY_NAME)
 
     def query(self, sql: str, params: Sequence[Any] = (), without: Collection[str] = ()) -> pa.Table:
@@ -675,7 +675,8 @@ class Warehouse:
         return {} if text is None else dict(json.loads(text))
 
     def remember(self, note: str, content: Mapping[str, Any]) -> None:
-        """A small fact a stage needs next time and that is in no table. Losing it must only cost work."""
+        """Keeps a small fact that a stage needs next time and that no table holds. If it is lost, that must only cost
+        work."""
         self._files.write(f"notes/{note}.json", json.dumps(content, indent=1, sort_keys=True).encode())
 
     def notes(self) -> list[str]:
