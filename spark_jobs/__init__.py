@@ -1,1 +1,2 @@
-"""The stages at scale: Spark carries, `rebalance_audit.domain` means, `rebalance_audit.warehouse` commits."""
+"""The stages at scale: Spark moves the rows, `rebalance_audit.domain` works out what they mean, and
+`rebalance_audit.warehouse` commits them."""

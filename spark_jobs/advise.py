@@ -1,7 +1,7 @@
 """gold.whatif: what other settings would have saved the groups of a fleet that stood still the longest.
 
-Not a stage: it answers a question that is asked now and then, at night for instance, and its cost is that of replaying.
-Groups are taken by what they cost, the dearest first, as many as the time allows; what was not weighed is counted.
+Not a stage: it runs now and then, at night for instance, since replaying takes long. It takes the groups with the
+highest cost first, as many as the time allows, and counts those that it did not reach.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLUMNS = [c.name for c in tables.SILVER_MEASURED.columns]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetWeighed:
-    """How much of the fleet's standing still the answers cover; costs are estimates in resource-seconds."""
+    """How much of the fleet's cost the answers cover; costs are estimates in resource-seconds."""
 
     groups: int
     groups_with_cost: int
@@ -48,7 +48,7 @@ class FleetWeighed:
 
 
 def advise(context: Run, *, seconds: float = DEFAULT_SECONDS, days: int = 30) -> FleetWeighed:
-    """Replace gold.whatif by the answers for the dearest groups of the last days. The caller holds the lease.
+    """Replace gold.whatif by the answers for the groups that cost most in the last days. The caller holds the lease.
 
     `seconds`: of CPU time on each core, about. The same warehouse gives the same rows.
     """
@@ -87,7 +87,7 @@ def advise(context: Run, *, seconds: float = DEFAULT_SECONDS, days: int = 30) ->
 
 
 def _dearest(warehouse: Warehouse, days: int) -> list[dict[str, Any]]:
-    """Groups with what they cost and their rebalances, the dearest first; of groups alike the first by name."""
+    """Groups with their cost and their rebalances, the highest cost first; groups of equal cost by name."""
     sql = f"""
         SELECT cluster_id, group_id, sum(resource_seconds_estimate) AS cost_seconds, count(*) AS rebalances
         FROM gold.rebalance

@@ -1,7 +1,7 @@
-"""Rows that are alike in all that is checked, found by tasks on any engine.
+"""Finds rows that do not differ in anything that is checked, by tasks on any engine.
 
-Apart from `quality`, since a worker that runs a task imports the module it is in: Great Expectations takes each of them
-seconds and a hundred megabytes, and only the driver asks it.
+It is not part of `quality`, since a worker imports the module of the task that it runs: Great Expectations would take
+each worker seconds and a hundred megabytes, and only the driver uses it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FOUND = pa.schema([("kinds", pa.binary()), ("is_repeated", pa.bool_())])
 
 
 def alike_rows(engine: Engine, name: str, files: Sequence[str]) -> tuple[pa.Table, bool]:
-    """Each kind of row of the table's files once, in no order, and whether two rows may have the same key."""
+    """One row of each kind in the table's files, in no order, and whether two rows may have the same key."""
     buckets = max(1, row_count(files) // _HASHES_OF_A_BUCKET)
     parts = engine.tasks_at_once * _PARTS_PER_TASK
     chunks = [list(files[at::parts]) for at in range(min(parts, len(files)))]

@@ -1,7 +1,7 @@
-"""Where evidence that names no group belongs, worked out from events as they come: nothing reads all of them again.
+"""Finds the groups of evidence that names none, from new events alone: the earlier ones are not read again.
 
-What is known is kept between runs (kept_folds): which groups write into each partition of __consumer_offsets, what
-Connect workers and topics are called, and the lines whose fields alone can place them.
+Between runs it keeps (kept_folds) which groups write into each partition of __consumer_offsets, the names of Connect's
+workers and topics, and the lines that only their fields can place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTES = ("groups-of-partitions", "connect-names", "nameless-lines")
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """By cluster: the groups of each route, and of each log event that only its fields can place."""
+    """For each cluster: the groups of each route, and the groups of each log event that only its fields can place."""
 
     routes: dict[str, dict[Route, set[str]]]
     lines: dict[str, dict[str, set[str]]]
@@ -39,13 +39,13 @@ class Belonging:
 
 
 _Kept = dict[str, dict[str, Any]]
-"""By cluster, as JSON holds it."""
+"""What is kept, by cluster, as JSON."""
 _KNOWN: WeakKeyDictionary[Warehouse, tuple[tuple[_Kept, ...], Belonging]] = WeakKeyDictionary()
 """The answer given last, and what it was made of."""
 
 
 def homes_of_nameless(warehouse: Warehouse, version: int | None) -> Belonging:
-    """`belonging`, where there are events that name no group; else nothing."""
+    """`belonging` if there are events that name no group; else an empty answer."""
     lines = folded(warehouse, NOTES[2], EVENTS, version, _with_lines, form=1)
     return belonging(warehouse, version) if lines else Belonging({}, {})
 
@@ -97,7 +97,7 @@ def _with_partitions(known: _Kept | None, files: Sequence[str]) -> _Kept:
 
 
 def _merged(known: _Kept | None, found: dict[str, dict[str, set[str]]]) -> _Kept:
-    """The same object where nothing was found."""
+    """The same object if nothing is new."""
     if known is not None and not found:
         return known
     whole = {cluster_id: dict(of_cluster) for cluster_id, of_cluster in (known or {}).items()}

@@ -1,7 +1,7 @@
-"""The checks every table's rows must pass, as `domain.tables` says them, and the books about them.
+"""The checks of `domain.tables` that the rows of every table must pass, and the record of their verdicts.
 
-Two programs ask the same questions: `compiled_checks`, in the process that is there, for small news; and the suites of
-Great Expectations in `quality`, for large news, in Airflow and on demand. Decision 0013.
+Two programs run the same checks: `compiled_checks`, in this process, on small batches; and the suites of Great
+Expectations in `quality`, on large batches, in Airflow and on demand. Decision 0013.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Verdict = Mapping[str, Any]
 
 
 class QualityError(Exception):
-    """A fatal law does not hold: which, in which table, for which rows."""
+    """A fatal law does not hold. The message names the law, the table and the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Check:
     column: str
     is_fatal: bool
     values: tuple[Any, ...] | None = None
-    """None: not null. Else null is as good as any of them."""
+    """The allowed values; null is allowed as well. None: the check is that the value is not null."""
 
 
 def checks_of(table: tables.Table) -> list[Check]:
@@ -69,7 +69,7 @@ def refuse_broken(name: str, verdicts: Sequence[Verdict]) -> None:
 
 
 class Books:
-    """The verdicts of one run. gold.check keeps of each check the one that stands: by stages, and by hand."""
+    """The verdicts of one run. gold.check keeps the latest verdict of each check by stages, and the latest by hand."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse

@@ -24,7 +24,7 @@ Rows: TypeAlias = pa.Table | Sequence[str]
 
 
 def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
-    """The verdict of every check of this table on these rows; none where there are no rows."""
+    """The verdict of every check of this table on these rows; no verdicts if there are no rows."""
     table = tables.BY_NAME[name]
     if len(rows) == 0:
         return []
@@ -56,8 +56,8 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
 
 
 def projection(name: str, files: Sequence[str]) -> pa.Table:
-    """What the checks of this table look at, in its rows: each checked column once, and one truth per law. Text comes
-    escaped for HTML, which no closed value is changed by."""
+    """What the checks of this table look at: each checked column once, and one column of truth values per law. Text is
+    escaped for HTML, which changes no value of a closed set."""
     table = tables.BY_NAME[name]
     plain = {"string": "replace(replace(replace(\"{0}\", '&', '&amp;'), '<', '&lt;'), '>', '&gt;')"}
     types = {column.name: column.type for column in table.columns}
@@ -70,7 +70,7 @@ def projection(name: str, files: Sequence[str]) -> pa.Table:
             chosen[check.column] = f"coalesce(({_law(table, check)}), true)"
         elif types[check.column] in ("string", "int", "bigint", "boolean"):
             chosen[check.column] = plain.get(types[check.column], '"{0}"').format(check.column)
-        else:  # of a list or of bytes only its being there is looked at
+        else:  # a list or bytes are only checked for null
             chosen[check.column] = f'CASE WHEN "{check.column}" IS NOT NULL THEN true END'
     listed = ", ".join(f'{sql} AS "{column}"' for column, sql in chosen.items())
     with cursor() as db:
@@ -78,8 +78,9 @@ def projection(name: str, files: Sequence[str]) -> pa.Table:
 
 
 def kinds_of_rows(name: str, files: Sequence[str]) -> pa.Table:
-    """What the checks of this table look at, but for the key's: each kind of row once, and how many are of it (`n`). Of
-    a column its being there, or its value if the set of these is closed. However many rows, there are few kinds."""
+    """What the checks of this table look at, without the key's check: each kind of row once, with the number of its
+    rows (`n`). A column stands with its value if the set of values is closed, else with whether it is null. So there
+    are few kinds, however many rows."""
     table = tables.BY_NAME[name]
     chosen: dict[str, str] = {}
     for check in sorted(checks_of(table), key=lambda check: check.values is not None):
@@ -113,8 +114,8 @@ def examples_of(name: str, check: Check, files: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _counting(table: tables.Table) -> str:
-    """All rows, distinct keys, and the rows that fail each check, but for those that share their key: none as a rule,
-    and to count them is a second reading."""
+    """The number of rows, of distinct keys, and of rows that fail each check. Rows that share their key are not counted
+    here: there are none as a rule, and counting them takes a second reading."""
     counts = [
         "0" if check.name == KEY_CHECK else f"count(*) FILTER ({_fails(table, check)})" for check in checks_of(table)
     ]
@@ -132,7 +133,7 @@ def _repeated_rows(table: tables.Table) -> str:
 
 
 def _fails(table: tables.Table, check: Check) -> str:
-    """The rows that break it, as a condition. Null counts as good, but where something must be there."""
+    """The SQL condition of the rows that break the check. Null counts as good, unless the column is required."""
     if check.values is None:
         return f'"{check.column}" IS NULL'
     if check.values == (True,):

@@ -1,4 +1,4 @@
-"""The completeness ledger: from where to where evidence is continuous, and what was not seen."""
+"""The completeness ledger: where evidence is continuous, and what was not seen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Clocks, node_clocks, stored
 
 _NOT_A_GAP = frozenset({"above_majority", "skipped"})
-"""Problems that cast doubt, and do not say that something is missing; and what was left out on purpose."""
+"""Problems that raise a doubt but do not show that something is missing, and what was left out on purpose."""
 
 _HOURLY = re.compile(r"(log:[^/]+/controller\.log)\.(\d{4}-\d\d-\d\d-\d\d)(?:\.gz)?#\w+")
 _HOURS_THAT_SHOW_A_HABIT = 3
@@ -62,8 +62,8 @@ def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[R
 
 
 def _missing_hours(sources: Iterable[tuple[str, str, str]]) -> Iterator[Row]:
-    """Hourly files of a controller's log that are not there between others. A controller logs every few minutes; where
-    hours are missing more often than not, nobody expects a file of each."""
+    """Hourly files of a controller's log that are not there between others. A controller logs every few minutes. If
+    most hours have no file, the log is not kept by the hour, and no file is missing."""
     hours: dict[tuple[str, str], set[int]] = defaultdict(set)
     for cluster_id, source, kind in sources:
         if kind == "log" and (found := _HOURLY.fullmatch(source)):
@@ -163,7 +163,7 @@ def _problems(readings: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def _clock(known: Row, found: list[Row], clock: Any) -> list[Row]:
-    """Says on each row of a log how its times were read; a row of its own where that was only assumed."""
+    """Notes on each row of a log how its times were read, and adds a row if that was only assumed."""
     if clock is None:  # a file that showed nothing: nobody needs its clock
         return []
     for row in found:

@@ -1,4 +1,4 @@
-"""The checks of every table and what they found, as pages that Great Expectations makes (its data docs)."""
+"""The checks of every table and their verdicts, as pages that Great Expectations makes (its data docs)."""
 
 from __future__ import annotations
 

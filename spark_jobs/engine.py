@@ -1,7 +1,7 @@
-"""Engines that run a stage's tasks: this process for small news, Spark for large (decision 0011).
+"""The engines that run a stage's tasks: this process for little news, Spark for much (decision 0011).
 
-A task is a function over Arrow batches. It reads and writes the warehouse's files itself and is given only what names
-them, so either engine runs the same functions, and the tables are the same.
+A task is a function over Arrow batches. It is given the names of the warehouse's files, and reads and writes them
+itself. So both engines run the same functions, and the tables are the same.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Shared = TypeVar("Shared")
 PARCEL = pa.schema([("bucket", pa.int32()), ("slice", pa.int32()), ("grain", pa.string()), ("rows", pa.binary())])
 """Thousands of rows as Arrow bytes in one."""
 SPARK_FROM_BYTES = 16 << 20
-"""News of so many bytes of Parquet takes this process about as long as Spark takes to start."""
+"""This process needs about as long for news of this many bytes of Parquet as Spark needs to start."""
 ENGINES = ("auto", "spark", "local")
 
 
 class Engine(Protocol):
-    """Runs tasks. What they give comes back in no order."""
+    """Runs tasks. Their results come back in no order."""
 
     @property
     def name(self) -> str: ...
@@ -32,14 +32,14 @@ class Engine(Protocol):
     def tasks_at_once(self) -> int: ...
 
     def share(self, value: Shared) -> Callable[[], Shared]:
-        """For tasks: the value, sent once to wherever they run."""
+        """Makes a value available to tasks: it is sent once to each place where they run."""
 
     def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
-        """The task on every row of `work`, some rows to each."""
+        """Runs the task on all rows of `work`, some rows at a time."""
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
-        """Bring together the parcels (of PARCEL) that `pack` makes of `work`: those of one bucket go to one `fold`, in
-        order of their slices."""
+        """Brings together the parcels (see PARCEL) that `pack` makes from `work`: those of one bucket go to one `fold`,
+        in the order of their slices."""
 
 
 class LocalEngine:

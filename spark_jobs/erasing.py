@@ -1,7 +1,7 @@
 """Takes one group out of every table, whatever layer it is in, and out of all that is kept beside the tables.
 
-What is removed is no news: no stage works again because of it. So everything that follows from the group goes too, and
-the pipeline must have nothing left to do before.
+Removing rows is no news: no stage works again because of it. So everything that follows from the group is removed, too,
+and every stage must be up to date before.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ RECORD = "gold.erasure"
 ALERTS = "alerts"
 _NOUNS = ("record", "log_line", "source")
 _OF_NAMES = r"[\w.-]"
-"""Of such characters nearly all names of groups and topics are made: `orders` is not named by `orders-2`."""
+"""The characters of nearly all names of groups and topics: `orders-2` does not name `orders`."""
 _OF_A_WORKER = "-(configs|offsets|statuses|shared-admin)"
-"""What a Connect worker puts behind its group's name for clients of its own. Source: ConnectDistributed.java."""
+"""What a Connect worker appends to its group's name to name its own clients. Source: ConnectDistributed.java."""
 
 
 def refuse_unfinished(warehouse: Warehouse) -> None:
@@ -143,7 +143,8 @@ def record(
 
 
 def _redact_incidents(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
-    """Incidents that other groups share stay, without what is the group's: its ids, its part of the cost, its steps."""
+    """Incidents that other groups share stay, without what belongs to this group: its ids, its part of the cost, its
+    steps."""
     where = "cluster_id = ? AND list_contains(group_ids, ?) AND len(group_ids) > 1"
     shared = warehouse.read("gold.incident", None, where, [cluster_id, group_id]).to_pylist()
     if not shared:
@@ -200,8 +201,8 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
 
 
 def _forget_messages(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
-    """Of what was sent to whom, what names the group. An open incident that others share is sent once more without it;
-    of one that is gone nothing is sent: a receiver lets it end by its own time limit."""
+    """Removes the group's name from the notes of what was sent to whom. An open incident that others share is sent once
+    more without it; of one that is gone nothing is sent: a receiver lets it end by its own time limit."""
     place = state_of(warehouse.location, ALERTS)
     if ALERTS not in warehouse.notes():
         return
@@ -215,7 +216,7 @@ def _forget_messages(warehouse: Warehouse, cluster_id: str, group_id: str) -> No
 
 
 def _is_named(group_id: str, content: Any) -> bool:
-    """Whether the name stands by itself anywhere in what JSON can hold."""
+    """Whether the name stands by itself anywhere in this JSON value."""
     if isinstance(content, str):
         return _alone(group_id).search(content) is not None
     if isinstance(content, dict):

@@ -27,8 +27,9 @@ from spark_jobs.kept_folds import folded
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
-"""So many lines of each node, six hours and kind with a generation or epoch may vote on its clock: enough to
-outvote outliers, few enough to decode again. Which ones depends on the evidence alone, not on when it came."""
+"""For each node, each kind of line with a generation or epoch and each stretch of six hours, a limited number of lines
+votes on the node's clock: enough to outvote outliers, few enough to decode again. Which lines vote depends on the
+evidence alone, not on when it came."""
 
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
@@ -73,7 +74,7 @@ class _Voter(NamedTuple):
 
 @dataclass(slots=True)
 class _Voting:
-    """Pairs as of two versions, and what they are made of: so news is added to them."""
+    """The pairs at two table versions, with what they were made from, so that news can be added."""
 
     versions: tuple[int | None, int | None]
     """Of silver.group_event and bronze.source."""
@@ -89,13 +90,13 @@ class _Voting:
         self.pairs = _pairs(self)
 
     def waits_for(self, stretch: _Stretch, at_ms: int, ref: str) -> bool:
-        """Whether this line would vote: there are not enough before it."""
+        """Whether this line votes, because there are not enough lines before it."""
         of_it = self.voters.get(stretch, [])
         return len(of_it) < PAIRS_PER_STRETCH or (at_ms, ref) < of_it[-1][:2]
 
 
 _VOTING: WeakKeyDictionary[Warehouse, _Voting] = WeakKeyDictionary()
-"""The pairs read last: four stages of a run ask about the same versions, and most news brings no vote."""
+"""The pairs that were read last: four stages of a run need them at the same versions, and most news adds no vote."""
 
 
 def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
@@ -300,7 +301,7 @@ _ENDS = (
     ("silver.commit_mark", "last_at_ms", "true"),
 )
 _SEEN: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, ...], dict[str, int]]] = WeakKeyDictionary()
-"""The ends read last: stages ask for them half a dozen times in a run."""
+"""The ends that were read last: stages need them half a dozen times in a run."""
 
 
 def _seen_until_ms(warehouse: Warehouse) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Rows of some groups out of a table's whole history: of few groups the files are asked, and nothing else is read."""
+"""Rows of some groups from a table's whole history. For few groups, only the parts of files that hold them are read."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from spark_jobs.task_files import (
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
 _LISTED_AT_MOST = 500
-"""Of so many groups, row groups that hold none of them are not read."""
+"""For at most this many groups, row groups that hold none of them are skipped."""
 
 _ROWS_AT_ONCE = 2_000
 """Rows per batch, each with all that is nested in it."""
 
 _ROWS_AT_MOST = 5_000
-"""Of more rows that changed, to read whole groups costs no more."""
+"""If more rows than this changed, reading whole groups costs no more."""
 Place = tuple[str, str]
 """Cluster and group."""
 ThingsByTable = Mapping[str, list[Any]]
@@ -69,8 +69,8 @@ def rows_of_groups(
     asked: Sequence[str] = (),
     least: Least | None = None,
 ) -> pa.Table:
-    """The table's rows of these groups (None: of any), as `Warehouse.read` gives them. `asked`: the columns that
-    `where` names beside those. `least`: rows out of this bound may be left out."""
+    """The table's rows of these groups (None: all groups), as `Warehouse.read` gives them. `asked`: further columns
+    that `where` names. `least`: rows outside this bound may be left out."""
     if groups is None:
         return warehouse.read(table, columns, where, version=version)
     schema = warehouse.schema(table)
@@ -91,7 +91,7 @@ def rows_of_groups(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReader:
-    """For tasks: what some groups have in some tables."""
+    """Reads the rows of some groups from some tables, in tasks."""
 
     files: Mapping[str, Sequence[str]]
     """By table."""
@@ -99,7 +99,7 @@ class GroupReader:
     """By table; cluster_id and group_id among them."""
     groups: pa.Table
     column: str = "group_id"
-    """By which rows are chosen; `groups` has it in place of `group_id`."""
+    """The column by which rows are chosen; `groups` has it in place of `group_id`."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, made once in each task that reads."""
 
@@ -120,7 +120,7 @@ class GroupReader:
             flags: Flags = numbers_of(rows["cluster_id"], rows[self.column], wanted) > 0
             return flags
 
-        # Of most files nothing is wanted when little is new.
+        # If little is new, nothing is wanted from most files.
         only_if = (place, lambda head: bool(flags_of(head).any()))
         for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if):
             flags = flags_of(batch)
@@ -160,7 +160,7 @@ def histories(
     """The files with what `fold` says of each group, by table. `kinds`: the dataclass of each table that is read."""
     places = _places(reader.groups)
     wanted = 1 if engine.tasks_at_once == 1 else _BUCKETS_PER_TASK * engine.tasks_at_once
-    if len(places) > ASKED_AT_MOST:  # of few groups not even the footers of all files are looked at
+    if len(places) > ASKED_AT_MOST:  # for few groups not even the footers of all files are read
         rows = sum(held.row_count for files in reader.files.values() for file in files for held in held_in(file, None))
         wanted = max(wanted, rows // _BUCKET_ROWS)
     buckets = {place: at * wanted // len(places) for at, place in enumerate(places)}
@@ -249,8 +249,8 @@ def _places_of(rows: pa.Table) -> list[Place]:
 
 
 def in_places(rows: pa.Table) -> list[int]:
-    """The rows' numbers in the order of their `place`, as they stand without one. To put Arrow's nested rows into an
-    order takes longer than to make things of them."""
+    """The rows' numbers in the order of `place`, or as they stand if there is none. Sorting Arrow's nested rows takes
+    longer than making objects from them."""
     if "place" not in rows.schema.names:
         return list(range(rows.num_rows))
     found: list[int] = pc.sort_indices(rows["place"]).to_pylist()
@@ -268,9 +268,9 @@ def of_keys(
     name: str = "wanted",
     least: Least | None = None,
 ) -> str:
-    """Rows of these files of these keys: of groups, or of what is named with one other column. `schema`: the columns
-    that are asked for; None where all rows of the keys may be too many for the memory. `name`: for what is registered,
-    not the same twice in one question. `least`: rows out of this bound may be left out."""
+    """A DuckDB relation of the rows of these files with these keys: groups, or a cluster and one other column.
+    `schema`: the wanted columns; None if all rows of the keys may not fit into memory. `name`: for what is registered,
+    so it must differ within one query. `least`: rows outside this bound may be left out."""
     db.register(name, keys)
     column = keys.schema.names[-1]
     listed = set(keys[column].to_pylist()) - {None}

@@ -1,6 +1,6 @@
-"""What is worked out of all rows of a table, kept between runs, so that a run reads the rows that came since.
+"""Keeps between runs what was worked out from all rows of a table, so that a run reads only the rows that came since.
 
-A note of the warehouse (`notes/`): where it is lost, or rows have gone, everything is read once more.
+It is a note of the warehouse (`notes/`): if it is lost, or rows have gone, everything is read once more.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from weakref import WeakKeyDictionary
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 Fold = Callable[[Any, Sequence[str]], Any]
-"""The value with the rows of these files taken in; None as the value: of nothing. None as the answer: these rows cannot
-be added to that value, and all must be read. What it is given it must not change; the same object says that nothing new
-was there."""
+"""Adds the rows of these files to the value; the value is None at first. It returns None if these rows cannot be added,
+so that all rows must be read. It must not change its argument, and returns the same object if nothing was new."""
 
 _KEPT: WeakKeyDictionary[Warehouse, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """What was kept last, by note: a process that goes on need not read it again."""
 _BEHIND = 50
-"""Versions that the note of an unchanged value may lie behind the table."""
+"""How many versions the note of an unchanged value may be behind the table."""
 
 
 def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fold: Fold, *, form: int) -> Any:

@@ -1,4 +1,4 @@
-"""The metadata log as bronze has it, and what logs say beside it, by cluster. Read on the driver."""
+"""The metadata log in bronze, and what brokers' and controllers' logs add to it, by cluster. Read on the driver."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ FROM log WHERE (place IS NULL AND kind <> '0114') OR place IN (FROM wanted)
         UNION SELECT min("offset") FROM log WHERE kind = '0114'))
 ORDER BY coalesce(snapshot_end, "offset"), snapshot_end IS NULL, topic, "offset"
 """
-"""Records of no partition, or of a wanted one; and of the rest so many, without content (as if ProducerIds), that no
-silence of the log is longer than it was."""
+"""Records of a wanted partition or of no partition. Of the other records enough are added, without content (as
+ProducerIds), that no time without a record becomes longer than it was."""
 
 
 class ClusterLog:
@@ -138,8 +138,8 @@ class ClusterLog:
         return {place for (place,) in self._rows(f"SELECT DISTINCT place FROM log WHERE place IS NOT NULL {where}")}
 
     def new_places(self, new: pa.Table) -> set[str] | None:
-        """The partitions that rows with these topics and offsets are about. None: they do not just go on where the
-        others ended, and anything may be different now."""
+        """The partitions that rows with these topics and offsets are about. None: the rows do not simply continue the
+        log, so any partition may have changed."""
         if new.num_rows == 0:
             return set()
         self._db.register("new", new)
@@ -270,7 +270,8 @@ def controller_lines(
 def _of_cluster(
     warehouse: Warehouse, table: str, columns: Sequence[str], where: str, cluster_id: str, version: int
 ) -> pa.Table:
-    """Rows of one cluster: files without any are not opened, or a run over many clusters would open all for each."""
+    """Rows of one cluster. Files without any are not opened: otherwise a run over many clusters would open every file
+    for each of them."""
     found = row_groups_of(warehouse.files(table, version), "cluster_id", [cluster_id])
     files = list(dict.fromkeys(group.file for group in found))
     return warehouse.read_files(table, files, columns, f"{where} AND cluster_id = {literal(cluster_id)}")

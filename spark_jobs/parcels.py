@@ -44,7 +44,7 @@ from spark_jobs.task_files import ASKED_AT_MOST, Flags, Numbers, batches_of, num
 
 EVENTS, MARKS = "silver.group_event", "silver.commit_mark"
 BUCKET_BYTES = 8 << 20
-"""Arrow bytes of a bucket, at most; Python objects take several times as much."""
+"""The most Arrow bytes of a bucket; Python objects take several times as much."""
 _LEAST_BYTES = 256 << 10
 """Less is not worth a task."""
 PARCEL_BYTES = 4 << 20
@@ -72,7 +72,7 @@ _OF_MARKS = ("cluster_id", "group_id", "topic", "offsets_topic")
 
 
 class Start(NamedTuple):
-    """What of a group is read: pieces from this instant on, and these records."""
+    """What is read of a group: pieces from this instant on, and these records."""
 
     from_ms: int
     refs: frozenset[str]
@@ -220,8 +220,8 @@ def evidence_of(context: Run, batch: Batch, plan: ParcelPlan) -> pa.Table:
 
 
 def _start_test(plan: ParcelPlan) -> Callable[[str, str, int], bool]:
-    """Whether a row group may hold what a group's fold starts from or what comes after, by its statistics: of a long
-    history few do."""
+    """The test, by statistics, whether a row group may hold what a group's fold starts from or what comes after. In a
+    long history few do."""
     has_nameless = plan.has_nameless
     floors = _floors(plan.buckets, plan.starts, _most_behind_ms(plan.clocks))
     within = {at: Least(at, "group_id", floors).row_group_test() for at in ("at_ms", "first_at_ms")}
@@ -335,7 +335,7 @@ def _since_start(
 
 
 def _placed(heads: pa.RecordBatch, plan: ParcelPlan) -> tuple[Numbers, pa.Array, Numbers]:
-    """Row, home and bucket of each event that is wanted. One without a group of its own may have several homes."""
+    """Row, group and bucket of each wanted event. An event that names no group may belong to several."""
     buckets = numbers_of(heads["cluster_id"], heads["group_id"], plan.buckets)
     rows = np.flatnonzero(buckets >= 0)
     nameless = np.flatnonzero(heads["group_id"].is_null().to_numpy(zero_copy_only=False))

@@ -1,6 +1,6 @@
 """Great Expectations suites, built from what `domain.tables` says of each table, for large batches and on demand.
 
-They run on what a stage is about to commit, as `compiled_checks` does on small ones, and reach the same verdicts.
+They run on what a stage is about to commit, as `compiled_checks` does on small batches, and reach the same verdicts.
 This module is imported only when something is checked so: Great Expectations takes seconds to import.
 """
 
@@ -71,8 +71,9 @@ def suite_of(name: str) -> Any:
 def suite_verdicts(engine: Engine, name: str, files: Sequence[str], batch_id: str) -> list[Verdict]:
     """The verdict of every check of this table on the rows of these files; none where there are no rows.
 
-    Rows that are alike in all that is checked are shown to the suite as one, with its engine for Pandas: to sort and
-    keep millions of rows in the JVM took as long as to make them. Only where something is broken is each row looked at.
+    Rows that do not differ in anything checked are given to the suite as one row, with its engine for Pandas: sorting
+    and keeping millions of rows in the JVM took as long as making them. Each row is checked only if something is
+    broken.
     """
     table = tables.BY_NAME[name]
     count = row_count(files)

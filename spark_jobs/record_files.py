@@ -1,6 +1,5 @@
-"""Records of bronze as the tasks read them (see task_files): each is a commit or another, and is read once.
-
-A text that repeats itself stays a dictionary and a code.
+"""Records of bronze as the tasks read them (see task_files). Each is read once, as a commit or as another record.
+Repeated texts stay dictionary-encoded.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ COLUMNS = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", 
            "is_transactional", "producer_id", "copy")  # fmt: skip
 _REPEATED = ("cluster_id", "topic", "key")
 _ROWS = 1 << 18
-"""The more at once, the less often a key is parsed; this many take 50 MB."""
+"""The more rows at once, the less often a key is parsed. This many take 50 MB."""
 
 
 def commits_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Deletes what is older than each layer keeps, once everything that follows from it has state of its own.
+"""Deletes rows that are older than their layer keeps, once nothing else needs them.
 
 Ages count back from the end of a cluster's evidence, as all of our times do: a cluster of which nothing comes any more
 keeps its last days.

@@ -64,7 +64,7 @@ def open_session(
 def _master() -> str:
     if named := os.environ.get("SPARK_MASTER"):
         return named
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started the JVM and has its say there
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started the JVM and has set these
         SparkContext._ensure_initialized()  # else the conf knows nothing of that JVM
         return str(SparkConf().get("spark.master", DEFAULT_MASTER))
     home = os.environ.get("SPARK_HOME")
@@ -98,7 +98,7 @@ _EVERYWHERE = {
 
 
 def _on_this_machine(java: str, driver_memory: str | None, partitions: int) -> dict[str, str]:
-    """What a machine of its own wants, and a cluster does not."""
+    """Settings for Spark on this machine alone, which a cluster does not need."""
     # Workers take `python3` from PATH, not the running environment: ModuleNotFoundError inside tasks.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -108,7 +108,7 @@ def _on_this_machine(java: str, driver_memory: str | None, partitions: int) -> d
         # Loopback only: no port of ours is open to the network, and no warning about the host's name.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Nobody looks at it, and it would take a port.
+        # Nobody looks at Spark's own page, and it would take a port.
         "spark.ui.enabled": "false",
         # The default of 200 is for clusters; on small inputs each empty task costs more than it does.
         "spark.sql.shuffle.partitions": str(partitions),

@@ -1,4 +1,5 @@
-"""silver.checkpoint: from where a group with news is folded, and what makes a checkpoint useless (decision 0012)."""
+"""silver.checkpoint: where the fold of a group with news begins, and when a checkpoint cannot be used (decision
+0012)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _CLOCK_CHANGE_MS = 2 * 3_600_000
 
 @dataclass(slots=True)
 class SettledPoints:
-    """What is settled about the groups of a batch."""
+    """The checkpoints of the groups of a batch."""
 
     points: dict[Place, dict[str, Any]] = field(default_factory=dict)
     """The checkpoint that each group's fold goes on from; a group that is not here is folded from its beginning."""
@@ -40,8 +41,8 @@ class SettledPoints:
 
 
 def begin_tables(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Where an older release has worked, the state begins empty, as of what that has consumed: a group has its first
-    checkpoint when it is folded next."""
+    """Makes the tables in a warehouse that an older release wrote: they begin empty, at the versions that it consumed.
+    A group gets its first checkpoint when it is folded next."""
     applications = [f"{stage}:{name}" for name in inputs]
     mine = (REOPENINGS, CHECKPOINTS)
     done = [warehouse.transaction_versions(name, applications) for name in outputs if name not in mine]

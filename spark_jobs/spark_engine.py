@@ -1,4 +1,4 @@
-"""The engine that is Spark, on this machine or many."""
+"""Spark as an engine, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SparkEngine:
 
 
 def _said_by(error: Exception) -> str:
-    """With what its causes in the JVM say."""
+    """The error's text with the texts of its causes in the JVM."""
     said, cause = [str(error)], getattr(error, "java_exception", None)
     while cause is not None:
         said.append(str(cause.toString()))
@@ -56,7 +56,7 @@ def _said_by(error: Exception) -> str:
 
 
 def collected(frame: DataFrame) -> pa.Table:
-    """What the workers give. Raises WorkerError where they lack our Python."""
+    """The workers' results. Raises WorkerError if they lack our Python."""
     try:
         return frame.toArrow()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Bronze from Kafka by Spark's own source, for those who run nothing but Spark.
+"""Lands records of Kafka by Spark's own source, for those who run nothing but Spark.
 
 Rows in:  records of the offsets topic and of Connect's, as Structured Streaming reads them.
 Rows out: landing files, as the collector writes them, without the leader's epoch, which this source does not give.
@@ -39,7 +39,7 @@ _NOT_FOR_SPARK = frozenset({
     "bootstrap.servers", "group.id", "auto.offset.reset", "key.deserializer", "value.deserializer", "key.serializer",
     "value.serializer", "enable.auto.commit", "interceptor.classes", "isolation.level",
 })  # fmt: skip
-"""Client properties that Spark's source or this job decides."""
+"""Client properties that Spark's source or this job sets."""
 _READ = pa.schema([
     ("topic", pa.string()), ("partition", pa.int32()), ("count", pa.int64()), ("from_at_ms", pa.int64()),
     ("to_at_ms", pa.int64()),

@@ -32,9 +32,10 @@ def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence
 
 
 def _attributes(things: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """The things' attributes of these names. Each thing is looked at once: the next time it is far away again."""
+    """The values of these attributes, one list each. Each object is visited once: at a second visit it would no longer
+    be in the processor's cache."""
     known = [name for name in names if things and name in type(things[0]).__dataclass_fields__]
-    # The last name once more, for what is asked of one attribute alone comes without a tuple around it.
+    # The last name is given twice, since attrgetter returns no tuple for one name alone.
     rows = map(attrgetter(*known, known[-1]), things) if known else ()
     return dict(zip(known, zip(*rows, strict=True), strict=False))
 

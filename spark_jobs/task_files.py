@@ -1,7 +1,8 @@
-"""Parquet that the tasks read and write themselves, straight from and into Arrow.
+"""Parquet files that the tasks read and write themselves, directly from and into Arrow.
 
-Spark only says who reads what, and learns what was written. On its own way (columns to rows, rows to Arrow, through a
-socket, and back) a row costs more than all that is done with it; decisions 0009 and 0010.
+Spark only assigns the files to tasks, and is given the names of what they wrote. If Spark read the rows itself (columns
+to rows, rows to Arrow, through a socket, and back), a row would cost more than all that is done with it; decisions 0009
+and 0010.
 """
 
 from __future__ import annotations
@@ -53,9 +54,8 @@ def row_groups(
     *,
     with_nameless: bool = False,
 ) -> pa.Table:
-    """The row groups to read, a row of (table, file, row_group) each: the work of tasks.
-
-    Of few `values` of the column, only what may hold something of theirs, or of no group if asked.
+    """The row groups to read, as rows of (table, file, row_group): the work of tasks. For few `values` of the column,
+    only row groups that may hold one of them, or null if asked.
     """
     few = values is not None and len(values) <= ASKED_AT_MOST
     named = [

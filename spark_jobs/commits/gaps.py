@@ -1,4 +1,4 @@
-"""The longest time without a commit inside each stretch, and the next longest: what standing still is read from."""
+"""The longest and the second longest time without a commit inside each stretch: standstills are found by them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Gaps:
     next_row: Ints
     """The stretch's second commit."""
     second_ms: Ints
-    """The longest of the others. Of two that are alike the first is the longest."""
+    """The longest of the other gaps. Of two equal gaps the first counts as the longest."""
 
 
 def longest_gaps(row: Ints, stretch: Ints, count: int, at_ms: Ints) -> Gaps:

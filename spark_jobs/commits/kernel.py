@@ -2,8 +2,8 @@
 
 Commits are nearly all of __consumer_offsets, and they repeat themselves: a few keys, and values of a few sizes. So each
 distinct key is parsed once, and values of one size are looked at together as one block of bytes, in which a field is a
-column. What does not fit a block's pattern is decoded by the domain, row by row: here nothing is refused, and nothing
-is accepted that the domain would refuse.
+column. The domain decodes, row by row, what does not fit a block's pattern. So this kernel refuses nothing by itself,
+and accepts nothing that the domain would refuse.
 """
 
 from __future__ import annotations
@@ -242,11 +242,11 @@ class _Rows:
         self.commit_timestamp = np.zeros(count, np.int64)
         self.leader_epoch = np.full(count, -1, np.int32)
         self.topic_id = np.zeros((count, _UUID_BYTES), np.uint8)
-        # Mostly nobody writes into these: they take no memory until somebody does.
+        # Most batches write nothing into these, and then they take no memory.
         self.expire_timestamp: Ints = np.broadcast_to(np.int64(-1), count)
         self.reason: Bytes = np.broadcast_to(np.uint8(NO_REASON), count)
         self.at: Ints = np.broadcast_to(np.int64(-1), count)
-        # REFUSED says "not decoded yet" until the domain has had its say.
+        # REFUSED means "not decoded yet" until the domain has decoded the row.
         self.verdict = np.full(count, REFUSED, np.uint8)
         self.has_commit_key: Flags | None = None
         """None: all have."""

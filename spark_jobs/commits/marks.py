@@ -1,4 +1,4 @@
-"""The marks of silver.commit_mark: from partial ones of a batch to what bronze as a whole says."""
+"""The marks of silver.commit_mark: joins the partial marks of a batch with what bronze holds already."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ _PLACE = ("cluster_id", "topic", "partition", "group_id")
 
 
 Concerned: TypeAlias = pa.Table | None
-"""(cluster, group) of all whose marks the news may change; None: of any."""
+"""(cluster, group) of the groups whose marks the news may change; None: any group."""
 _KEYS_AT_MOST = 100_000
 _NO_OFFSET = (1 << 63) - 1
 """Beyond every offset."""
 
 
 def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concerned:
-    """Groups with commits or records among the news: so few, if little is new, that their marks are made by themselves.
-
-    None where there are more keys than are quickly read one by one.
+    """Groups with commits or records in the news. If little is new they are few, and only their marks are made. None if
+    there are too many keys to read one by one.
     """
     if not files:
         return GROUP.empty_table()
@@ -93,9 +92,8 @@ def commit_marks(
     concerned: Concerned,
     files: Sequence[str],
 ) -> None:
-    """Marks of this batch joined with the known ones; what new group records cut through is folded again from bronze.
-
-    So a mark depends on what bronze holds, and not on when it came or with what.
+    """Marks of this batch joined with the known ones. A mark that a new group record cuts in two is folded again from
+    bronze. So a mark depends on what bronze holds, not on the order or the batches in which that came.
     """
     uncertain = _transactional_groups(context, batch, files)
     if concerned is not None and uncertain.num_rows:
@@ -118,7 +116,7 @@ def commit_marks(
         db.register("rebuilt", _folded_again(context, batch, engine, again, group_records))
         torn = db.execute(_interleaved(place, "SELECT * FROM rebuilt")).to_arrow_table()
         if torn.num_rows:
-            # Files that hold every other commit: these groups' commits are put in order one by one.
+            # Files that hold every second commit, for example: the commits of these groups are put in order one by one.
             whole = _folded_again(context, batch, engine, torn, group_records, one_by_one=True)
             db.register("whole", whole)
             db.register("torn", torn)
@@ -199,7 +197,7 @@ def commit_marks(
 
 
 def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Table) -> Least:
-    """Of the known marks of each group, those that news in these files may change, if none is folded again.
+    """The bound on the known marks of each group that the news in these files may change, if no group is folded again.
 
     All that is new in a partition of the offsets topic has the least new offset or a later one. What ends before the
     last group record before that is in an earlier stretch than any new commit, and no new group record cuts it.
@@ -247,7 +245,7 @@ def _place_known(
         "m.offsets_topic, m.offsets_partition FROM placed m "
         f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
     )
-    # Commits that come to stand between known ones, as those that fill a hole do: which gap is the longest then?
+    # New commits that lie between known ones fill a hole, and another gap may be the longest then.
     db.execute(
         f"INSERT INTO again SELECT * FROM ({_interleaved(place, 'SELECT * FROM partial', 'SELECT * FROM placed')}) "
         "EXCEPT SELECT * FROM again"

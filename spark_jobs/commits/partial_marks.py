@@ -1,6 +1,6 @@
 """Offset commits of one Arrow batch folded into partial commit marks, on the vectorised kernel.
 
-What the kernel refuses is decoded by the domain, row by row, which says why.
+The domain decodes what the kernel refuses, row by row, and gives the reason of a refusal.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _WITHOUT_PLACE = (
     f"len(list_filter({_WENT}, lambda m: m.client_host IS NULL)) > 0 "
     f"OR NOT list_has_all([m.member_id FOR m IN {_WENT}], {_BLAMED})"
 )
-"""The row does not say from where somebody went; the group's history may."""
+"""The row does not show the place that somebody went from; the group's history may."""
 _KNOWN = [
     "incident_id", "status", "first_at_ms", "last_at_ms", "group_ids", "rebalance_ids", "reassignment_ids",
     "finding_ids",
@@ -48,8 +48,9 @@ _KNOWN = [
 
 @functools.lru_cache(maxsize=4_096)
 def _departures(file: str) -> pa.Table:
-    """From where members went in the rebalances of a file: a row for each place and rebalance, of a rebalance that does
-    not say it one without a place. Kept, since a file never changes, and each cycle asks about the last hours."""
+    """The places that members went from, in the rebalances of a file: a row for each place and rebalance, and a row
+    without a place for a rebalance that does not show it. They are kept, since a file never changes and each cycle
+    needs the last hours."""
     with cursor() as db:
         return db.execute(
             f"SELECT cluster_id, group_id, coalesce(started_at_ms, started_lower_ms, {AT}) from_ms, {AT} to_ms, "
@@ -68,7 +69,7 @@ def _with_any(lists: pa.ChunkedArray, values: Collection[str]) -> npt.NDArray[np
 
 
 class StoredCluster:
-    """One cluster for `incidents_around`: silver as it stands, and the incidents that readers see."""
+    """One cluster for `incidents_around`: the present rows of silver, and the incidents that readers see."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class StoredCluster:
         schema = self._warehouse.schema(REBALANCES)
         with cursor() as db:
             source = of_keys(db, files, self._keys(groups), pa.schema([schema.field(name) for name in READ]))
-            # From a group's first one in the range on, whatever the dates of those that follow.
+            # All rebalances from a group's first one in the range on, whatever the dates of the later ones.
             rows = db.execute(
                 f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
                 f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"

@@ -1,4 +1,4 @@
-"""Of which groups the incidents may be otherwise now than readers see them, and since when."""
+"""Groups whose incidents may differ now from what readers see, and since when."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONTENT = (
 _SYMPTOM_AT = (
     f"CASE WHEN rule_id IN ({', '.join(repr(r) for r in sorted(SYMPTOMS))}) THEN last_seen_at_ms ELSE {NOTHING_NEW} END"
 )
-"""The others are about no rebalance: they make nothing old new."""
+"""Rules about symptoms. Findings of other rules are about no rebalance, so they change nothing older."""
 _SHOWN = (
     "finding_id, rule_id, severity, subject, status, first_seen_at_ms, last_seen_at_ms, title, advice, connectors, "
     "evidence"
@@ -38,7 +38,7 @@ _SHOWN = (
 
 
 News = dict[str, dict[str | None, int]]
-"""By cluster and group (None: what is of no group) the instant of the earliest news."""
+"""By cluster and group (None: what belongs to no group), the instant of the earliest news."""
 
 
 def note(news: News, cluster_id: str, group_id: str | None, at_ms: int | None) -> None:
@@ -53,7 +53,7 @@ def news_since(
     changed: pa.Table,
     leader_moves: pa.Table,
 ) -> News:
-    """What readers do not see as it is now."""
+    """What readers do not see as it is in silver now."""
     news: News = {}
     found = _differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, AT, changed)
     changed = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
@@ -71,7 +71,7 @@ def news_since(
 
 
 def _moved_otherwise(warehouse: Warehouse, leader_moves: pa.Table) -> list[tuple[str, str | None, int | None]]:
-    """Groups beside which leaders moved otherwise than readers see it."""
+    """Groups whose rows of gold.leader_move differ from what readers see."""
     seen = warehouse.files("gold.leader_move", warehouse.published().get("gold.leader_move", -1))
     if not leader_moves.num_rows and not seen:
         return []
@@ -122,8 +122,8 @@ def _differing(
     at_ms: str,
     among: pa.Table | None,
 ) -> list[tuple[str, str | None, int | None]]:
-    """By cluster and group, the earliest row that readers do not see as it is now; `among`: only rows with one of these
-    keys."""
+    """By cluster and group, the instant of the earliest row that differs from what readers see; `among`: only rows with
+    one of these keys."""
     group_id = "group_id" if "group_id" in warehouse.schema(silver).names else "NULL::VARCHAR"
     files = (warehouse.files(silver, versions[silver]), warehouse.files(gold, warehouse.published().get(gold, -1)))
     if among is not None and among.num_rows == 0:

@@ -1,4 +1,4 @@
-"""What incidents take the place of."""
+"""The rows that new incidents and marks replace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebalance_audit.warehouse.storage import located
 
 
 class Incidents(NamedTuple):
-    """The files with rows as they should be, and the ids of all rows that these take the place of."""
+    """The files with the new rows, and the ids of all rows that they replace."""
 
     incidents: list[str]
     incident_scope: pa.Table

@@ -1,4 +1,4 @@
-"""What incidents are made of, as the tables have it: the columns that are read, and what is little of all clusters."""
+"""The rows of tables that incidents are made from: the columns that are read, and the small tables of all clusters."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def moves_of(leader_moves: pa.Table) -> dict[str, list[LeaderMove]]:
 
 
 def clusters_of_wrong_clocks(warehouse: Warehouse, versions: Mapping[str, int]) -> set[str]:
-    """Clusters of which a clock ever jumped back or was wrong: what came later may be dated much earlier there."""
+    """Clusters in which a clock ever jumped back or was wrong: there, later events may have much earlier times."""
     where = "group_id IS NULL AND rule_id = 'TR003'"
     found = warehouse.read(FINDINGS, ["cluster_id"], where, version=versions[FINDINGS])
     return set(found["cluster_id"].to_pylist())

@@ -1,6 +1,6 @@
-"""All that happened in a cluster from a moment on at which nothing was going on: the news, less a margin, less whatever
-incident reaches into it. Files hold rows of many clusters, so they are read once for all clusters, and each cluster's
-rows go to one task.
+"""The incidents of a cluster from a moment on at which nothing was going on. That moment is a margin before the news,
+or earlier if an incident reaches into it. Files hold rows of many clusters, so they are read once for all clusters, and
+each cluster's rows go to one task.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def incidents_since(
 
 
 class _KnownIncidents:
-    """gold.incident as it stands: of its many rows those that are open, and those that end after some moment."""
+    """The present rows of gold.incident that are open or end after some moment."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -151,7 +151,7 @@ def cluster_rows(
     now_ms: int,
     limits: LimitsOf,
 ) -> ClusterRows:
-    """What the incidents of one cluster since `from_ms` are made of, as published last."""
+    """The rows that the incidents of one cluster since `from_ms` were made from at the last publication."""
     moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id])
     since = {cluster_id: from_ms}
     reader = _reader(warehouse, versions, since, _KnownIncidents(warehouse), 1)
@@ -171,7 +171,7 @@ def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClusterReader:
-    """For tasks: the rebalances and findings of some clusters, each since some moment."""
+    """Reads the rebalances and findings of some clusters, each since some moment, in tasks."""
 
     rebalances: GroupReader
     first: Mapping[Place, int]
@@ -228,7 +228,7 @@ def _of_clusters(rows: pa.RecordBatch, numbers: Mapping[str, int]) -> Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LittleOfClusters:
-    """What is little: of a cluster, by cluster."""
+    """The small tables that incidents need, by cluster."""
 
     now_ms: Mapping[str, int]
     tasks: Mapping[str, list[ConnectTask]]

@@ -1,6 +1,7 @@
 """gold.incident and gold.mark: what news can change, worked out again; all else stays.
 
-Of a cluster with news of few groups, what touches these (decision 0046); of one with news of many, all since then.
+For a cluster with news of few groups, these are the incidents that touch them (decision 0046). For a cluster with news
+of many groups, they are all incidents since the news.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from spark_jobs.task_files import (
 )
 
 FEW_GROUPS = 1_000
-"""Of more groups with news, all that happened meanwhile is read."""
+"""If more groups than this have news, everything that happened since is read."""
 
 
 def incident_tables(

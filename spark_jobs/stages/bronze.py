@@ -123,7 +123,8 @@ def _new_files(context: Run, table: str, noun: str) -> list[str]:
 
 
 _SPANS_AT_MOST = 8
-"""Of a stretch: what lies between two that are near is counted as taken, which costs a look at the rows."""
+"""The most spans that are kept of a stretch. What lies between two near spans counts as taken, so that its rows have to
+be compared."""
 
 
 def taken_by(grain: Grain, known: list[Any] | None, files: Sequence[str]) -> list[Any]:
@@ -201,7 +202,8 @@ def split_by_overlap(
 
 
 def _unseen(context: Run, grain: Grain, files: Sequence[str], floors: pa.Table, folder: str) -> list[str]:
-    """Files with the rows of these files that bronze lacks, or has otherwise; stretches are shared out to the tasks."""
+    """Files with the rows of these files that bronze lacks, or has with other content. The stretches are divided among
+    the tasks."""
     engine = context.engine_for(files)
     known = context.warehouse.files(grain.table)
     stretch = ", ".join(grain.stretch)
@@ -273,7 +275,7 @@ FROM fresh ANTI JOIN known USING (cluster_id, topic, partition, "offset", conten
 LEFT JOIN highest USING (cluster_id, topic, partition, "offset")
 ORDER BY topic, partition, "offset"
 """
-"""Records that bronze lacks, or has otherwise: those get the next free `copy`."""
+"""Records that bronze lacks, or has with other content: the latter get the next free `copy`."""
 _UNSEEN_LINES = """
 SELECT * EXCLUDE n FROM (
     SELECT *, row_number() OVER (PARTITION BY cluster_id, node, file_id, byte ORDER BY file_name, landing) n

@@ -50,7 +50,8 @@ from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table, fl
 NAME, INPUTS, OUTPUTS = DECODE.name, DECODE.reads, DECODE.writes
 
 TORN_CONTEXT_BYTES = 2 * 131_072
-"""So far before a file's new lines the parser looks for a line that a client's text tore: log_lines.parse_lines."""
+"""How many bytes before a file's new lines the parser looks for a line that a client's text tore
+(log_lines.parse_lines)."""
 _LINES_AT_ONCE = 5_000
 _COUNT = pa.schema(
     [(n, pa.int64()) for n in ("in_count", "event_count", "commit_count", "undecoded_count", "skipped_count")]
@@ -104,7 +105,7 @@ def _added(context: Run, table: str, batch: Batch) -> list[str]:
 
 
 class _Written:
-    """The output of the stage's tasks: rows of tables, and those that only the driver reads."""
+    """The output of the stage's tasks: rows of tables, and rows that only the driver reads."""
 
     def __init__(self) -> None:
         self.files: dict[str, list[str]] = defaultdict(list)
@@ -137,8 +138,8 @@ _make_line, _make_record = maker(SourceLine), maker(SourceRecord)
 
 
 def _record_of(row: Mapping[str, Any]) -> SourceRecord:
-    """In a function of its own, by whose name a worker finds the maker: with a task's own code it would be sent a copy
-    of it, and with that another class."""
+    """A function of its own, so that a worker finds it by name. As part of a task's code it would be sent as a copy,
+    with a class of its own."""
     return _make_record(**row)
 
 

@@ -91,7 +91,7 @@ def run(context: Run) -> bool:
             found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
             files += found.get(OUTPUT, [])
         context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
-    # After the commit: lost, more groups are looked at again.
+    # After the commit: if this is lost, more groups are looked at again.
     context.warehouse.remember(NAME, {"seen_until_ms": seen, "limits": _named(context)})
     return True
 
@@ -114,18 +114,18 @@ def _rows_where(
     values: Sequence[str],
     batch: Batch | None = None,
 ) -> pa.Table:
-    """Rows that are so. `column` is one of the values in each of them, or null if there are none: other files are not
-    opened."""
+    """Rows for which the condition is true. In each of them `column` is one of the values, or null if no values are
+    given: other files are not opened."""
     files = warehouse.files(table, None if batch is None else batch.until[table])
     found = row_groups_of(files, column, values, with_null=not values)
     return warehouse.read_files(table, list(dict.fromkeys(group.file for group in found)), columns, where)
 
 
 def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
-    """Groups whose findings may be otherwise now than at the last run, although nothing came of them."""
+    """Groups whose findings may differ from those of the last run, although no evidence came."""
     warehouse, limits = context.warehouse, context.limits
     noted = warehouse.recall(NAME)
-    # With other limits any answer may be another one.
+    # With other limits any finding may change.
     before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _named(context) else {}
     tasks = _rows_where(warehouse, TASKS, [*GROUP, "state"], "to_ms IS NULL", "to_ms", [], batch).to_pylist()
     connect = {(row["cluster_id"], row["group_id"]) for row in tasks}

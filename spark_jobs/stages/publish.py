@@ -144,8 +144,8 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
 
 
 def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
-    """Groups with new rows, and those of whose rebalances one left the last hour or day: the end of the evidence, from
-    which rates count back, moved past it."""
+    """Groups with new rows, and groups with a rebalance that left the last hour or day. Rates count back from the end
+    of the evidence, which moved."""
     before: dict[str, int] = context.warehouse.recall(NAME).get("seen_until_ms", {})
     moved = [
         (cluster_id, before.get(cluster_id, 0) - window_ms, now - window_ms)
@@ -183,7 +183,7 @@ def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
 
 
 def _flat(context: Run, engine: Engine, reader: GroupReader, folder: str) -> dict[str, list[str]]:
-    """The files of FLAT with all that these rebalances are."""
+    """The files of each table in FLAT, made from these rebalances."""
     if reader.groups.num_rows == 0:
         return {}
     flattening = _flattening(folder, engine.share(reader), context.settings.get("team"))
@@ -232,7 +232,8 @@ def _children(batch: pa.RecordBatch, column: str, table: str) -> pa.RecordBatch:
 
 
 def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str) -> list[str]:
-    """1 for what readers never saw; what they saw, plus one if it is not the same now."""
+    """The revision: 1 for a row that readers never saw; else the revision that they saw, plus one if the row differs
+    now."""
     version = context.warehouse.published().get("gold.rebalance", -1)
     seen = context.warehouse.files("gold.rebalance", version)
     if not seen:
@@ -312,7 +313,7 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
 def _differing(
     db: duckdb.DuckDBPyConnection, files: Sequence[str], stored: Sequence[str], want: Wanted, columns: list[str]
 ) -> pa.Table:
-    """The keys whose rows, as stored, are not the rows that should be there."""
+    """The keys whose stored rows differ from the rows that should be there."""
     first, second = (f'"{k}"' for k in want.key)
     row = "{" + ", ".join(f"'{c}': \"{c}\"" for c in columns) + "}"
     summary = f"count(*) n, sum(hash({row})::HUGEINT) s, bit_xor(hash({row})) x"

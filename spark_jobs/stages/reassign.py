@@ -90,7 +90,7 @@ def run(context: Run) -> bool:
     for table in OUTPUTS:
         data, keys = output.table(table)
         context.replace(table, data, keys, batch.batch_id, batch.transaction)
-    # After the commits: lost, it only makes some clusters dirty once more.
+    # After the commits: if this is lost, some clusters are only worked out once more.
     context.warehouse.remember(NAME, {"clocks": settings, "quiet": quiet, "until": batch.until})
     return True
 
@@ -102,9 +102,9 @@ class _News:
     records: pa.Table
     """Topics and offsets of the metadata log."""
     has_lines: bool
-    """New lines, or older ones that are dated otherwise now."""
+    """Whether there are new lines, or older ones whose times changed."""
     are_no_ops: bool
-    """No record but those by which a controller shows twice a second that it lives."""
+    """All new records are those by which a controller shows twice a second that it lives."""
 
     def next_if_quiet(self, next_offset: int | None) -> int | None:
         """Where the log ends now, if it goes on at `next_offset` with what changes no row: where nothing moves and no
@@ -248,7 +248,7 @@ def _about(lines: Sequence[PartitionLine], names: set[tuple[str, int]]) -> list[
 
 
 def _doubted(r: Reassignment, doubtful_from: int | None) -> Reassignment:
-    """It may yet turn out otherwise if the end of it stands on few copies only."""
+    """Whether the end of the log may still change because only few copies hold it."""
     if doubtful_from is None or max(map(log_offset, r.evidence), default=-1) < doubtful_from:
         return r
     doubt = "Only a minority of the copies at hand holds the latest of it."
@@ -274,7 +274,7 @@ def _add(output: _NewRows, history: ReassignmentHistory, reassignments: Iterable
 
 @dataclass(slots=True)
 class _Summary:
-    """The facts of a cluster's parts that rules about the whole need."""
+    """The facts about parts of a cluster that rules about the whole cluster need."""
 
     cluster_id: str
     open: list[Reassignment] = field(default_factory=list)

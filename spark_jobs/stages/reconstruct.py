@@ -80,7 +80,7 @@ def run(context: Run) -> bool:
     homes = homes_of_nameless(context.warehouse, events)
     names = _topic_names(context, batch)
     lines = digests_of_lines(homes)
-    # What these say is dated, named or placed otherwise now, however old it is.
+    # Evidence of these groups has another time, name or group now, however old it is.
     changed = _moved(context, batch, clocks, homes) | _newly_named(context, batch, names)
     changed |= placed_otherwise(lines, context.warehouse.recall(NAME).get("lines", {}))
     dirty = _dirty(context, batch, homes) | changed
@@ -93,7 +93,7 @@ def run(context: Run) -> bool:
     engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
     plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once, starts)
     _fold(context, batch, plan, names, settled, engine)
-    # After the commits: lost, it only makes some groups dirty once more.
+    # After the commits: if this is lost, some groups are only folded once more.
     notes = {"clocks": settings_of(clocks), "topics": _topics(homes), "names": names, "lines": lines}
     context.warehouse.remember(NAME, notes)
     return True
@@ -119,7 +119,7 @@ def _topic_names(context: Run, batch: Batch) -> Names:
 
 
 def _newly_named(context: Run, batch: Batch, names: Names) -> set[Place]:
-    """Groups whose records give topics by id, where an id has a name now that it had not before."""
+    """Groups whose records name topics by id, if such an id has a name now that it had not before."""
     before = context.warehouse.recall(NAME).get("names", {})
     clusters = [cluster_id for cluster_id, known in names.items() if known != before.get(cluster_id, [])]
     if not clusters:
@@ -166,8 +166,8 @@ def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
 
 
 def _marked(context: Run, batch: Batch) -> set[Place]:
-    """Groups whose commits say something new. A mark behind the group's last record that only grew longer does not: of
-    it the fold asks where it begins, where it was interrupted for long, and whether others went on long after it."""
+    """Groups whose commits show something new. A mark after the group's last record that only became longer shows
+    nothing new: the fold uses its begin, its long gaps, and whether others went on long after it."""
     marks, warehouse = "silver.commit_mark", context.warehouse
     since, until = batch.since[marks], batch.until[marks]
     if since < 0:
@@ -192,7 +192,7 @@ def _marked(context: Run, batch: Batch) -> set[Place]:
         asked=["source_kind"],
     )
     keys = ", ".join(place)
-    # A gap that may be a standstill, and no other: the longest of any group grows now and then.
+    # Only a gap that may be a standstill counts: the longest gap of any group grows now and then.
     compared = (
         f"{keys}, first_at_ms, topic_id, CASE WHEN gap_to_at_ms - gap_from_at_ms >= "
         f"greatest({LEAST_MS}, {MISSED_COMMITS} * second_gap_ms + {SLACK_MS}) THEN [gap_to_at_ms, after_at_ms] END"

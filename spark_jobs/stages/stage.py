@@ -1,7 +1,8 @@
 """The input of every stage, and how it finds what is new.
 
 A stage's commits carry, as Delta application transactions `<stage>:<input table>`, the version of each input they
-consumed. So what a stage has done is part of what it wrote: it cannot be lost, and it cannot be ahead.
+consumed. So the note of what a stage consumed is part of what it wrote: it cannot be lost, and it cannot be ahead of
+the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SMALL_BYTES = 4 << 20
-"""News of fewer bytes of Parquet leads to questions about few rows."""
+"""With less news than this many bytes of Parquet, queries are about few rows."""
 
 
 class Gate(Protocol):
@@ -66,7 +67,7 @@ class Run:
         return self.open_spark()
 
     def engine_for(self, files: Sequence[str]) -> Engine:
-        """The engine for tasks that read these files, or as much of others."""
+        """The engine for tasks that read files of this size."""
         return self.engine_of(sum(map(size_of, files)))
 
     def engine_of(self, byte_count: int) -> Engine:
@@ -97,7 +98,7 @@ class Run:
         *,
         since: str | None = None,
     ) -> None:
-        """Check rows, in memory or staged, and put them in the place of all rows with these keys; `since` as in
+        """Checks rows, in memory or staged, and replaces all rows with these keys by them; `since` as in
         `Warehouse.replace`."""
         self._check(table, rows, batch_id)
         self.warehouse.replace(table, rows, keys, transaction, since=since)
@@ -111,7 +112,8 @@ class Run:
         transaction: Mapping[str, int],
         point: str | None = None,
     ) -> None:
-        """Check rows, in memory or staged, and add them. `point`: the commit's name, if the table's says too little."""
+        """Checks rows, in memory or staged, and adds them. `point`: the commit's name, if the table's name is not
+        enough."""
         self._check(table, rows, batch_id)
         if isinstance(rows, pa.Table):
             self.warehouse.append(table, rows, transaction)
