@@ -66,8 +66,8 @@ def _who(key: str) -> None:
         st.text_input("Your name", value=st.session_state.get(_NAME, ""), key=key)
 
 
-# What was pressed is taken before the page is built again: by then the page may have started anew for what another
-# reader said meanwhile, or the form may be gone, and the press with it.
+# A press is handled before the page is built again. By then the page may have run again because of another reader's
+# answer, or the form may be gone, and the press with it.
 
 
 def _acknowledge(reader: Questions, incident: Subject) -> None:

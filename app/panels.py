@@ -58,7 +58,7 @@ def findings_of_group(found: list[FindingRow]) -> None:
 
 
 def typed(stalled: list[Reassignment]) -> None:
-    """Commands to type, one per reason. They are shown, never run."""
+    """Commands to type, one for each reason. They are shown, never run."""
     reasons = sentences.advice(stalled)
     for one in reasons[:MOST_REASONS]:
         names = [words.code(r.name, 60) for r in one.reassignments[:3]]

@@ -1,4 +1,5 @@
-"""From the broker's word that a consumer is gone to somebody's phone: seconds, CPU and memory, ours beside Prometheus.
+"""How long an alert takes from the broker's line that a consumer is gone to somebody's phone: seconds, CPU and memory,
+beside Prometheus.
 
     python -m bench.alerting [--groups 6] [--idle 60]
 

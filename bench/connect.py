@@ -1,4 +1,5 @@
-"""Eager against incremental Connect: how long until a cluster stands, and how long its tasks stand still meanwhile.
+"""Eager and incremental Connect compared: how long a cluster takes to start, and how long its tasks stand still
+meanwhile.
 
     python -m bench.connect [--connectors 10] [--tasks 10] [--start-ms 200] [--kafka 4.3.0]
 

@@ -1,4 +1,4 @@
-"""What the evidence says about a deploy: settled, too dear, or worse than before. No Airflow is needed to ask."""
+"""What the evidence says about a deploy: settled, too costly, or worse than before. Needs no Airflow."""
 
 from __future__ import annotations
 

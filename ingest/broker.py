@@ -24,14 +24,14 @@ TIMEOUT_S = 10.0
 FIRST_PATIENCE_S = 1.0
 SAMPLED_KEYS = 20
 OPEN_S = 0.5
-"""Of each poll, to ask where partitions begin and end: a slow broker must not keep a collector from showing that it is
-alive."""
+"""The part of each poll that may be spent on asking where partitions begin and end: a slow broker must not keep a
+collector from showing that it is alive."""
 PATIENCE_S = (2.0, 5.0)
-"""With a leader that is asked for the first time, and at most; each time twice as much."""
+"""How long a leader's first answer is waited for, and the longest wait; each further try waits twice as long."""
 AGAIN_S = (0.5, 30.0)
-"""Between two such questions that were in vain, at first and at most."""
+"""The time between two such tries that failed: the first, and the longest."""
 CONSUME_RECORDS = 1_000
-"""At once: of so many objects, a core's own cache still has most when they are read."""
+"""Records that are taken at once: of this many objects, most are still in the core's own cache when they are read."""
 FETCH_BYTES, MOST_FETCH_BYTES = 1 << 20, 16 << 20
 _OBSERVER = {
     "group.id": "rebalance-audit-observer",  # the client insists on one; no request ever carries it as a member
@@ -68,7 +68,7 @@ class LivePartition:
     """The high watermark when reading began."""
     is_at_end: bool = False
     is_booked: bool = False
-    """It has a page in the books, be it to say that it was looked at and is empty."""
+    """It has a reading, even if only to say that it was empty."""
     reading: SourceReading = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class _Waiting:
 
 
 class LiveCluster:
-    """A cluster that answered. Raises Retryable or Misconfigured if it does not."""
+    """A cluster that has answered. Raises Retryable or Misconfigured if it does not answer."""
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S) -> None:
         self._errors: list[KafkaError] = []

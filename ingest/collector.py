@@ -25,11 +25,11 @@ from rebalance_audit.domain.model import SourceRecord
 
 TAIL_EVERY_MS = 1_000
 LIVE_WAIT_S = 0.1
-"""Log files are glanced at so often while no record comes: a system call for each file."""
+"""How long to wait for a record before log files are looked at again: that takes a system call for each file."""
 LIVE_LOOK_MS = 5_000
 """Files are looked for this often even if no folder seems to have changed."""
 LIVE_APART_MS = 50
-"""Between landings, so that a storm of small ones costs no more than twenty a second."""
+"""The least time between two landings: a storm makes at most twenty a second."""
 NO_ANSWER_MS = 30_000
 """With an end to reach: give up after so long without a record or an end of a partition."""
 Report = Callable[[str], None]
@@ -60,7 +60,7 @@ class CollectSettings:
     is_urgent: Callable[[str, bytes | None], bool] = lambda topic, key: True
     """Of a record's topic and key: whether it must be landed at once."""
     flush_records: int = 100_000
-    """So many wait at most: 400,000 took 50 MB more, with their Parquet."""
+    """The most records that wait: 400,000 took 50 MB more, with their Parquet."""
     flush_bytes: int = 32 << 20
     flush_ms: int = 5_000
 
@@ -79,12 +79,12 @@ class Landed:
 
 
 class Follower(Protocol):
-    """Hears of what is landed, in the collector's thread and in the order of landing."""
+    """Is given what is landed, in the collector's thread and in the order of landing."""
 
     def landed(self, landed: Landed) -> None: ...
 
     def caught_up(self) -> None:
-        """All that was there when collecting began is landed. Once per call of `collect`."""
+        """Called once per call of `collect`, when all that was there at its beginning is landed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -273,7 +273,8 @@ class _Collector:
         self._exchange()
 
     def _exchange(self) -> None:
-        """Right after a flush, when all that was read is landed: say so, and hear what to read from now on."""
+        """Called right after a flush, when all that was read is landed: shares these positions, and learns what to read
+        from now on."""
         if self.share is None or self.reader is None:
             return
         change = self.share.exchange(self.record_positions)

@@ -20,7 +20,7 @@ HEAD_SEARCH_LINES = 1000
 
 
 class LastEvent(Enum):
-    """Decides on the last event of a file, which the next line may continue."""
+    """What happens to the last event of a file, which the next line may continue."""
 
     GIVEN = "given"
     """The file is finished."""

@@ -86,7 +86,7 @@ class MetadataLog:
         return found
 
     def _is_finished(self, node: str, path: Path) -> bool:
-        """Whether it ends with its footer. It is read whole for that: half a state would be worse than none."""
+        """Whether it ends with its footer. The whole file is read for that: half a state would be worse than none."""
         last: Row | None = None
         try:
             for item in read_segment(path):

@@ -1,4 +1,4 @@
-"""Whether evidence still comes: what the sources hold beside what was landed of them.
+"""Whether evidence still comes: compares what the sources hold with what was landed.
 
 A source that answers and has nothing new is idle, not stopped. A log that does not grow is taken for idle.
 """

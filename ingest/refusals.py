@@ -1,6 +1,6 @@
 """Why a connection was refused, in one sentence that says what to do.
 
-librdkafka reports that a certificate was not accepted, not why; so the broker's door is tried once more with Python's
+librdkafka reports that a certificate was not accepted, but not why. So the listener is tried once more with Python's
 own TLS. Causes seen with librdkafka 2.16 and Kafka 4.3: docs/connect-security.md.
 """
 
@@ -197,7 +197,7 @@ def _fault_of(host: str, port: int, config: Mapping[str, Any], own: Certificate 
             f"{host}:{port} broke off the TLS handshake ({reason}); check the TLS versions and ciphers of both sides."
         )
     except OSError:
-        return None  # hung up, or nobody there: that is said elsewhere
+        return None  # the connection was closed, or nobody listens: another function reports that
     return None
 
 

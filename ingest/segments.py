@@ -1,8 +1,8 @@
 """Log segments as they lie on a broker's disk: framing of record batches, checksums, broken places.
 
 A stream is read once, from front to back; no more than one chunk and one batch are in memory. Whatever is broken is
-reported with its byte position. What stands before a broken tail is used, and so is what follows a broken batch whose
-length is sound.
+reported with its byte position. Everything before a broken tail is used, and so is what follows a broken batch whose
+length is valid.
 """
 
 from __future__ import annotations

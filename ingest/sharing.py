@@ -82,14 +82,14 @@ class Share:
         self._dead_after_s, self._clock = dead_after_s, clock
         self._life = uuid.uuid4().hex
         self._seen: dict[str, tuple[Any, float]] = {}
-        """Of each other one its last life and beat, and when that was new."""
+        """The last life and beat of each other collector, and when they were new."""
         self._alive = {name}
         """Those whose beat changed while this one looked."""
         self._is_known = False
         self.own: frozenset[Place] = frozenset()
 
     def exchange(self, landed: Mapping[Place, int]) -> ShareChange:
-        """Say how far everything was landed that this one reads; hear what to read from now on.
+        """Shares how far this collector landed everything that it reads, and returns what to read from now on.
 
         Raises Misconfigured if another collector has this name, and Retryable if the store does not answer.
         """

@@ -1,4 +1,4 @@
-"""Arrow and DuckDB without pandas, for the command line, which has no use for it."""
+"""Keeps Arrow and DuckDB from importing pandas, for the command line, which does not need it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from types import FrameType
 _ASKING = ("importlib", "pyarrow", "duckdb")
 _OURS = ("rebalance_audit", "spark_jobs", "ingest")
 _WITH_PANDAS = ("spark_jobs.quality", "spark_jobs.worker_daemon", "rebalance_audit.doctor")
-"""The only ones of ours that import pandas or look for it. Where it is imported on behalf of another, a library asks
-whether it is there."""
+"""Our own modules that import pandas or look for it: they find it, as other libraries do."""
 
 
 class _NoPandas:

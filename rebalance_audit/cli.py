@@ -190,7 +190,7 @@ def _called(argv: list[str]) -> Any:
 
 
 def _misused(error: Any) -> int:
-    """The command line is wrong: as every other error in one sentence, with where to read on."""
+    """A wrong command line in one sentence, as every other error, with where to read more."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return EXIT_USAGE

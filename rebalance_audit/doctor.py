@@ -55,7 +55,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 class Health(StrEnum):
     OK = "ok"
     OPTIONAL = "optional"
-    """Missing, and only needed for what the detail says."""
+    """Missing, and only needed for what the detail names."""
     FAULT = "fault"
 
 
@@ -250,7 +250,7 @@ _FIRST = "the first `import`, `collect` or `watch` makes it"
 
 
 _ANOTHER_TAG = f'"{"0" * 32}"'
-"""That no file of ours has."""
+"""A tag that no file of ours has."""
 
 
 def writing(location: str, *, is_needed: bool) -> Diagnosis:

@@ -71,7 +71,7 @@ class Exporter(Collector):
         self._source_end_ms: dict[tuple[str, str], int] = {}
         self._alerts_waiting: Metric | None = None
         self._alerts_of: object = None
-        """The publication and the state of alerts that it was counted of."""
+        """The publication and the state of alerts that the count is of."""
         self._is_up = False
         self._refreshed_at = 0.0
         self.registry = CollectorRegistry()
@@ -99,7 +99,7 @@ class Exporter(Collector):
             self._is_up, self._refreshed_at = is_up, time.time()
 
     def _alert_state(self) -> str:
-        """Another text once something was sent."""
+        """A text that changes when something was sent."""
         try:
             return json.dumps(self._warehouse.recall("alerts"), sort_keys=True)
         except ValueError:

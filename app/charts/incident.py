@@ -23,7 +23,7 @@ Bar = tuple[int, float, float, float, int, int]
 NewLane = Callable[[str], int]
 """Its name in, its number out."""
 Draw = Callable[[int, float, float, float, Style, str], None]
-"""Lane, from, to, height, style, and what is said of it."""
+"""Lane, from, to, height, style, and the text about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def rebalance_time_line(
 ) -> TimeLine | None:
     """The broker's own window on top, and below it how long each resource stood still, to one scale.
 
-    What of a pause was `waiting` by design is drawn so. None if no time of it is known.
+    The part of a pause that was `waiting` by design is drawn in its own style. None if no time of it is known.
     """
     paused = [m for m in movements if m.pause_estimate_ms is not None][:most]
     known = [t for t in (started_ms, joined_ms, assigned_ms) if t is not None]

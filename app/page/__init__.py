@@ -1,4 +1,5 @@
-"""The frame around every view: which warehouse, which part of it (the address), how it is said, what opens what."""
+"""The frame around every view: the warehouse, the part of it that the address names, how sentences and tables are
+shown, and which link opens what."""
 
 from app.page.address import (
     address,

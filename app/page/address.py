@@ -1,4 +1,4 @@
-"""The address holds the whole state: what it says, what changes it, what links to it."""
+"""The address holds the whole state of a page: these functions read it, change it and make links."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ UNKNOWN_PAGE = "unknown-page"
 
 
 def unknown_page(known: Collection[str]) -> str | None:
-    """What the address names and no page is called. Of a page that was found, Streamlit cuts the name off; so what was
-    unknown once stays, for the runs that follow."""
+    """The name in the address, if no page has it. Streamlit removes the name of a page that it found, so a name that
+    was unknown once is kept for the following runs."""
     named = unquote(urlsplit(st.context.url or "").path.rstrip("/").rpartition("/")[2]).strip()
     elsewhere = {*known, str(st.get_option("server.baseUrlPath")).strip("/")}
     if named and "/" not in named and named not in elsewhere:

@@ -1,4 +1,4 @@
-"""Around every view: which warehouse, and what is said where there is none or it cannot be read."""
+"""Around every view: opens the warehouse, and shows what to do if there is none or it cannot be read."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _over_damage() -> bool:
 
 
 def _damage() -> None:
-    """What the page could not read: above all it shows, so that nothing missing is taken for nothing there."""
+    """Lists what the page could not read, above everything else, so that missing tables are not taken for empty
+    ones."""
     location = warehouse_location()
     try:
         found = opened_for_visitor(location).damaged() if location is not None else ()
@@ -104,7 +105,7 @@ def phone_navigation(views: list[Any]) -> None:
 
 
 def gate() -> None:
-    """Nobody goes on who has to log in first, or whom no team and no auditor's list names."""
+    """Stops the page for visitors who must log in first, and for those whom no team and no list of auditors names."""
     if access.rules() is None:
         return
     if not access.is_logged_in():

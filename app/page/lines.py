@@ -10,7 +10,7 @@ import streamlit as st
 from app.page.address import href
 
 ADVICE = "What to do:"
-"""The name of the fact whose commands stand between backticks."""
+"""The name of the fact in which commands stand between backticks."""
 _draw = st.components.v2.component(
     "rebalance_audit_lines",
     html='<div class="ra-list"></div>',

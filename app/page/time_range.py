@@ -130,7 +130,7 @@ def _in_address(whole: Span) -> Span | None:
 
 
 def _last(text: str, whole: Span) -> Span | None:
-    """`90m`, `24h`, `7d`, `all`: so long before the evidence ends."""
+    """`90m`, `24h`, `7d`, `all`: the length of the span, which ends with the evidence."""
     if text == "all":
         return whole
     found = _LAST.fullmatch(text)

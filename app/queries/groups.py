@@ -103,9 +103,9 @@ class GroupQuestions(Tables):
         )
 
     def group_causes(self, cluster_id: str, group_id: str, span: Span) -> list[CauseShare]:
-        """What the group's rebalances are booked on (`numbers.CAUSE`), the commonest first, each with the client it was
-        mostly about: the one behind the incident, or whom the rebalance's own cause names if that is what it is booked
-        on."""
+        """The causes that the group's rebalances count for (`numbers.CAUSE`), the most frequent first, each with the
+        client it was mostly about: the culprit of the incident, or the client that the rebalance's own cause names if
+        there is no incident."""
         wanted = (cluster_id, group_id, span.from_ms, span.to_ms)
         rows = self.rows(
             f"""

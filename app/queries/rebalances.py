@@ -1,4 +1,4 @@
-"""One rebalance, and what rests on a piece of evidence."""
+"""One rebalance, and the rows that cite a piece of evidence."""
 
 from __future__ import annotations
 

@@ -86,7 +86,8 @@ class Tables:
         return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params, near))
 
     def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
-        """What was made of answers, for those that take longer to make than to ask for; remembered like them."""
+        """A value worked out from answers, for those that take longer to work out than to query. Kept as answers
+        are."""
         return self._remembered(self._built, _KEPT_BUILT, key, build)
 
     def _remembered(self, kept: dict[tuple[Any, ...], T], most: int, key: tuple[Any, ...], make: Callable[[], T]) -> T:
@@ -109,8 +110,8 @@ class Tables:
             return tuple(self._damaged.values())
 
     def found_damage(self) -> bool:
-        """Look at every table for what a page failed over; whether any is damaged that was not known to be. From here
-        on it counts as empty."""
+        """Checks every table after a page failed, and returns whether one is damaged that was not known to be. From
+        then on that table counts as empty."""
         found = damages(self._warehouse)
         with self._lock:
             new = found.keys() - self._damaged.keys()

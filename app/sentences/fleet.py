@@ -9,7 +9,7 @@ from app.answers.rows import CheckRow, Coverage, Headline
 from app.words import Html, fill
 
 IS_NOW_MS = 900_000
-"""Evidence that ends longer ago than this says nothing of now: a collector that works is minutes behind at most."""
+"""Evidence that ends longer ago than this shows nothing about now: a collector that works is minutes behind at most."""
 
 
 def headline(found: Headline) -> Html | None:

@@ -57,7 +57,7 @@ def around(i: IncidentRow) -> Span:
 
 
 def alerted() -> None:
-    """Who was stated, and when: also of what was sent long after the picture's end."""
+    """Who was alerted, and when, even if that was long after the end of the picture."""
     if alerts is None:
         page.note("What was sent to people is not known: the state of alerts cannot be read.")
     if not alerts:

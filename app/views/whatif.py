@@ -13,7 +13,7 @@ MOST = 1_000
 
 
 def saves(c: Change) -> bool:
-    """More than the spread of its own replays."""
+    """Whether the saving is larger than the spread of its own replays."""
     return (c.saved_lower_seconds or 0.0) > 0
 
 

@@ -1,4 +1,4 @@
-"""Counts, durations and damage as people say them; what is not known is said, never 0 and never blank."""
+"""Counts, durations and costs in words. What is not known is shown as not known, never as 0 and never blank."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def _seconds_number(value: float) -> str:
 
 
 def seconds(value: float | None, unit: str = "resource") -> str:
-    """Damage: `24.9 partition-seconds`, `1,234 task-seconds`."""
+    """A cost: `24.9 partition-seconds`, `1,234 task-seconds`."""
     if value is None:
         return f"not known: {unit}-seconds"
     return f"{_seconds_number(value)} {unit}-seconds"
 
 
 def costs(partition_seconds: float | None, task_seconds: float | None) -> str:
-    """`132 partition-seconds and 91.6 task-seconds`, which nobody adds up; empty where neither is known."""
+    """`132 partition-seconds and 91.6 task-seconds`, which cannot be added up; empty if neither is known."""
     known = ((partition_seconds, "partition"), (task_seconds, "task"))
     return " and ".join(seconds(cost, unit) for cost, unit in known if cost is not None)
 

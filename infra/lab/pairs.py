@@ -1,4 +1,4 @@
-"""The same happenings on real clusters under setting A and under setting B: the proof of `whatif`.
+"""The same events on real clusters under setting A and under setting B: the proof of `whatif`.
 
     python -m infra.lab.pairs STORY.SETTING.LIBRARY.RUN... --kafka 4.3.0 --output DIR
 

@@ -1,4 +1,5 @@
-"""Incidents and marks to the receivers that the settings name, after each publication: each once, what waits later."""
+"""Sends incidents and marks to the receivers that the settings name, after each publication: each one once; one that
+failed is sent later."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DAYS_BACK = 7
-"""What ended longer before the end of evidence is not sent by itself."""
+"""What ended more days before the end of evidence is not sent automatically."""
 RETRY_S = 60.0
 _DAY_MS = 86_400_000
 

@@ -1,4 +1,4 @@
-"""A silence for an Alertmanager, which else repeats what it was sent before."""
+"""A silence for an Alertmanager, which would otherwise repeat what it was sent before."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _WAIT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """The state as a file of a warehouse in an object store."""
+    """The state, as a file of a warehouse in an object store."""
 
     files: Files
     name: str = "notes/alerts.json"
@@ -186,7 +186,7 @@ def locked(path: Place) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unless_away() -> Iterator[None]:
-    """What the place does not take now is kept."""
+    """If the place cannot be written now, the state is kept."""
     try:
         yield
     except Exception as error:

@@ -18,7 +18,7 @@ NOTE = "traces"
 SPANS_AT_ONCE = 512
 _PATH = "/v1/traces"
 _IN_PART = " in part"
-"""Beside an address: of each trace that it took in part, the spans that it has."""
+"""The entry beside an address: for each trace that was taken in part, the spans that arrived."""
 
 
 def send_traces(
@@ -62,10 +62,10 @@ def send_traces(
                 else:
                     refused_count, in_a_row = refused_count + 1, in_a_row + 1
                     if in_a_row > 1:
-                        break  # it is away, and not displeased with one of them
+                        break  # the receiver is away; it did not refuse this trace
         finally:
             exporter.close()
-            keep = sent if from_ms is not None else sent & there  # what the tables let go need not be remembered
+            keep = sent if from_ms is not None else sent & there  # of the tables' incidents alone
             in_part = {name: ids for name, ids in parts.items() if ids and (from_ms is not None or name in there)}
             now = {**note, shown: sorted(keep), f"{shown}{_IN_PART}": in_part}
             if now != note and (keep or in_part):

@@ -75,7 +75,7 @@ def _in_one_line(verdict: Verdict) -> str:
 
 
 def _open_doors(verdict: Verdict) -> list[str]:
-    """What this verification could not have noticed."""
+    """Sentences about what this verification could not notice."""
     found = []
     if verdict.head.key is None:
         found.append(

@@ -40,7 +40,7 @@ COMPANY = {
     "customers": "4.3.0/reassign_target_down",
     "mainframe": "2.7.2/eager_join_leave_kill",
 }
-"""A company that never was: the name of each of its clusters, and the recorded evidence of a real one behind it."""
+"""An invented company: the name of each of its clusters, with the recorded evidence of a real cluster."""
 REPLAYING_S = 20.0
 """Of CPU time at most; the company's groups take three."""
 _LAB_IS_UP = "Ctrl-C ends it all."
@@ -103,8 +103,8 @@ def cluster_name(capture: Path) -> str:
 
 
 def _fingerprint(clusters: Mapping[str, Path]) -> str:
-    """Another one for other captures, since the same cluster's name with other bytes would be a contradiction; and for
-    other columns, since a checkout is updated while `.build` stays."""
+    """It differs for other captures, since the same cluster's name with other bytes would be a contradiction. It also
+    differs for other columns, since `.build` stays when a checkout is updated."""
     import hashlib
 
     from rebalance_audit.domain import tables
@@ -162,7 +162,7 @@ class Lab:
 
 @contextmanager
 def starting_lab(kafka: str, *, connect_workers: int = 1) -> Iterator[Lab]:
-    """Comes back at once: there is other work while it starts."""
+    """Returns at once: there is other work to do while it starts."""
     command = [
         sys.executable, "-m", "infra.lab", "up", "--load", "--kafka", kafka, "--connect", str(connect_workers)
     ]  # fmt: skip
@@ -203,7 +203,7 @@ def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
 
 
 def _drain(lab: Lab) -> None:
-    """Read on, so that what the lab says later does not fill its pipe."""
+    """Goes on reading, so that later output of the lab does not fill its pipe."""
     assert lab.process.stdout is not None
     for line in lab.process.stdout:
         lab.said = [*lab.said[-20:], line.rstrip()]

@@ -42,7 +42,8 @@ def doctor(
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what is missing here, and the remedy. Looks at the machine, and at whatever is named or in the settings."""
+    """Say what is missing here, and the remedy. Looks at the machine, and at everything that is named here or in the
+    settings."""
     from rebalance_audit import doctor as examine
 
     place = Path(warehouse) if warehouse and "://" not in warehouse else None

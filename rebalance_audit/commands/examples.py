@@ -1,4 +1,4 @@
-"""What each verb is called like: the end of its `--help`. A test runs the parser over every line."""
+"""Examples of each verb, for the end of its `--help`. A test runs the parser over every line."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def mark(
 
 
 def moment(text: str, now_ms: int) -> int:
-    """A time at which something can have been done. Raises UsageError for an odd one."""
+    """The instant of this text. Raises UsageError for a time before Kafka or more than a day ahead."""
     try:
         at_ms = options.instant_ms(text, now_ms)
     except (OverflowError, OSError, ValueError):

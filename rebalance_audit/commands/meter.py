@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rebalance_audit.commands.output import note
 
 Progress = Callable[[int, int, str], None]
-"""Done, in all, what."""
+"""Called with how much is done, how much there is, and what is being read."""
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out:
     last = len(columns) - 1
     cells += [[_table_cell(row.get(column), at == last) for at, column in enumerate(columns)] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    if has_width(out):  # nothing is cut: what does not fit goes on below, in its column
+    if has_width(out):  # nothing is cut: what does not fit continues below, in its column
         if sum(widths) + 2 * last > output_width():
             widths[:-1] = [min(width, _WIDEST_FOLDED) for width in widths[:-1]]
         widths[-1] = max(_LEAST_LAST, output_width() - sum(width + 2 for width in widths[:-1]))
@@ -116,7 +116,8 @@ _COLOURS = {"critical": "\x1b[31m", "warning": "\x1b[33m"}
 
 
 def styled(text: str) -> str:
-    """The answer, up to the first empty line, in bold, and what is grave in colour; on a terminal only."""
+    """The text with its answer (up to the first empty line) in bold, and grave findings in colour; on a terminal
+    only."""
     if not is_styled():
         return text
     first, gap, rest = text.partition("\n\n")
@@ -148,7 +149,7 @@ def note(text: str, *, quiet: bool = False) -> None:
 
 
 def complain(text: str, line: str) -> None:
-    """What went wrong, on stderr, quiet or not; `line` is the line as text."""
+    """Prints what went wrong on stderr, quiet or not; `line` is the line as text."""
     _line(text, "error", line)
 
 

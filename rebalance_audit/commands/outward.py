@@ -1,4 +1,4 @@
-"""`trace` and `annotate`: incidents and marks for tools that people look into already. Both send what is new, once.
+"""`trace` and `annotate`: incidents and marks for tools that people use already. Both send what is new, once.
 
 `run` and `watch` do it by themselves where the settings file names receivers."""
 

@@ -61,7 +61,7 @@ def run(
 
 
 ALWAYS_CHECKED = ("bronze", "publish")
-"""What a bad batch brought in, and what people have read, no later check could take back."""
+"""Stages that are checked always: no later check could take back what bronze took in or what people have read."""
 
 
 @dataclass(frozen=True, slots=True)

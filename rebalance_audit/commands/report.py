@@ -89,7 +89,7 @@ def check(
 
 
 def _state_of_tables(opened: Any, *, quiet: bool) -> int:
-    """How many files wait in the quarantine; says which, and what is not as it was in the days before."""
+    """Returns how many files wait in the quarantine. Prints which, and what differs from the days before."""
     from rebalance_audit.commands.pipeline import usual_verdicts
     from spark_jobs.quarantine import held
 

@@ -22,7 +22,7 @@ def group_rows(opened: Any, name: str, group: str, cluster_id: str | None) -> li
 
 
 def refuse_unknown(opened: Any, group: str) -> None:
-    """Raises UsageError with names that are near: an empty answer about a misspelt group looks like good news."""
+    """Raises UsageError with similar names: an empty answer about a misspelt group would look like good news."""
     if opened.query("SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1", [group]).num_rows:
         return
     from difflib import get_close_matches
@@ -62,8 +62,8 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
 
 
 def stored_commits(opened: Any, rebalances: Sequence[Rebalance]) -> list[CommitMark]:
-    """Of one group's rebalances; none where no member was too slow for its poll interval, since only what polls held
-    is asked of them."""
+    """The commits of one group. None if no member was too slow for its poll interval, since they are only needed to
+    know what its polls held."""
     from rebalance_audit.domain.causes import Cause
     from rebalance_audit.domain.model import CommitMark, from_row
 

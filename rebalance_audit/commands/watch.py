@@ -41,20 +41,22 @@ if TYPE_CHECKING:
 
 RETRY_S = 10.0
 GOOD_WHILE_S = 60.0
-"""Who collected for so long has something to say when it ends, be it the same as the last time."""
+"""After collecting for this long, an outage is reported even if it is the same as the last one."""
 LIVE_FLUSH_MS = 5_000
-"""Commits that nothing else comes with are landed this often: consumers commit every 5 s, and nobody waits for them."""
+"""How often commits are landed if nothing else comes with them: consumers commit every 5 s, and nobody waits for
+commits."""
 AFTERWARDS_S = 8.0
-"""The stages run once more so long after the last news: by then consumers have committed, which bounds their pauses."""
+"""How long after the last news the stages run once more: by then consumers have committed, which bounds their
+pauses."""
 UNHURRIED_S = (60.0, 900.0)
-"""Commits alone go into the tables no more and no less often than this."""
+"""How often commits alone go into the tables."""
 SHARE_OF_COMMITS = 1 / 300
-"""Of a core that the stages may have for them in between."""
+"""The share of a core that the stages may use for commits in between."""
 CATCHING_UP_S = 10.0
 LOOK_AROUND_S = 1.0
-"""Between two looks for commits and metadata that nothing else comes with."""
+"""The time between two looks for commits and metadata if nothing else comes with them."""
 LOOK_S = 15.0
-"""Between two looks of the watchdog at the sources, at most."""
+"""The longest time between two looks of the watchdog at the sources."""
 
 
 def watch(
@@ -126,8 +128,8 @@ def follow(
     stopped_after_ms: int = 300_000,
     routes: Routes | None = None,
 ) -> None:
-    """One thread collects, one alerts (live), one sends to `receivers`, this one runs the stages. Raises what neither
-    time nor another try mends; ends the session. `every_s` None: live."""
+    """One thread collects, one alerts (live), one sends to `receivers`, this one runs the stages. Raises errors that
+    neither time nor another try mends; ends the session. `every_s` None: live."""
     from ingest.landing import Landing
     from rebalance_audit.alerts.outward import OutwardSender
 
@@ -166,7 +168,7 @@ def follow(
 
 
 class _MemoryLost(Exception):
-    """The judge asked a store that was away or a disk that was full; the tables know all that it did."""
+    """The judge failed at a store that was away or a full disk. The tables hold everything that it knew."""
 
 
 def _until_failure(
@@ -278,14 +280,14 @@ class StageRuns:
 
 
 class Outages:
-    """What holds up the threads, said once for all of them and not again while it lasts."""
+    """Reports what holds up the threads: once for all of them, and not again while it lasts."""
 
     def __init__(self) -> None:
         self._by_thread: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def say(self, thread: str, sentence: str, *, quiet: bool) -> None:
-        sentence = re.sub(r"\b\d+ms\b", "a while", sentence)  # else it is another one each time
+        sentence = re.sub(r"\b\d+ms\b", "a while", sentence)  # otherwise the text differs each time
         with self._lock:
             is_known = sentence in self._by_thread.values()
             self._by_thread[thread] = sentence
@@ -298,7 +300,7 @@ class Outages:
 
 
 def _passing(error: Exception) -> str | None:
-    """One sentence where somebody else writes, the store is away or the disk is full: each ends."""
+    """One sentence if somebody else writes, the store is away or the disk is full. Each of these passes."""
     from rebalance_audit.warehouse.storage import passing_fault
     from rebalance_audit.warehouse.warehouse import WarehouseError
 
@@ -306,7 +308,7 @@ def _passing(error: Exception) -> str | None:
 
 
 def _give_memory_back() -> None:
-    """What the stages held, to the system: between two rounds there may be hours."""
+    """Gives the memory of the stages back to the system: there may be hours between two rounds."""
     import ctypes
 
     import pyarrow as pa
@@ -458,7 +460,7 @@ class LiveWatch:
             return CATCHING_UP_S
         due = self._afterwards_at
         if due is None:
-            if not self._has_commits:  # nothing is due, however long ago the last time was
+            if not self._has_commits:  # nothing is due, however long ago the last run was
                 return LOOK_AROUND_S
             due = self._unhurried_at
         return max(0.0, min(due - time.monotonic(), LOOK_AROUND_S))
@@ -486,7 +488,7 @@ class SourceWatch(threading.Thread):
         self._collector: _Collecting | None = None
 
     def looks_after(self, collector: _Collecting) -> None:
-        """This one runs from now on."""
+        """The collector to look after, from now on."""
         self._collector = collector
         if self.ident is None:
             self.start()

@@ -102,7 +102,7 @@ def whatif(
     try:
         situation = situation_of(rows, until_ms, earlier[-1] if earlier else None, marks=marks)
         if settings:
-            request_of(situation, settings)  # what cannot be is said before anything else
+            request_of(situation, settings)  # what cannot be replayed is refused before anything else
         fit = fit_of(situation)
         if fit.refused is not None:
             found: list[Option] = []

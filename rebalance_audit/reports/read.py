@@ -18,7 +18,7 @@ from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 
 GROUPS_SHOWN = 50
 REBALANCES_SHOWN = 25
-"""Per group: the dearest and the latest are among the newest often enough; `explain` has all."""
+"""Per group: the costliest and the latest are mostly among the newest; `explain` shows all."""
 PAST_FINDINGS_SHOWN = 100
 REASSIGNMENTS_SHOWN = 50
 GAPS_SHOWN = 50
@@ -28,7 +28,7 @@ _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000,
 _BUCKETS = 96
 _COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
 _REACH = f"{numbers.COST_REACH} AS reach"
-"""Of one group: see `_of_group`."""
+"""SQL sums over one group: see `_of_group`."""
 
 
 class Queries(Protocol):
@@ -258,8 +258,8 @@ def read_report(
 
 
 def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHANGES_SHOWN) -> list[dict[str, Any]]:
-    """Rows of gold.whatif: of each group its best change, those that save the most first. Only savings that stand out
-    of their own range."""
+    """Rows of gold.whatif: the best change of each group, the largest saving first. Only savings that are larger than
+    the spread of their own replays."""
     rows: list[dict[str, Any]] = warehouse.query(
         "SELECT * FROM gold.whatif WHERE place = 1 AND saved_lower_seconds > 0 "
         "AND (?::VARCHAR IS NULL OR group_id = ?) ORDER BY saved_seconds DESC, cluster_id, group_id LIMIT ?",
@@ -269,7 +269,7 @@ def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHAN
 
 
 class _Asked:
-    """The warehouse, and what of it was asked for."""
+    """The warehouse, and the conditions of what was asked for."""
 
     def __init__(self, warehouse: Queries, group_id: str | None, from_ms: int | None, to_ms: int | None) -> None:
         self._warehouse = warehouse

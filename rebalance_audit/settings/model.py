@@ -81,7 +81,7 @@ class AlertTarget(_Part):
 
 
 _TOKEN = re.compile(r"/(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_.~@-]{20,}(?:/|$)")
-"""A part of a path that nobody types: the webhooks of Slack, Discord and others are secrets as a whole."""
+"""A part of a path that looks random: the webhook addresses of Slack, Discord and others are secrets as a whole."""
 _PLAIN = "only an http(s) address without user, password, query and token may stand here"
 
 
@@ -285,7 +285,7 @@ class Settings(_Part):
         yield from self._overlaps()
 
     def _fault_of_cluster(self, named: str) -> str | None:
-        """Evidence has a cluster's id: what names a cluster otherwise has no effect."""
+        """Evidence holds a cluster's id, so a pattern that matches no id and no name has no effect."""
         if _is_pattern(named) or not self.clusters or any(c.cluster_id == named for c in self.clusters):
             return None
         if any(c.name == named and c.cluster_id is None for c in self.clusters):

@@ -1,5 +1,5 @@
-"""What fleets do that a protocol's tests do not: they stand still without a word, call themselves alike, and write what
-nobody else can read."""
+"""What happens in real fleets and in no protocol's tests: members stand still without a trace, share one client id, and
+write what nobody else can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain`: one group, now, from what is at hand. No Spark and no warehouse."""
+"""`explain`: one group, from the evidence that is given. No Spark and no warehouse."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Answer:
         self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
 
     def latest(self, last_ms: int) -> Answer:
-        """Of the last so many milliseconds of evidence."""
+        """The same answer, for the last milliseconds of evidence alone."""
         from rebalance_audit.domain.numbers import happened_at_ms
 
         if self.seen_until_ms is None:

@@ -1,4 +1,4 @@
-"""`explain --reassignment TOPIC -b HOST`: what brokers say of partitions now, and what only files can show."""
+"""`explain --reassignment TOPIC -b HOST`: what brokers say about partitions now, and what only files can show."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Places:
         )  # fmt: skip
 
     def reassignments(self, *, quiet: bool) -> tuple[EvidenceFolder, ReassignmentHistory]:
-        """All files with what they say of reassignments; brokers are asked for the cluster's id alone."""
+        """All files that say something about reassignments; brokers are asked for the cluster's id alone."""
         from rebalance_audit.commands.explain.reassignment import history_of
 
         config = self.client_config()
