@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
@@ -20,11 +19,12 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
+from spark_jobs.commits import joining, shares
 from spark_jobs.commits import partial_marks as commits
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, places_table, rows_of_groups
-from spark_jobs.stages.stage import Batch, Run
+from spark_jobs.stages.stage import Batch, Run, row_count
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups
 
 _PLACE = ("cluster_id", "topic", "partition", "group_id")
@@ -73,9 +73,25 @@ def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
     return known.sort_by([(column, "ascending") for column in (*_PLACE, "offset")])
 
 
+def boundaries_of_any(context: Run) -> commits.Boundaries:
+    """The same of all groups: records of a first run are many, and their offsets are few bytes of them."""
+    files = context.warehouse.files("silver.group_event")
+    if not files:
+        return {}
+    with cursor() as db:
+        listed = db.execute(
+            f'SELECT {", ".join(_PLACE)}, list("offset") offset_list FROM {relation(files)} '
+            "WHERE source_kind = 'record' GROUP BY ALL"
+        ).to_arrow_table()
+    return _by_place(listed)
+
+
 def boundaries_of(group_records: pa.Table) -> commits.Boundaries:
     """Offsets of each group's records, in any order of rows: pyarrow promises none for the groups it returns."""
-    listed = group_records.group_by(list(_PLACE)).aggregate([("offset", "list")])
+    return _by_place(group_records.group_by(list(_PLACE)).aggregate([("offset", "list")]))
+
+
+def _by_place(listed: pa.Table) -> commits.Boundaries:
     places = zip(*(listed.column(name).to_pylist() for name in _PLACE), strict=True)
     return {
         place: np.unique(offsets.values.to_numpy())
@@ -87,113 +103,96 @@ def commit_marks(
     context: Run,
     batch: Batch,
     engine: Engine,
-    partial: pa.Table,
-    group_records: pa.Table,
+    partial: Sequence[str],
+    group_records: pa.Table | None,
+    boundaries: commits.Boundaries,
     concerned: Concerned,
     files: Sequence[str],
 ) -> None:
-    """Marks of this batch joined with the known ones. A mark that a new group record cuts in two is folded again from
-    bronze. So a mark depends on what bronze holds, not on the order or the batches in which that came.
+    """Marks of this batch, in the files `partial`, joined with the known ones. A mark that a new group record cuts in
+    two is folded again from bronze. So a mark depends on what bronze holds, not on the order or the batches in which
+    that came. `group_records`: None where any group is concerned.
     """
     uncertain = _transactional_groups(context, batch, files)
-    if concerned is not None and uncertain.num_rows:
+    floor = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
+    floor = floor.rename_columns(["cluster_id", "offsets_topic", "offsets_partition", "floor"])
+    if concerned is None or row_count(partial) > shares.ROWS:
+        boundaries = boundaries if concerned is None else boundaries_of_any(context)
+        _commit_shares(context, batch, engine, partial, boundaries, uncertain, floor)
+        return
+    if uncertain.num_rows:
         more = uncertain.select(GROUP.names)
         concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
         group_records = group_records_of(context, concerned)
-    floors = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
-    inputs = {
-        "partial": partial, "cut": group_records, "uncertain": uncertain,
-        "floor": floors.rename_columns(["cluster_id", "offsets_topic", "offsets_partition", "floor"]),
-    }  # fmt: skip
+        boundaries = boundaries_of(group_records)
     with cursor() as db:
+        inputs = {"partial": _read_marks(partial), "cut": group_records, "uncertain": uncertain, "floor": floor}
         for name, data in inputs.items():
             db.register(name, data)
-        place = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
-        least = None if concerned is None or uncertain.num_rows else _least(db, files, concerned)
-        again = _place_known(db, context, concerned, place, least)
+        least = None if uncertain.num_rows else _least(db, files, concerned)
+        again = _look_at_known(db, context, concerned, least)
         if least is not None and again.num_rows:
-            again = _place_known(db, context, concerned, place, None)
-        db.register("rebuilt", _folded_again(context, batch, engine, again, group_records))
-        torn = db.execute(_interleaved(place, "SELECT * FROM rebuilt")).to_arrow_table()
-        if torn.num_rows:
-            # Files that hold every second commit, for example: the commits of these groups are put in order one by one.
-            whole = _folded_again(context, batch, engine, torn, group_records, one_by_one=True)
-            db.register("whole", whole)
-            db.register("torn", torn)
-            rest = db.execute("SELECT * FROM rebuilt ANTI JOIN torn USING (cluster_id, group_id)").to_arrow_table()
-            db.unregister("rebuilt")
-            db.register("rebuilt", pa.concat_tables([rest.cast(commits.PARTIAL_MARK), whole]))
-        untouched = "NOT EXISTS (SELECT 1 FROM again a WHERE a.cluster_id = p.cluster_id AND a.group_id = p.group_id)"
-        db.execute(
-            f"CREATE TEMP TABLE old AS SELECT p.* FROM placed p WHERE NOT ({untouched}) "
-            "OR EXISTS (SELECT 1 FROM partial n WHERE "
-            + " AND ".join(f"n.{column} = p.{column}" for column in place.split(", "))
-            + ")"
-        )
-        columns = ", ".join(c.name for c in tables.SILVER_COMMIT_MARK.columns)
-        db.execute(
-            f"""
-            CREATE TEMP TABLE part AS SELECT *, (
-                coalesce(max(last_offset) OVER (
-                    PARTITION BY {place} ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                ) >= first_offset, false) OR (commit_count > 1 AND gap_from_offset IS NULL)
-            ) is_unknown, lag(struct_pack(f := last_offset, a := last_at_ms, p := last_position))
-                OVER (PARTITION BY {place} ORDER BY first_offset) previous,
-                lead(struct_pack(a := first_at_ms, p := first_position))
-                OVER (PARTITION BY {place} ORDER BY first_offset) later
-            FROM (
-                SELECT {_PARTIAL} FROM rebuilt
-                UNION ALL SELECT {_PARTIAL} FROM partial p WHERE {untouched}
-                UNION ALL SELECT {_PARTIAL} FROM old p WHERE {untouched}
-                -- What retention has deleted cannot be folded again: marks stay, their counts are upper bounds, and
-                -- the longest gap of two that overlap is not known. Nor is that of marks of earlier releases.
-                UNION ALL SELECT {_PARTIAL} FROM old p JOIN floor f USING (cluster_id, offsets_topic,
-                    offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
-            )
-            """
-        )
-        db.execute(
-            f"""
-            CREATE TEMP TABLE gap AS SELECT *, greatest(gap_to_at_ms - gap_from_at_ms, 0) gap_ms FROM (
-                SELECT {place}, {_GAP_ENDS.replace(_AFTER, _SEEN_AFTER)} FROM part WHERE gap_from_offset IS NOT NULL
-                UNION ALL SELECT {place}, previous.f, previous.a, previous.p, first_offset, first_at_ms,
-                    first_position, {_NEXT} FROM part WHERE previous IS NOT NULL
-            ) UNION ALL SELECT {place}, {", ".join("NULL" for _ in _GAP_ENDS.split(","))}, second_gap_ms FROM part
-            WHERE second_gap_ms IS NOT NULL
-            """
-        )
-        ends = ", ".join(f"CASE WHEN NOT is_unknown THEN longest.{name} END {name}" for name in _GAP_ENDS.split(", "))
-        data = db.execute(
-            f"""
-            SELECT {columns} FROM (
-                SELECT * EXCLUDE (longest, gaps, is_unknown), {ends},
-                    CASE WHEN NOT is_unknown THEN gaps[2] END second_gap_ms
-                FROM (
-                    SELECT {place}, min(first_offset) first_offset, arg_min(first_at_ms, first_offset) first_at_ms,
-                       max(last_offset) last_offset, arg_max(last_at_ms, last_offset) last_at_ms,
-                       sum(commit_count)::BIGINT commit_count,
-                       arg_min(topic_id, first_offset) FILTER (topic_id IS NOT NULL) topic_id,
-                       arg_min_null(first_position, first_offset) first_position,
-                       arg_max_null(last_position, last_offset) last_position,
-                       arg_min_null({_NEXT_AT}, first_offset) next_at_ms,
-                       arg_min_null({_NEXT_POSITION}, first_offset) next_position,
-                       bool_or(is_unknown) is_unknown
-                    FROM part GROUP BY {place}
-                ) LEFT JOIN (
-                    SELECT {place}, max(gap_ms, 2) gaps, arg_min(
-                        struct_pack({", ".join(f"{name} := {name}" for name in _GAP_ENDS.split(", "))}),
-                        struct_pack(ms := -gap_ms, f := gap_from_offset)
-                    ) FILTER (gap_from_offset IS NOT NULL) longest
-                    FROM gap GROUP BY {place}
-                ) USING ({place})
-            ) ORDER BY cluster_id, group_id, topic, partition, first_offset
-            """
-        ).to_arrow_table()
-        db.register("data", data)
-        grain = ", ".join(tables.SILVER_COMMIT_MARK.key)
-        keys = db.execute(f"SELECT {grain} FROM old UNION SELECT {grain} FROM data").to_arrow_table()
-    rows = data.cast(arrow_schema("silver.commit_mark"))
-    context.replace("silver.commit_mark", rows, keys, batch.batch_id, batch.transaction)
+            again = _look_at_known(db, context, concerned, None)
+        db.register("rebuilt", _rebuilt(context, batch, engine, again, boundaries))
+        joined = joining.join(db)
+    # Most are no one's yet: named all the same, so that few files are asked for them.
+    keys = pa.concat_tables([joined.replaced, joined.rows.select(joining.KEY.names)])
+    keys = keys.group_by(joining.KEY.names).aggregate([])
+    context.replace("silver.commit_mark", joined.rows, keys, batch.batch_id, batch.transaction)
+
+
+def _commit_shares(
+    context: Run,
+    batch: Batch,
+    engine: Engine,
+    partial: Sequence[str],
+    boundaries: commits.Boundaries,
+    uncertain: pa.Table,
+    floor: pa.Table,
+) -> None:
+    """The same for marks of any group, in tasks."""
+    events, known = (context.warehouse.files(name) for name in ("silver.group_event", "silver.commit_mark"))
+    sources = shares.Sources(partial=partial, known=known, events=events)
+    work = shares.shares_of(sources)
+    with context.staging_folder() as folder:
+        looking = shares.looking(folder, sources, engine.share(uncertain))
+        again = shares.rows_in(engine.spread(work, looking, WRITTEN), "again")
+        rebuilt = _rebuilt(context, batch, engine, again, boundaries)
+        asked = engine.share(shares.Asked(again=again, rebuilt=rebuilt, floor=floor))
+        written = engine.spread(work, shares.joining_shares(folder, sources, asked), WRITTEN)
+        rows = files_by_table(written).get("silver.commit_mark", [])
+        replaced = shares.rows_in(written, "replaced")
+        if replaced.num_rows:
+            context.replace("silver.commit_mark", rows, replaced, batch.batch_id, batch.transaction)
+        else:
+            context.add("silver.commit_mark", rows, batch.batch_id, batch.transaction)
+
+
+def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, boundaries: commits.Boundaries) -> pa.Table:
+    """Partial marks of these groups, folded again from all of bronze."""
+    rebuilt = _folded_again(context, batch, engine, again, boundaries)
+    torn = joining.torn_in(rebuilt)
+    if torn.num_rows == 0:
+        return rebuilt
+    # Files that hold every second commit, for example: the commits of these groups are put in order one by one.
+    whole = _folded_again(context, batch, engine, torn, boundaries, one_by_one=True)
+    with cursor() as db:
+        db.register("rebuilt", rebuilt)
+        db.register("torn", torn)
+        rest = db.execute("SELECT * FROM rebuilt ANTI JOIN torn USING (cluster_id, group_id)").to_arrow_table()
+    return pa.concat_tables([rest.cast(commits.PARTIAL_MARK), whole])
+
+
+def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, concerned: pa.Table, least: Least | None) -> pa.Table:
+    """The groups whose commits are folded again. `least`: marks out of this bound are not looked at."""
+    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least))
+    joining.place_known(db)
+    return joining.find_again(db)
+
+
+def _read_marks(files: Sequence[str]) -> pa.Table:
+    parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files)]
+    return pa.concat_tables([commits.PARTIAL_MARK.empty_table(), *parts])
 
 
 def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Table) -> Least:
@@ -225,55 +224,6 @@ def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Ta
     return Least("last_offset", "group_id", floors)
 
 
-def _place_known(
-    db: duckdb.DuckDBPyConnection, context: Run, concerned: Concerned, place: str, least: Least | None
-) -> pa.Table:
-    """Make the tables `placed`, the known marks with the stretch that each is in, and `again`, the groups whose commits
-    are folded again, which is returned. `least`: marks out of this bound are not looked at."""
-    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least))
-    stretch = "coalesce(c.offset, -1)"
-    same = (
-        "m.cluster_id = c.cluster_id AND m.group_id = c.group_id AND m.offsets_topic = c.topic"
-        " AND m.offsets_partition = c.partition"
-    )
-    db.execute(
-        f"CREATE OR REPLACE TEMP TABLE placed AS SELECT m.*, {stretch} stretch_from FROM known m "
-        f"ASOF LEFT JOIN cut c ON {same} AND m.first_offset > c.offset"
-    )
-    db.execute(
-        "CREATE OR REPLACE TEMP TABLE again AS SELECT * FROM uncertain UNION SELECT DISTINCT m.cluster_id, m.group_id, "
-        "m.offsets_topic, m.offsets_partition FROM placed m "
-        f"ASOF LEFT JOIN cut c ON {same} AND m.last_offset > c.offset WHERE {stretch} <> m.stretch_from"
-    )
-    # New commits that lie between known ones fill a hole, and another gap may be the longest then.
-    db.execute(
-        f"INSERT INTO again SELECT * FROM ({_interleaved(place, 'SELECT * FROM partial', 'SELECT * FROM placed')}) "
-        "EXCEPT SELECT * FROM again"
-    )
-    return db.execute("SELECT * FROM again").to_arrow_table()
-
-
-_PARTIAL = ", ".join(commits.PARTIAL_MARK.names)
-_AFTER = "after_at_ms, after_position"
-_GAP_ENDS = ", ".join(
-    [*(f"gap_{end}_{what}" for end in ("from", "to") for what in ("offset", "at_ms", "position")), _AFTER]
-)
-# What a part does not hold any more is the first commit of the part behind it.
-_NEXT_AT = "coalesce(next_at_ms, later.a)"
-_NEXT_POSITION = "CASE WHEN next_at_ms IS NULL THEN later.p ELSE next_position END"
-_NEXT = f"{_NEXT_AT}, {_NEXT_POSITION}"
-_SEEN_AFTER = ", ".join(
-    f"CASE WHEN after_at_ms IS NULL AND gap_to_offset = last_offset THEN later.{of} ELSE after_{name} END after_{name}"
-    for of, name in (("a", "at_ms"), ("p", "position"))
-)
-_GROUP_PLACE = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("group_id", pa.string()),
-        ("offsets_topic", pa.string()),
-        ("offsets_partition", pa.int32()),
-    ]
-)
 _DUCK_COMMITS = (
     f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND NOT coalesce(is_control, false) "
     "AND coalesce(key[1:2] IN ('\\x00\\x00'::BLOB, '\\x00\\x01'::BLOB), false)"
@@ -285,7 +235,7 @@ _MARKER = f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND coalesce(is_control, fals
 def _transactional_groups(context: Run, batch: Batch, files: Sequence[str]) -> pa.Table:
     """Groups about whose transactional commits this batch says something: commits themselves, or a marker."""
     if not files or not _has_transactions(files):
-        return _GROUP_PLACE.empty_table()
+        return joining.GROUP_PLACE.empty_table()
     stretch = "cluster_id, topic, partition, producer_id"
     whole = relation(context.warehouse.files("bronze.record", batch.until["bronze.record"]))
     with cursor() as db:
@@ -300,7 +250,9 @@ def _transactional_groups(context: Run, batch: Batch, files: Sequence[str]) -> p
         except DecodeError:
             continue  # it is in silver.undecoded
         rows.add((row["cluster_id"], group_id, row["topic"], row["partition"]))
-    return pa.Table.from_pylist([dict(zip(_GROUP_PLACE.names, row, strict=True)) for row in sorted(rows)], _GROUP_PLACE)
+    return pa.Table.from_pylist(
+        [dict(zip(joining.GROUP_PLACE.names, row, strict=True)) for row in sorted(rows)], joining.GROUP_PLACE
+    )
 
 
 def _has_transactions(files: Sequence[str]) -> bool:
@@ -312,22 +264,12 @@ def _has_transactions(files: Sequence[str]) -> bool:
     return found is not None
 
 
-def _interleaved(place: str, *parts: str) -> str:
-    """The query for groups with partial marks that are not one behind the other."""
-    every = " UNION ALL ".join(f"SELECT {place}, first_offset, last_offset FROM ({part})" for part in parts)
-    return (
-        f"SELECT DISTINCT {', '.join(_GROUP_PLACE.names)} FROM (SELECT *, max(last_offset) OVER (PARTITION BY {place} "
-        f"ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) reached FROM ({every})) "
-        "WHERE reached >= first_offset"
-    )
-
-
 def _folded_again(
     context: Run,
     batch: Batch,
     engine: Engine,
     groups: pa.Table,
-    group_records: pa.Table,
+    known: commits.Boundaries,
     *,
     one_by_one: bool = False,
 ) -> pa.Table:
@@ -338,7 +280,6 @@ def _folded_again(
     renamed = groups.rename_columns(["cluster_id", "group_id", "topic", "partition"])
     partitions = renamed.select(["cluster_id", "topic", "partition"])
     wanted = set(zip(renamed["cluster_id"].to_pylist(), renamed["group_id"].to_pylist(), strict=True))
-    known = boundaries_of(group_records)
     asked = engine.share((known, wanted, set(map(tuple, zip(*partitions.to_pydict().values(), strict=True)))))
     with context.staging_folder() as folder:
         written = files_by_table(

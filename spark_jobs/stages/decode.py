@@ -40,7 +40,13 @@ from rebalance_audit.warehouse.storage import located, relation
 from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
-from spark_jobs.commits.marks import boundaries_of, commit_marks, concerned_groups, group_records_of
+from spark_jobs.commits.marks import (
+    boundaries_of,
+    boundaries_of_any,
+    commit_marks,
+    concerned_groups,
+    group_records_of,
+)
 from spark_jobs.engine import ArrowTask
 from spark_jobs.group_rows import literal
 from spark_jobs.plan import DECODE
@@ -80,13 +86,14 @@ def run(context: Run) -> bool:
         context.add("silver.group_event", written.files["silver.group_event"], batch.batch_id, batch.transaction)
 
         concerned = concerned_groups(new_files, written.files["silver.group_event"])
-        group_records = group_records_of(context, concerned)
+        group_records = None if concerned is None else group_records_of(context, concerned)
+        boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
         if new_files:
-            boundaries = engine.share(boundaries_of(group_records))
-            written.add(engine.spread(_records_of(new_files), _folding(folder, boundaries), WRITTEN))
+            folding = _folding(folder, engine.share(boundaries))
+            written.add(engine.spread(_records_of(new_files), folding, WRITTEN))
         context.add("silver.undecoded", written.files["silver.undecoded"], batch.batch_id, batch.transaction)
         _commit_counts(context, batch, written.rows("book"), new_files + line_files)
-        commit_marks(context, batch, engine, written.rows("mark"), group_records, concerned, new_files)
+        commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, concerned, new_files)
     return True
 
 

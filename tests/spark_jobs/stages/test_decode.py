@@ -10,6 +10,8 @@ import pytest
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.commits import marks as marks_of_commits
+from spark_jobs.commits import shares
 from tests.spark_jobs.synthetic import BASE_MS, Row, a_commit, a_generation, a_line, a_marker, a_record, land
 
 
@@ -84,6 +86,16 @@ STORY = [
 STORY_MARKS = [(1, 1, 1), (2, 2, 1), (4, 5, 2), (8, 10, 2), (9, 9, 1)]
 
 
+@pytest.fixture(params=["few", "many"])
+def news(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Marks of few news are joined in one piece, those of many in tasks, some groups to each."""
+    if request.param == "many":
+        monkeypatch.setattr(marks_of_commits, "_KEYS_AT_MOST", 0)
+        monkeypatch.setattr(shares, "ROWS", 1)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("news")
 @pytest.mark.parametrize(
     "cuts",
     [
@@ -101,6 +113,7 @@ def test_marks_do_not_depend_on_how_records_came(
     assert marks(warehouse) == STORY_MARKS
 
 
+@pytest.mark.usefixtures("news")
 @pytest.mark.parametrize("cut_at", [None, 2, 4])
 def test_a_transactional_commit_counts_once_its_commit_marker_is_known(
     engine: dict[str, Any], tmp_path: Path, cut_at: int | None
