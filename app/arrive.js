@@ -1,5 +1,5 @@
 // Sets right the address of a page that was opened while the page before was still being made: what that one wrote into its
-// address at last is told late, and Streamlit (1.67) writes it behind the new page's name. `data`: the page, and what it was
+// address at last arrives late, and Streamlit (1.67) writes it behind the new page's name. `data`: the page, and what it was
 // asked for, which says whose group or rebalance it shows.
 
 const MAY_FOLLOW = ["from", "to", "last", "since", "zone"];  // the page itself writes these when the address names none

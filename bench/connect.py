@@ -27,7 +27,7 @@ from infra.lab.clients import put_connector
 from infra.lab.cluster import Cluster, remove_run_folder
 from infra.lab.driver import Driver
 from infra.lab.processes import now_ms
-from tests.connect_scores import told_runs
+from tests.connect_scores import shown_runs
 from tests.connect_truth import true_runs, words, worker_urls
 from tests.score import reconstructed
 
@@ -130,7 +130,7 @@ def measured(capture: Path, phases: Sequence[Phase]) -> list[tuple[Phase, Change
     reconstruction = reconstructed(capture, "all")[GROUP]
     outside = {
         name: [(r.start[1], r.end[1] if r.end is not None else None) for r in found]
-        for name, found in told_runs(reconstruction.connect_tasks, worker_urls(capture)).items()
+        for name, found in shown_runs(reconstruction.connect_tasks, worker_urls(capture)).items()
     }
     delivered = [(r.assigned_at_ms or 0, r.eager_seconds_lower) for r in reconstruction.rebalances]
     found = []

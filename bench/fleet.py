@@ -43,7 +43,7 @@ LINES_OF_A_FILE = 20_000
 AROUND_MS = 3_600_000
 OF_EACH = ("number", "kind", "outcome", "trigger")
 _ALSO = "or_trigger"
-"""In the truth of a rebalance whose evidence cannot tell two causes apart."""
+"""In the truth of a rebalance whose evidence cannot distinguish two causes."""
 _STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 _MAYBE_TIME = re.compile(rb"(?=\x00\x00\x01([\s\S]{5}))")
 _COORDINATOR = re.compile(r"topic=__consumer_offsets partition=\d+\]")

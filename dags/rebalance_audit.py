@@ -168,7 +168,7 @@ COMMON: dict[str, Any] = {
     "tags": ["kafka", "audit"],
 }
 WAREHOUSE = _text("Folder or object-store URL of the warehouse.")
-TELLS_OTHERS: dict[str, Any] = {"outlets": [PUBLISHED], "post_execute": say_which_warehouse}
+PUBLISHES: dict[str, Any] = {"outlets": [PUBLISHED], "post_execute": say_which_warehouse}
 
 
 with DAG(
@@ -211,7 +211,7 @@ with DAG(
             ),
             BashOperator(
                 task_id=f"check_{stage.name}", bash_command=CHECK_STAGE, env=named, append_env=True,
-                **(TELLS_OTHERS if stage is PUBLISH else {}),
+                **(PUBLISHES if stage is PUBLISH else {}),
             ),
         ]  # fmt: skip
     steps.append(
@@ -276,7 +276,7 @@ with DAG(
         BashOperator(
             task_id="import_day", bash_command=IMPORT_DAY, env=of_day | RUN_AT, append_env=True, skip_on_exit_code=99
         ),
-        BashOperator(task_id="run_day", bash_command=RUN_ALL, env=of_day, append_env=True, **TELLS_OTHERS),
+        BashOperator(task_id="run_day", bash_command=RUN_ALL, env=of_day, append_env=True, **PUBLISHES),
     )
 
 with DAG(

@@ -248,8 +248,8 @@ class LogTail:
             if len(lines) >= PIECE_EVENTS or size >= PIECE_BYTES:
                 yield piece()
                 start, size, lines = file.position, 0, []
-        is_told = reader.is_unknown_layout and file.is_refused
-        problems = [] if is_told or not is_quiet else list(reader.problems)
+        is_reported = reader.is_unknown_layout and file.is_refused
+        problems = [] if is_reported or not is_quiet else list(reader.problems)
         file.is_refused = bool(reader.is_unknown_layout and problems) or (file.is_refused and not lines)
         if lines or problems or reader.position > start:
             reading, lines = piece()

@@ -39,7 +39,7 @@ class Coincidence:
         return self.began_at_ms - self.changed_at_ms
 
     @property
-    def is_told(self) -> bool:
+    def names_it(self) -> bool:
         """The trigger itself names the coordinator's move."""
         return self.of_coordinator and self.trigger == Cause.COORDINATOR_FAILOVER
 

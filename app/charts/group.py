@@ -164,8 +164,8 @@ def _held_steps(
         return none
     order = {rebalance_id: i for i, rebalance_id in enumerate(rebalances["rebalance_id"])}
     moved = stops_and_resumes(movements)
-    is_told_before = moved["revoked_in_rebalance_id"].isin(order.keys()) & (moved["kind"] == MovementKind.MOVED)
-    stopped = moved[moved["from_member_id"].isin(lane_of) & ~is_told_before & (moved["kind"] != MovementKind.ASSIGNED)]
+    is_shown_before = moved["revoked_in_rebalance_id"].isin(order.keys()) & (moved["kind"] == MovementKind.MOVED)
+    stopped = moved[moved["from_member_id"].isin(lane_of) & ~is_shown_before & (moved["kind"] != MovementKind.ASSIGNED)]
     resumed = moved[moved["to_member_id"].isin(lane_of) & (moved["kind"] != MovementKind.REVOKED)]
     events = pd.concat(
         [

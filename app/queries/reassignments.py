@@ -16,8 +16,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _AT = "coalesce(a.started_at_ms, a.ended_at_ms)"
 _TOUCHES = f"(a.outcome = 'open' OR coalesce(a.ended_at_ms, {_AT}) >= ?) AND coalesce({_AT}, 0) <= ?"
 
-_TELL_THE_PLACE = 200
-"""Of a group's newest rebalances: its partition of the offsets topic stays the same, and not each has a record."""
+_NEWEST = 200
+"""How many of a group's newest rebalances are looked at: its partition of the offsets topic stays the same, and not
+each rebalance has a record."""
 
 
 class ReassignmentQuestions(FleetQuestions):
@@ -165,7 +166,7 @@ class ReassignmentQuestions(FleetQuestions):
         """The partition of the offsets topic that holds the group, as its records say, and those the group works on."""
         newest = (
             "r.cluster_id = ? AND r.group_id = ? AND r.rebalance_id IN (SELECT rebalance_id FROM flat.rebalance"
-            f" WHERE cluster_id = ? AND group_id = ? ORDER BY assigned_at_ms DESC NULLS LAST LIMIT {_TELL_THE_PLACE:d})"
+            f" WHERE cluster_id = ? AND group_id = ? ORDER BY assigned_at_ms DESC NULLS LAST LIMIT {_NEWEST:d})"
         )
         wanted = (cluster_id, group_id, cluster_id, group_id)
         places = self.rows(

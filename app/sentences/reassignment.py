@@ -202,7 +202,7 @@ def coincidence(c: Coincidence, tz: tzinfo) -> Html:
     gap = words.duration(abs(c.gap_ms))
     link = (
         fill("<b>because of it</b>: its own cause says so.")
-        if c.is_told
+        if c.names_it
         else fill("{because}: in time with it; whether because of it, nothing says.", because=words.because(c.trigger))
     )
     parts.append(fill("{gap} {order} {g} began to rebalance {link}", gap=gap, order=order, g=group, link=link))
@@ -212,7 +212,7 @@ def coincidence(c: Coincidence, tz: tzinfo) -> Html:
 def coincidences(found: Sequence[Coincidence]) -> Html:
     """How many rebalances fell together with changes of leaders, and of how many that is known to be the cause."""
     of_coordinator = sum(c.of_coordinator for c in found)
-    said = sum(c.is_told for c in found)
+    said = sum(c.names_it for c in found)
     parts = [
         fill(
             "<b>{n} began in time with a change of a leader</b>, within {t} after it",

@@ -80,12 +80,12 @@ class Client:
     def start(self) -> None:
         self._process.start(self._cluster.environment() | programs.environment())
 
-    def tell(self, command: str) -> None:
-        self._process.tell(command)
+    def send(self, command: str) -> None:
+        self._process.send(command)
 
     def close(self) -> None:
         """Ask it to leave and wait until it has."""
-        self.tell("close")
+        self.send("close")
         if not self._process.wait(60):
             raise LabError(f"{self.name} did not close within 60 s.")
 

@@ -183,7 +183,7 @@ class Driver:
         self._wait(f"{name} failed", lambda: self._has(name, "failed"), timeout_s)
 
     def subscribe(self, name: str, topics: Sequence[str]) -> None:
-        self.tell(name, f"subscribe {','.join(topics)}")
+        self.send(name, f"subscribe {','.join(topics)}")
         self.clients[name].topics = list(topics)
 
     def wait_for(self, name: str, event: str, *, timeout_s: float = 60) -> None:
@@ -237,9 +237,9 @@ class Driver:
         """The group goes on calling it by another client id than its own."""
         self._known_as[name] = client_id
 
-    def tell(self, name: str, command: str) -> None:
+    def send(self, name: str, command: str) -> None:
         self._note(command, name)
-        self.clients[name].tell(command)
+        self.clients[name].send(command)
 
     def expect(
         self,

@@ -49,7 +49,7 @@ class Mover:
         """Returns when Kafka has answered."""
         self._count += 1
         self.driver._note(command, "admin")
-        self._process.tell(command)
+        self._process.send(command)
 
         def answers() -> list[dict[str, Any]]:
             return [event for event in self.events() if event["event"] in ("done", "failed")]

@@ -332,7 +332,7 @@ def _play(driver: Driver, group: PairGroup, after_s: float, failures: list[str])
                 case "rest":
                     pass
                 case _:
-                    driver.tell(client, action)
+                    driver.send(client, action)
     except (LabError, OSError) as error:
         failures.append(f"{group.group_id}: {error}")
 

@@ -53,7 +53,7 @@ class Process:
                 start_new_session=True,
             )
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         """Write one command line to the process's standard input."""
         if self._child is None or self._child.stdin is None or not self.is_running():
             raise LabError(f"{self.name} is not running, so it cannot be asked to {command!r}.")

@@ -416,7 +416,7 @@ class LiveWatch:
         now = time.monotonic()
         if not self._has_begun:
             is_complete = self._caught_up.is_set()
-            if self._rounds.run() and is_complete and self._has_told_all():
+            if self._rounds.run() and is_complete and self._has_sent_all():
                 self._begin()
             return
         news_at, self._news_at = self._news_at, None
@@ -437,7 +437,7 @@ class LiveWatch:
         wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
         self._unhurried_at = time.monotonic() + wait_s
 
-    def _has_told_all(self) -> bool:
+    def _has_sent_all(self) -> bool:
         """Each target has what the tables say, and is known from now on."""
         if self._rounds.alert_to and self._rounds.opened.published():
             return self._rounds.send()

@@ -202,7 +202,7 @@ def test_a_cause_is_shown_only_where_the_rebalance_names_it(reader: Questions) -
     elections = reader.elections(CLUSTER, HOUR, ["__consumer_offsets-7"])
     rebalances = reader.group_rebalances(CLUSTER, "orders", HOUR)
     (found,) = coincidences(rebalances, elections, ["__consumer_offsets-7"])
-    assert (found.rebalance_id, found.gap_ms, found.of_coordinator, found.is_told) == ("orders/7", 3_000, True, False)
+    assert (found.rebalance_id, found.gap_ms, found.of_coordinator, found.names_it) == ("orders/7", 3_000, True, False)
     said = plain(sentences.coincidence(found, words.zone("UTC")))
     assert said.endswith("because a member vanished: in time with it; whether because of it, nothing says.")
     named = rebalances.assign(trigger="coordinator_failover")

@@ -51,7 +51,7 @@ class TruthConsumer:
         while not self.truth.is_closing:
             self._obey()
             batches = self._consumer.poll(timeout_ms=100)
-            self._tell_generation()
+            self._write_generation()
             self.truth.first_records(batches, self.membership())
             time.sleep(self.truth.delay_s * sum(map(len, batches.values())))
         self.truth.write("close_start")
@@ -63,7 +63,7 @@ class TruthConsumer:
         generation = self._consumer._coordinator._generation
         return self.truth.membership(generation.member_id, generation.generation_id)
 
-    def _tell_generation(self) -> None:
+    def _write_generation(self) -> None:
         """A cooperative member that is given nothing new is not called: its generation is looked at between polls."""
         now = self._consumer._coordinator._generation.generation_id
         if now != self._generation and now >= 0:

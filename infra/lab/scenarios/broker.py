@@ -32,10 +32,10 @@ def coordinator_killed_while_preparing(driver: Driver) -> None:
     """c4 joins while c1 needs 20 s inside its revoked callback, and the coordinator is killed meanwhile: the one that
     takes the group over knows the generation before alone, and prepares the same one anew."""
     members = _three_members(driver, "halfway-app", "halfway")
-    driver.tell("c1", "revoke_delay 20000")
+    driver.send("c1", "revoke_delay 20000")
     members.start("c4")
     driver.wait_for("c1", "revoked_start")
-    driver.tell("c1", "revoke_delay 0")
+    driver.send("c1", "revoke_delay 0")
     broker = driver.coordinator_killed(members.group)
     members.expect(Cause.MEMBER_JOINED, ["c4"], outcome="failed", members=[])
     # c4's wish to join is what both brokers were busy with; records show nothing but that.

@@ -38,7 +38,7 @@ def slow_revoker(driver: Driver) -> None:
     """v1 needs 5 s inside its revoked callback, and everybody waits for it, when v3 joins and when v2 leaves."""
     members = Members(driver, "slow-app", {"slow": 6})
     members.join("v1", "v2")
-    driver.tell("v1", "revoke_delay 5000")
+    driver.send("v1", "revoke_delay 5000")
     members.join("v3")
     members.leave("v2")
 
@@ -88,7 +88,7 @@ def subscription_change(driver: Driver) -> None:
     driver.subscribe("u2", ["news", "mail"])
     members.expect(Cause.SUBSCRIPTION_CHANGED, ["u2"])
     members.settle()
-    driver.tell("u1", "enforce")
+    driver.send("u1", "enforce")
     members.expect(Cause.CLIENT_REQUESTED, ["u1"])
     driver.rest(5)
     members.settle()
@@ -141,7 +141,7 @@ def no_auto_commit(driver: Driver) -> None:
     members = Members(driver, "by-hand-app", {"byhand": 6})
     for name in ("h1", "h2", "h3"):
         members.start(name, enable_auto_commit="false")
-        driver.tell(name, "commit 3000")
+        driver.send(name, "commit 3000")
         members.expect(Cause.MEMBER_JOINED, [name])
         members.settle()
     members.leave("h2")

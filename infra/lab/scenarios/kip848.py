@@ -32,7 +32,7 @@ def kip848_poll_timeout(driver: Driver) -> None:
     members = Kip848Members(driver, "idle-app", {"idle": 6})
     members.join("k1", "k2", max_poll_interval_ms=8000)
     driver.rest(8)  # so that it has been seen to commit every five seconds
-    driver.tell("k2", "stall 25000")
+    driver.send("k2", "stall 25000")
     members.expect(Cause.MEMBER_POLL_TIMEOUT, ["k2"], members=["k1"])
     members.expect(Cause.MEMBER_JOINED, ["k2"])
     driver.rest(27)
@@ -45,7 +45,7 @@ def kip848_fenced_revoking(driver: Driver) -> None:
     give up within max.poll.interval.ms (8 s), and is fenced. It goes on, and joins as a new member."""
     members = Kip848Members(driver, "fenced-app", {"fenced": 6})
     members.join("k1", "k2", max_poll_interval_ms=8000)
-    driver.tell("k2", "revoke_delay 5000")
+    driver.send("k2", "revoke_delay 5000")
     members.start("k3", max_poll_interval_ms=8000)
     members.expect(Cause.MEMBER_JOINED, ["k3"], outcome="superseded", members=["k1", "k2", "k3"])
     driver.wait_for("k2", "revoked_start")
@@ -54,7 +54,7 @@ def kip848_fenced_revoking(driver: Driver) -> None:
     driver.rest(9)
     members.settle()
     driver.thaw("k2")
-    driver.tell("k2", "revoke_delay 0")
+    driver.send("k2", "revoke_delay 0")
     members.expect(Cause.MEMBER_JOINED, ["k2"])
     members.settle()
 

@@ -129,7 +129,7 @@ _for_each(scale_up, WITH_COOPERATIVE)
 
 def _put_out_for_a_while(members: Members, command: str, cause: Cause) -> None:
     """The second member is stuck for 16 s: the first goes on without it, until it is back."""
-    members.driver.tell("m2", command)
+    members.driver.send("m2", command)
     members.expect(cause, ["m2"], members=["m1"])
     members.driver.rest(18)
     members.expect(Cause.MEMBER_JOINED, ["m2"])
@@ -171,7 +171,7 @@ def stuck_with_a_joiner(driver: Driver, library: str) -> None:
     if library == "franz-go":
         options["lab_block_rebalance"] = "true"
     members.join("m1", "m2", **options)
-    driver.tell("m2", "stall 20000")
+    driver.send("m2", "stall 20000")
     driver.wait_for("m2", "stall_start")
     members.start("m3", **options)
     members.expect(
@@ -193,7 +193,7 @@ def stuck_alone(driver: Driver, library: str) -> None:
     is committed, and the group sees nothing. Then it closes."""
     members = _begin(driver, library)
     members.join("m1", "m2", rebalance_timeout_ms=10_000)
-    driver.tell("m2", "stall 24000")
+    driver.send("m2", "stall 24000")
     driver.wait_for("m2", "stall_start")
     driver.wait_for("m2", "stall_end")
     driver.rest(8)

@@ -54,12 +54,12 @@ def kip848_slow_revocation(driver: Driver) -> None:
     """k1 needs 12 s inside its revoked callback when k2 joins: k2 waits at the new epoch without its partitions."""
     members = Kip848Members(driver, "stuck-app", {"stuck": 6})
     members.join("k1")
-    driver.tell("k1", "revoke_delay 12000")
+    driver.send("k1", "revoke_delay 12000")
     members.start("k2")
     members.expect(Cause.MEMBER_JOINED, ["k2"])
     driver.wait_for("k1", "revoked_end")
     members.settle()
-    driver.tell("k1", "revoke_delay 0")
+    driver.send("k1", "revoke_delay 0")
     members.leave("k2")
 
 

@@ -213,7 +213,7 @@ def poll_timeout(driver: Driver) -> None:
     """p2 does not poll for 20 s with max.poll.interval.ms=8000: it is put out, then comes back as a new member."""
     members = Members(driver, "reports-app", {"reports": 4})
     members.join("p1", "p2", max_poll_interval_ms=8000)
-    driver.tell("p2", "stall 20000")
+    driver.send("p2", "stall 20000")
     members.expect(Cause.MEMBER_POLL_TIMEOUT, ["p2"], members=["p1"])
     members.expect(Cause.MEMBER_JOINED, ["p2"])
     driver.rest(22)
@@ -226,7 +226,7 @@ def storm(driver: Driver) -> None:
     members = Members(driver, "stormy-app", {"stormy": 6})
     members.join("w1", "w2", "w3", max_poll_interval_ms=6000)
     for _ in range(6):
-        driver.tell("w3", "stall 12000")
+        driver.send("w3", "stall 12000")
         members.expect(Cause.MEMBER_POLL_TIMEOUT, ["w3"], members=["w1", "w2"])
         members.expect(Cause.MEMBER_JOINED, ["w3"])
         driver.rest(13)

@@ -16,7 +16,7 @@ from rebalance_audit.domain.reassign.lines import PARTITION_SEEN, PartitionLine
 from rebalance_audit.domain.reassign.model import PartitionState
 
 T = TypeVar("T")
-_UNTOLD = -2
+_NOT_SHOWN = -2
 _SAME_CHANGE_MS = 2_000
 """Brokers print a change some ms after the controller, under load some hundred: within this time it is the same
 (docs/measured.md#reassignments)."""
@@ -36,7 +36,7 @@ class Sighting:
     isr: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
-    leader: int = _UNTOLD
+    leader: int = _NOT_SHOWN
     """-1: none."""
     leader_epoch: int | None = None
     replicas_before: tuple[int, ...] | None = None
@@ -58,7 +58,7 @@ def sighting(line: PartitionLine, *, is_live: bool) -> Sighting | None:
                 isr=fields.get("isr", _ids_in(record, "isr")),
                 adding=_ids_in(record, "addingReplicas"),
                 removing=_ids_in(record, "removingReplicas"),
-                leader=record.get("leader", _UNTOLD),
+                leader=record.get("leader", _NOT_SHOWN),
                 replicas_before=fields.get("from_replicas"),
                 isr_before=fields.get("from_isr"),
                 is_replay=not is_live,
@@ -68,7 +68,7 @@ def sighting(line: PartitionLine, *, is_live: bool) -> Sighting | None:
                 found,
                 replicas=fields["replicas"],
                 isr=fields["isr"],
-                leader=_UNTOLD if fields["is_completed"] else fields["broker_id"],  # only a leader asks for it
+                leader=_NOT_SHOWN if fields["is_completed"] else fields["broker_id"],  # only a leader asks for it
                 replicas_before=fields["from_replicas"],
                 isr_before=fields["from_isr"],
             )
@@ -150,7 +150,7 @@ class Story:
         adding, removing = _first(s.adding for s in seen), _first(s.removing for s in seen)
         isr = _first(s.isr for s in seen)
         replicas = _first(s.replicas for s in seen)
-        leader = next((s.leader for s in seen if s.leader != _UNTOLD), _UNTOLD)
+        leader = next((s.leader for s in seen if s.leader != _NOT_SHOWN), _NOT_SHOWN)
         base = before or PartitionState(replicas=replicas or isr or (), isr=isr or (), leader=None)
         if replicas is None:
             replicas = base.replicas
@@ -164,7 +164,7 @@ class Story:
         return PartitionState(
             replicas=replicas,
             isr=base.isr if isr is None else isr,
-            leader=base.leader if leader == _UNTOLD else None if leader == -1 else leader,
+            leader=base.leader if leader == _NOT_SHOWN else None if leader == -1 else leader,
             adding=base.adding if adding is None else adding,
             removing=base.removing if removing is None else removing,
             leader_epoch=_first(s.leader_epoch for s in seen),

@@ -176,7 +176,7 @@ def _is_rewritten(before: GroupMetadataValue, after: GroupMetadataValue) -> bool
     return bool(after.members) and places[0] == places[1]
 
 
-class _Teller:
+class _LineReader:
     """Reads attempts from lines: one per `Preparing` line, or per closing line whose `Preparing` is not in evidence."""
 
     def __init__(self) -> None:
@@ -278,11 +278,11 @@ class _Teller:
 
 
 def _from_lines(lines: Iterable[LogEvent]) -> list[Attempt]:
-    teller = _Teller()
+    reader = _LineReader()
     for line in lines:
         if line.at_ms is not None:
-            teller.hear(line)
-    return teller.ended()
+            reader.hear(line)
+    return reader.ended()
 
 
 def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:

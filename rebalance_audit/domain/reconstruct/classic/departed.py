@@ -29,7 +29,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
     departure = stretch.departure
     if departure is None or departure.at_ms is None:
         trigger = departure.trigger if departure is not None else stretch.inferred
-        return _untold(stretch, commit, trigger, quiet_ms)
+        return _without_line(stretch, commit, trigger, quiet_ms)
     match departure.trigger:
         case Cause.MEMBER_SESSION_EXPIRED:
             if departure.rejoined_at_ms is not None and any(HABITS[f].lives_while_silent for f in stretch.families):
@@ -101,7 +101,7 @@ def _joined_before(stretch: Stretch) -> tuple[int, str] | None:
     return (ends[-1].at_ms, ends[-1].ref) if ends and ends[-1].at_ms is not None else None
 
 
-def _untold(
+def _without_line(
     stretch: Stretch, commit: tuple[int, str] | None, trigger: Cause | None, quiet_ms: int | None
 ) -> list[Mark]:
     """No line says when it went: it is missing in a record."""

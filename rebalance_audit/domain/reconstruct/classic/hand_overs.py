@@ -178,7 +178,7 @@ class HandOvers:
         if departure is not None and departure.trigger == Cause.MEMBER_LEFT and not departure.has_reason:
             if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)
-        is_untold = gone is not None and departure is None
+        is_unexplained = gone is not None and departure is None
         return _make_stretch(
             owner=owner,
             resource=resource,
@@ -187,13 +187,13 @@ class HandOvers:
             is_gone=gone is not None,
             gone=gone,
             departure=departure,
-            inferred=silence.inferred(before, owner.member_id) if is_untold else None,
+            inferred=silence.inferred(before, owner.member_id) if is_unexplained else None,
             families=before.families(owner),
             lets_go_one_by_one=self._lets_go_one_by_one(holding, resource, held),
             message_gap_ms=self._message_gap_ms(holding, resource, held),
             quiet_ms=self._quiet_ms(holding, held),
-            was_idle=is_untold and silence.was_idle(before, owner.member_id),
-            may_be_dropped=is_untold and silence.may_be_dropped(before, owner),
+            was_idle=is_unexplained and silence.was_idle(before, owner.member_id),
+            may_be_dropped=is_unexplained and silence.may_be_dropped(before, owner),
             is_alike=_is_alike(before, owner),
             returned=None if gone is None else _returned(before, owner),
             revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,

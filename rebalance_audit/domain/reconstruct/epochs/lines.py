@@ -43,7 +43,7 @@ _DEPARTURE_LINES = frozenset({LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT, L
 
 
 @dataclass(slots=True, kw_only=True)
-class ToldEpoch:
+class LoggedEpoch:
     """One epoch by its lines."""
 
     number: int
@@ -118,9 +118,9 @@ def _without_room(
     return found
 
 
-def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
+def _epochs(lines: Sequence[LogEvent]) -> list[LoggedEpoch]:
     """A line that forges an epoch out of order is left out: epochs only count up."""
-    epochs: list[ToldEpoch] = []
+    epochs: list[LoggedEpoch] = []
     waiting: list[LogEvent] = []
     members: set[str] = set()
     is_membership_known = False
@@ -131,7 +131,7 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
         if line.kind is LogKind.STATIC_MEMBER_REPLACED and epochs and "group_type" in line.fields:
             last = epochs[-1]
             seq = last.rewrite_seq + 1
-            epochs.append(ToldEpoch(number=last.number, first=line, causes=[line], rewrite_seq=seq))
+            epochs.append(LoggedEpoch(number=last.number, first=line, causes=[line], rewrite_seq=seq))
             members -= {line.fields.get("member_id")}
             members |= {str(line.fields.get("new_member_id"))}
             epochs[-1].member_ids = frozenset(members) if is_membership_known else None
@@ -143,7 +143,7 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
             elif line.kind in _DEPARTURE_LINES and member_id:
                 members.discard(member_id)
         elif _is_of_nobody(line) and epochs and is_membership_known and not members and waiting:
-            epochs.append(ToldEpoch(number=epochs[-1].number + 1, first=line, causes=waiting))
+            epochs.append(LoggedEpoch(number=epochs[-1].number + 1, first=line, causes=waiting))
             epochs[-1].member_ids, waiting = frozenset(), []
         elif line.kind in _EPOCH_LINES and isinstance(number, int):
             known = next((e for e in reversed(epochs) if e.number == number and not e.rewrite_seq), None)
@@ -152,10 +152,10 @@ def _epochs(lines: Sequence[LogEvent]) -> list[ToldEpoch]:
                 converted = [x for x in waiting if x.kind is LogKind.GROUP_CONVERTED]
                 if converted and number > 1:
                     epochs.append(
-                        ToldEpoch(number=number - 1, first=converted[0], causes=converted, is_conversion=True)
+                        LoggedEpoch(number=number - 1, first=converted[0], causes=converted, is_conversion=True)
                     )
                     waiting = [x for x in waiting if x.kind is not LogKind.GROUP_CONVERTED]
-                known = ToldEpoch(number=number, first=line, causes=waiting)
+                known = LoggedEpoch(number=number, first=line, causes=waiting)
                 known.member_ids = frozenset(members) if is_membership_known else None
                 epochs.append(known)
                 waiting = []
@@ -169,7 +169,7 @@ def _is_of_nobody(line: LogEvent) -> bool:
     return line.kind is LogKind.TOPIC_METADATA_COMPUTED and line.fields.get("metadata") == "{}"
 
 
-def _row(evidence: GroupEvidence, epochs: Sequence[ToldEpoch], index: int, ways: _Ways, highest: int) -> Rebalance:
+def _row(evidence: GroupEvidence, epochs: Sequence[LoggedEpoch], index: int, ways: _Ways, highest: int) -> Rebalance:
     epoch = epochs[index]
     following = epochs[index + 1] if index + 1 < len(epochs) else None
     is_followed = following is not None or epoch.number < highest
@@ -243,13 +243,13 @@ def _ways(lines: Iterable[LogEvent]) -> _Ways:
     return _Ways(joined, frozenset(static))
 
 
-def _was_left_behind(following: ToldEpoch) -> bool:
+def _was_left_behind(following: LoggedEpoch) -> bool:
     """Whether a member was put out because it did not reach the epoch before."""
     fenced = (x for x in following.causes if x.kind is LogKind.MEMBER_FENCED)
     return any("failed to transition" in str(x.fields.get("reason")) for x in fenced)
 
 
-def _triggers(epoch: ToldEpoch, ways: _Ways) -> list[Trigger]:
+def _triggers(epoch: LoggedEpoch, ways: _Ways) -> list[Trigger]:
     found: list[Trigger] = []
     for line in epoch.causes:
         trigger, detail = _cause(line)
@@ -279,7 +279,7 @@ def _triggers(epoch: ToldEpoch, ways: _Ways) -> list[Trigger]:
     return found
 
 
-def _without_cause(epoch: ToldEpoch, before: ToldEpoch | None) -> list[Trigger]:
+def _without_cause(epoch: LoggedEpoch, before: LoggedEpoch | None) -> list[Trigger]:
     """Nobody came or went: the topics changed if their hash did; a share group initialises its partitions' state."""
     new, old = epoch.first.fields.get("metadata_hash"), before.first.fields.get("metadata_hash") if before else None
     if new is None or old is None:
@@ -293,7 +293,7 @@ def _without_cause(epoch: ToldEpoch, before: ToldEpoch | None) -> list[Trigger]:
     return [Trigger(trigger=trigger, tier=EvidenceTier.INFERRED, detail=detail, evidence=(epoch.first.ref,))]
 
 
-def _is_share(*epochs: ToldEpoch) -> bool:
+def _is_share(*epochs: LoggedEpoch) -> bool:
     return any(line.fields.get("group_type") == GroupType.SHARE for epoch in epochs for line in epoch.causes)
 
 
