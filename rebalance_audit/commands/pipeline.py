@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,14 +96,17 @@ def run_stages(
     *,
     is_checked: bool = True,
     quiet: bool,
+    reached: Callable[[str], None] | None = None,
 ) -> RunOutcome:
+    """`reached`: called after every commit; what it raises ends the run there, as a crash would."""
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
     wanted = [s.name for s in STAGES if names is None or s.name in names]
     carried = carried or Carried()
     how: dict[str, Any] = {
-        "engine": carried.engine, "spark_from_bytes": carried.spark_from_bytes, "settings": carried.settings
+        "engine": carried.engine, "spark_from_bytes": carried.spark_from_bytes, "settings": carried.settings,
+        "reached": reached,
     }  # fmt: skip
     with stages(wanted, quiet=quiet) as progress:
         if is_checked:

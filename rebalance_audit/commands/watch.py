@@ -207,6 +207,10 @@ def _end_spark() -> None:
         end_session()
 
 
+class _Stopped(Exception):
+    """The stages end at a commit: the next run goes on there."""
+
+
 class StageRuns:
     """The stages over what was landed, and alerts of what they found."""
 
@@ -235,7 +239,7 @@ class StageRuns:
 
     def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
         """`newer`: incidents about which something was sent since a moment of the monotonic clock. False if somebody
-        else writes, the store is away or the disk is full: try again."""
+        else writes, the store is away or the disk is full: try again; or if `stopped` is set."""
         return self._is_done(lambda: self._run(newer))
 
     def send(self) -> bool:
@@ -247,7 +251,7 @@ class StageRuns:
         started = time.monotonic()
         landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
         if landed != self._seen:
-            outcome = run_stages(self.opened, None, self.carried, quiet=True)
+            outcome = run_stages(self.opened, None, self.carried, quiet=True, reached=self._go_on)
             self._seen = landed
             _give_memory_back()
             if outcome.ms_by_stage:
@@ -257,6 +261,11 @@ class StageRuns:
                     self._sender.published()
         if self._unsent_since is not None:
             self._send(newer)
+
+    def _go_on(self, point: str) -> None:
+        """Rows of a busy cluster take minutes, and who stops a service does not wait so long."""
+        if self.stopped.is_set():
+            raise _Stopped
 
     def _send(self, newer: Callable[[float], set[str]]) -> None:
         assert self._unsent_since is not None
@@ -269,6 +278,8 @@ class StageRuns:
     def _is_done(self, work: Callable[[], None]) -> bool:
         try:
             work()
+        except _Stopped:
+            return False
         except Exception as error:
             if (sentence := _passing(error)) is None:
                 raise

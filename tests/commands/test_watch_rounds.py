@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from ingest.collector import CollectSettings, Landed
+from rebalance_audit import cli
 from rebalance_audit.commands import watch as command
 from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.captures import GOLDEN
 
 
 class Rounds:
@@ -80,6 +82,22 @@ def test_rounds_go_on_when_the_disk_has_room_again_and_say_so_once(
     assert len(sent) == 1
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(";")[0] for line in said] == ["The disk: No space left on device"]
+
+
+def test_a_watch_that_is_stopped_leaves_the_stages_at_a_commit_and_the_next_goes_on_there(tmp_path: Path) -> None:
+    whole, halted = tmp_path / "whole", tmp_path / "halted"
+    for place in (whole, halted):
+        assert cli.run(["import", str(GOLDEN / "4.3.0" / "eager_join_leave_kill"), "-w", str(place), "-q"]) == 0
+    assert cli.run(["run", "-w", str(whole), "-q", "--engine", "local"]) == 0
+    stopped = Event()
+    stopped.set()
+    opened = Warehouse.open(halted)
+    assert not command.StageRuns(opened, command.Carried(engine="local"), [], stopped, quiet=True).run()
+    assert opened.exists("bronze.record")
+    assert not opened.exists("silver.group_event")
+    assert command.StageRuns(opened, command.Carried(engine="local"), [], Event(), quiet=True).run()
+    rebalances = "SELECT * FROM gold.rebalance ORDER BY ALL"
+    assert opened.query(rebalances).equals(Warehouse.open(whole).query(rebalances))
 
 
 def test_a_judge_that_asked_a_full_disk_begins_anew(
