@@ -47,6 +47,75 @@ class FlushedRun:
     node: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """What one rebalance of a group leaves: the coordinator's log lines and the group's record."""
+
+    partition: int
+    lines: list[str]
+    record: tuple[int, bytes, bytes]
+    """(milliseconds, key, value)"""
+
+    @classmethod
+    def of(cls, model: int, number: int, at_ms: int, *, by_failure: bool = False) -> Rebalanced:
+        """Generation `number` of a group at `at_ms`. Every second one began with a member's leaving, or its session's
+        end (`by_failure`); the others with the leader's new metadata."""
+        gone, group_id, partition = number // 2, f"group-{model:06d}", model % OFFSETS_PARTITIONS
+        left, leader = member_id(gone - 1, model), member_id(gone, model)
+        begun = f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation {number - 1} "
+        if number % 2:
+            why = f"leader {leader} re-joining group during Stable; client reason: cached metadata has changed"
+            texts = [f"{begun}(reason: {why})."]
+        elif by_failure:
+            texts = [
+                f"Member {left} in group {group_id} has failed, removing it from the group.",
+                f"{begun}(reason: removing member {left} on heartbeat expiration.).",
+            ]
+        else:
+            texts = [
+                f"[Group {group_id}] Member {left} has left group through explicit `LeaveGroup` request; client "
+                "reason: the consumer is being closed.",
+                f"{begun}(reason: explicit `LeaveGroup` request for ({left}) members.).",
+            ]
+        texts += [
+            f"Stabilized group {group_id} generation {number} with {MEMBERS} members.",
+            f"Assignment received from leader {leader} for group {group_id} for generation {number}. "
+            f"The group has {MEMBERS} members, 0 of which are static.",
+        ]
+        topic = _topic(model)
+        members = [
+            classic_member(
+                member_id(name, model), client_id=f"c{name}", subscription=consumer_subscription((topic,)),
+                client_host=f"/10.{model >> 16}.{model >> 8 & 255}.{model & 255}",
+                assignment=consumer_assignment({topic: tuple(range(place, PARTITIONS, MEMBERS))}),
+            )
+            for place, name in enumerate(range(gone, gone + MEMBERS))
+        ]  # fmt: skip
+        value = group_metadata_value(
+            number, members, protocol="range", leader=leader, current_state_timestamp=at_ms + len(texts)
+        )
+        lines = [_line(text, at_ms + later, partition) for later, text in enumerate(texts)]
+        return cls(partition, lines, (at_ms + len(texts) + 1, group_metadata_key(group_id), value))
+
+
+def commit(model: int, partition: int, offset: int, at_ms: int) -> tuple[bytes, bytes]:
+    """Key and value of a group's commit of one partition of its topic."""
+    key = offset_commit_key(f"group-{model:06d}", _topic(model), partition)
+    return key, offset_commit_value(offset, at_ms=at_ms)
+
+
+def _topic(model: int) -> str:
+    return f"orders-{model:06d}"
+
+
+def _line(text: str, at_ms: int, partition: int) -> str:
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return (
+        f"[{at:%Y-%m-%d %H:%M:%S},{at_ms % 1000:03d}] INFO [GroupCoordinator id=1 topic={OFFSETS_TOPIC} "
+        f"partition={partition}] {text} ({WRITER})"
+    )
+
+
 class GrowingCluster:
     """Land rebalances with `land`; it goes on where it ended."""
 
@@ -104,48 +173,17 @@ class GrowingCluster:
         self, model: int, records: dict[int, list[tuple[int, int, bytes, bytes]]], lines: list[LogText]
     ) -> None:
         self._generations[model] += 1
-        number, group_id, partition = self._generations[model], f"group-{model:06d}", model % OFFSETS_PARTITIONS
+        number = self._generations[model]
         self._at_ms += self._apart_ms
-        at_ms, gone = self._at_ms, number // 2
-        of_partition = records.setdefault(partition, [])
-        left, leader = member_id(gone - 1, model), member_id(gone, model)
-        texts = [
-            f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation {number - 1} "
-            f"(reason: leader {leader} re-joining group during Stable; client reason: cached metadata has changed).",
-            f"Stabilized group {group_id} generation {number} with {MEMBERS} members.",
-            f"Assignment received from leader {leader} for group {group_id} for generation {number}. "
-            f"The group has {MEMBERS} members, 0 of which are static.",
-        ]
-        if number % 2 == 0:
-            texts[0] = (
-                f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation {number - 1} "
-                f"(reason: explicit `LeaveGroup` request for ({left}) members.)."
-            )
-            texts.insert(
-                0,
-                f"[Group {group_id}] Member {left} has left group through explicit `LeaveGroup` "
-                "request; client reason: the consumer is being closed.",
-            )
-        for later, text in enumerate(texts):
-            self._log(text, at_ms + later, partition, lines)
-        topic = f"orders-{model:06d}"
-        members = [
-            classic_member(
-                member_id(name, model), client_id=f"c{name}", subscription=consumer_subscription((topic,)),
-                client_host=f"/10.{model >> 16}.{model >> 8 & 255}.{model & 255}",
-                assignment=consumer_assignment({topic: tuple(range(place, PARTITIONS, MEMBERS))}),
-            )
-            for place, name in enumerate(range(gone, gone + MEMBERS))
-        ]  # fmt: skip
-        value = group_metadata_value(
-            number, members, protocol="range", leader=leader, current_state_timestamp=at_ms + len(texts)
-        )
-        self._record(partition, of_partition, at_ms + len(texts) + 1, group_metadata_key(group_id), value)
-        for of_topic in range(COMMITS):
-            committed_ms = at_ms + 5_000 + of_topic
-            key = offset_commit_key(group_id, topic, of_topic)
+        what = Rebalanced.of(model, number, self._at_ms)
+        of_partition = records.setdefault(what.partition, [])
+        for text in what.lines:
+            self._log(text, lines)
+        self._record(what.partition, of_partition, *what.record)
+        for partition in range(COMMITS):
+            committed_ms = self._at_ms + 5_000 + partition
             self._record(
-                partition, of_partition, committed_ms, key, offset_commit_value(100 * number, at_ms=committed_ms)
+                what.partition, of_partition, committed_ms, *commit(model, partition, 100 * number, committed_ms)
             )
 
     def _record(
@@ -154,16 +192,11 @@ class GrowingCluster:
         records.append((self._offsets[partition], at_ms, key, value))
         self._offsets[partition] += 1
 
-    def _log(self, text: str, at_ms: int, partition: int, lines: list[LogText]) -> None:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        whole = (
-            f"[{at:%Y-%m-%d %H:%M:%S},{at_ms % 1000:03d}] INFO [GroupCoordinator id=1 topic={OFFSETS_TOPIC} "
-            f"partition={partition}] {text} ({WRITER})"
-        )
+    def _log(self, text: str, lines: list[LogText]) -> None:
         if self._lines == LINES_OF_A_FILE:
             self._file, self._lines, self._byte = self._file + 1, 0, 0
         lines.append(
-            LogText(node="broker-1", file_name="server.log", file_id=f"{self._file:08x}", byte=self._byte, text=whole)
+            LogText(node="broker-1", file_name="server.log", file_id=f"{self._file:08x}", byte=self._byte, text=text)
         )
         self._lines += 1
-        self._byte += len(whole) + 1
+        self._byte += len(text) + 1

@@ -1,0 +1,213 @@
+"""`watch` beside a busy cluster: CPU, memory, and seconds to the alert and to the published row.
+
+    python -m bench.busy [--groups 10000] [--commits 20000] [--rebalances 5] [--seconds 120]
+
+A real broker, whose `__consumer_offsets` a process of its own fills as a coordinator would: so many commits a second of
+all groups in turn, so many rebalances a second of groups drawn at random, with the coordinator's lines in a log file.
+One rebalance in twenty begins with a member whose session ended, which alerts. Seconds count from that line's own time.
+CPU is that of `watch` alone, from when it has caught up with the groups' first generations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from random import Random
+from typing import TextIO
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.alerting import PublishedRows, cpu_s, memory_mb
+from bench.group_events import OFFSETS_TOPIC
+from bench.growing_cluster import COMMITS, OFFSETS_PARTITIONS, Rebalanced, commit
+from infra.lab.cluster import Cluster
+from tests.webhook import Webhook
+
+TICKS_A_S = 50
+FAILED_EVERY = 20
+CATCHING_UP_S = 300
+AFTERWARDS_S = 15
+FAILED = re.compile(r"Member \S+ in group (\S+) has failed")
+
+
+class Coordinator:
+    """Writes what the coordinator of so many groups writes."""
+
+    def __init__(self, bootstrap: str, log: Path, groups: int) -> None:
+        self._log, self._groups, self._random = log, groups, Random(1)
+        self._generations: Counter[int] = Counter()
+        self._commits = self._rebalances = 0
+        self._producer = Producer({
+            "bootstrap.servers": bootstrap, "linger.ms": 5, "acks": 1, "queue.buffering.max.messages": 400_000,
+            "client.id": "__admin_client",  # the only one that a broker lets write to an internal topic
+        })  # fmt: skip
+
+    def first_generations(self) -> None:
+        with self._log.open("a") as log:
+            for group in range(self._groups):
+                self._rebalance(group, log, by_failure=False)
+        self._producer.flush()
+
+    def go_on(self, commits: int, rebalances: float, seconds: float) -> None:
+        """So many of each a second."""
+        began, owed = time.time(), 0.0
+        with self._log.open("a") as log:
+            for tick in range(int(seconds * TICKS_A_S)):
+                for _ in range(commits // TICKS_A_S):
+                    self._commit()
+                owed += rebalances / TICKS_A_S
+                while owed >= 1:
+                    owed -= 1
+                    self._rebalances += 1
+                    by_failure = self._rebalances % FAILED_EVERY == 0
+                    self._rebalance(self._drawn(for_failure=by_failure), log, by_failure=by_failure)
+                log.flush()
+                self._producer.poll(0)
+                time.sleep(max(0.0, began + (tick + 1) / TICKS_A_S - time.time()))
+        self._producer.flush()
+
+    def _drawn(self, *, for_failure: bool) -> int:
+        while True:
+            group = self._random.randrange(self._groups)
+            if not for_failure or self._generations[group] % 2:  # a member leaves at every second generation
+                return group
+
+    def _rebalance(self, group: int, log: TextIO, *, by_failure: bool) -> None:
+        self._generations[group] += 1
+        what = Rebalanced.of(group, self._generations[group], int(time.time() * 1000), by_failure=by_failure)
+        log.writelines(line + "\n" for line in what.lines)
+        _, key, value = what.record
+        self._producer.produce(OFFSETS_TOPIC, key=key, value=value, partition=what.partition)
+
+    def _commit(self) -> None:
+        group, partition = self._commits // COMMITS % self._groups, self._commits % COMMITS
+        key, value = commit(group, partition, self._commits, int(time.time() * 1000))
+        self._producer.produce(OFFSETS_TOPIC, key=key, value=value, partition=group % OFFSETS_PARTITIONS)
+        self._commits += 1
+
+
+def write(asked: argparse.Namespace, bootstrap: str, log: Path, begun: Event, goes_on: Event) -> None:
+    """In a process of its own."""
+    coordinator = Coordinator(bootstrap, log, asked.groups)
+    coordinator.first_generations()
+    begun.set()
+    goes_on.wait()
+    coordinator.go_on(asked.commits, asked.rebalances, asked.seconds)
+
+
+class Arrivals(Webhook):
+    """Notes when a group was first alerted about."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, float] = {}
+        super().__init__()
+        threading.Thread(target=self._note, daemon=True).start()
+
+    def _note(self) -> None:
+        seen = 0
+        while True:
+            for alert in self.alerts[seen:]:
+                seen += 1
+                self.at.setdefault(alert["labels"]["subject"], time.time())
+            time.sleep(0.005)
+
+
+def failures(log: Path) -> dict[str, float]:
+    """By group, the time of the line that says that its member has failed."""
+    found: dict[str, float] = {}
+    for line in log.read_text().splitlines():
+        if match := FAILED.search(line):
+            at = datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+            found.setdefault(match[1], at.timestamp())
+    return found
+
+
+def row(what: str, took: Sequence[float], of: int) -> str:
+    if not took:
+        return f"| {what} | – | – | – | 0 of {of} |"
+    ordered = sorted(took)
+    late = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return f"| {what} | {statistics.median(took):.2f} | {late:.2f} | {ordered[-1]:.2f} | {len(took)} of {of} |"
+
+
+def measure(asked: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
+        place = Path(folder)
+        logs, warehouse = place / "logs", place / "warehouse"
+        logs.mkdir()
+        offsets = NewTopic(OFFSETS_TOPIC, OFFSETS_PARTITIONS, 1, config={"cleanup.policy": "compact"})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for created in admin.create_topics([offsets]).values():
+            created.result(60)
+        arrivals, rows, said = Arrivals(), PublishedRows(warehouse), place / "said.txt"
+        spawning = multiprocessing.get_context("spawn")
+        begun, goes_on = spawning.Event(), spawning.Event()
+        writer = spawning.Process(
+            target=write, args=(asked, cluster.bootstrap, logs / "server.log", begun, goes_on), daemon=True
+        )
+        writer.start()
+        begun.wait(CATCHING_UP_S)
+        with said.open("w") as output:
+            watch = subprocess.Popen(
+                [
+                    sys.executable, "-m", "rebalance_audit.cli", "watch", "-w", str(warehouse), "-b", cluster.bootstrap,
+                    "--logs", f"broker-1={logs}", "--to", arrivals.url,
+                ],
+                stdout=output, stderr=output,
+            )  # fmt: skip
+        give_up_at = time.time() + CATCHING_UP_S
+        while "Caught up" not in said.read_text() and time.time() < give_up_at:
+            time.sleep(0.5)
+        time.sleep(AFTERWARDS_S)
+        rows.start()
+        before, began = cpu_s([watch.pid]), time.time()
+        goes_on.set()
+        most_mb = 0
+        while writer.is_alive():
+            most_mb = max(most_mb, memory_mb([watch.pid]))
+            time.sleep(1)
+        used, took = cpu_s([watch.pid]) - before, time.time() - began
+        time.sleep(AFTERWARDS_S)
+        rows.stopped.set()
+        watch.terminate()
+        began = time.time()
+        watch.wait(CATCHING_UP_S)
+        ended_s = time.time() - began
+        failed = failures(logs / "server.log")
+        print(f"{asked.groups:,} groups, {asked.commits:,} commits and {asked.rebalances} rebalances a second: "
+              f"{used / took:.2f} of a core, {most_mb:,} MB at most, over {took:.0f} s; "
+              f"ended {ended_s:.0f} s after SIGTERM; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+        print("| from the line of the failed member to | s, median | 99 % | most | seen |")
+        print("|---|---:|---:|---:|---|")
+        for what, seen in (("the alert", arrivals.at), ("the published row", rows.seen)):
+            print(row(what, [seen[group] - at for group, at in failed.items() if group in seen], len(failed)))
+        arrivals.close()
+        if len(arrivals.at) < len(failed):
+            print(said.read_text()[-2_000:], file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--commits", type=int, default=20_000, help="a second")
+    parser.add_argument("--rebalances", type=float, default=5, help="a second")
+    parser.add_argument("--seconds", type=float, default=120)
+    measure(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
