@@ -16,7 +16,7 @@ from ingest.collector import CollectSettings
 from rebalance_audit.alerts import state as states
 from rebalance_audit.alerts.sending import send_alerts
 from rebalance_audit.alerts.state import KeptState, read_state, state_of
-from rebalance_audit.commands.watch import SourceWatch
+from rebalance_audit.commands.watching.sources import SourceWatch
 from tests import object_store as faults
 from tests.alerts.test_sending import an_incident
 from tests.object_store import ObjectStore

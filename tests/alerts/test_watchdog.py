@@ -9,7 +9,7 @@ from pathlib import Path
 from ingest.collector import CollectSettings
 from rebalance_audit.alerts.sending import send_alerts
 from rebalance_audit.alerts.watchdog import Watchdog
-from rebalance_audit.commands.watch import SourceWatch
+from rebalance_audit.commands.watching.sources import SourceWatch
 from tests.webhook import Webhook
 
 MINUTE_MS = 60_000

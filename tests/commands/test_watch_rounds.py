@@ -15,6 +15,9 @@ import pytest
 from ingest.collector import CollectSettings, Landed
 from rebalance_audit import cli
 from rebalance_audit.commands import watch as command
+from rebalance_audit.commands.pipeline import Carried
+from rebalance_audit.commands.watching import live, outages
+from rebalance_audit.commands.watching import rounds as stage_rounds
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 
@@ -37,10 +40,10 @@ class Rounds:
 def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "UNHURRIED_S", (0.0, 0.0))
-    monkeypatch.setattr(command, "LOOK_AROUND_S", 0.05)
+    monkeypatch.setattr(live, "UNHURRIED_S", (0.0, 0.0))
+    monkeypatch.setattr(live, "LOOK_AROUND_S", 0.05)
     rounds: Any = Rounds(tmp_path)
-    watching = command.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds, with_metadata=False)
     try:
         watching.caught_up()
         watching.round()
@@ -64,19 +67,17 @@ def full(*_: object, **__: object) -> bool:
 def test_rounds_go_on_when_the_disk_has_room_again_and_say_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "RETRY_S", 0.0)
-    rounds = command.StageRuns(
-        Warehouse.open(tmp_path, create=True), command.Carried(), ["x"], Event(), None, quiet=False
-    )
+    monkeypatch.setattr(outages, "RETRY_S", 0.0)
+    rounds = stage_rounds.StageRuns(Warehouse.open(tmp_path, create=True), Carried(), ["x"], Event(), None, quiet=False)
     done = SimpleNamespace(ms_by_stage={"bronze": 1})
-    monkeypatch.setattr(command, "print_outcome", lambda *_, **__: None)
+    monkeypatch.setattr(stage_rounds, "print_outcome", lambda *_, **__: None)
     steps: list[tuple[Any, Any]] = [(full, None), (full, None), (lambda *_, **__: done, full), (None, full)]
     for stages, send in steps:
-        monkeypatch.setattr(command, "run_stages", stages)
-        monkeypatch.setattr(command, "send", send)
+        monkeypatch.setattr(stage_rounds, "run_stages", stages)
+        monkeypatch.setattr(stage_rounds, "send", send)
         assert not rounds.run()
     sent: list[object] = []
-    monkeypatch.setattr(command, "send", lambda *given, **_: sent.append(given))
+    monkeypatch.setattr(stage_rounds, "send", lambda *given, **_: sent.append(given))
     assert rounds.run()  # the stages had nothing more to do, and what they found is sent
     assert rounds.run()
     assert len(sent) == 1
@@ -92,10 +93,10 @@ def test_a_watch_that_is_stopped_leaves_the_stages_at_a_commit_and_the_next_goes
     stopped = Event()
     stopped.set()
     opened = Warehouse.open(halted)
-    assert not command.StageRuns(opened, command.Carried(engine="local"), [], stopped, quiet=True).run()
+    assert not stage_rounds.StageRuns(opened, Carried(engine="local"), [], stopped, quiet=True).run()
     assert opened.exists("bronze.record")
     assert not opened.exists("silver.group_event")
-    assert command.StageRuns(opened, command.Carried(engine="local"), [], Event(), quiet=True).run()
+    assert stage_rounds.StageRuns(opened, Carried(engine="local"), [], Event(), quiet=True).run()
     rebalances = "SELECT * FROM gold.rebalance ORDER BY ALL"
     assert opened.query(rebalances).equals(Warehouse.open(whole).query(rebalances))
 
@@ -103,13 +104,13 @@ def test_a_watch_that_is_stopped_leaves_the_stages_at_a_commit_and_the_next_goes
 def test_a_judge_that_asked_a_full_disk_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "RETRY_S", 0.0)
-    monkeypatch.setattr(command, "LOOK_AROUND_S", 0.05)
+    monkeypatch.setattr(outages, "RETRY_S", 0.0)
+    monkeypatch.setattr(live, "LOOK_AROUND_S", 0.05)
     log, stopped = tmp_path / "server.log", Event()
     log.touch()
-    begun: list[command.LiveWatch] = []
+    begun: list[live.LiveWatch] = []
 
-    class Watch(command.LiveWatch):
+    class Watch(live.LiveWatch):
         def _memory(self) -> Any:
             begun.append(self)
             if len(begun) == 1:

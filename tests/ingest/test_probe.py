@@ -21,6 +21,7 @@ from ingest.probe import SourceProbe
 from rebalance_audit import cli
 from rebalance_audit.commands import watch
 from rebalance_audit.commands.collect import metadata_followed
+from rebalance_audit.commands.watching import outages
 from tests.webhook import Webhook
 
 OFFSETS = "__consumer_offsets"
@@ -115,7 +116,7 @@ def test_watch_stays_while_brokers_are_away_and_alerts_in_the_name_that_the_sett
         f"alerts: [{{name: hook, url: '{receiver.url}'}}]\nstopped_after: 1s\n"
     )
     monkeypatch.setattr(LiveCluster, "_first_answer", first_answer)
-    monkeypatch.setattr(watch, "RETRY_S", 0.1)
+    monkeypatch.setattr(outages, "RETRY_S", 0.1)
     monkeypatch.setattr(watch, "until_stopped", lambda: contextlib.nullcontext(stopped))
     words = ["watch", "-w", str(tmp_path / "w"), "--config", str(config), "--metadata", str(tmp_path / "node")]
     running = threading.Thread(target=lambda: status.append(cli.run(words)))

@@ -1,0 +1,183 @@
+"""Alerts on arrival, and when the stages are to run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rebalance_audit.commands.output import note
+from rebalance_audit.commands.watching.outages import passing_sentence
+from rebalance_audit.domain.kinds import Severity
+
+if TYPE_CHECKING:
+    from ingest.collector import Landed
+    from rebalance_audit.commands.watching.rounds import StageRuns
+    from rebalance_audit.domain.incidents import Incident
+    from rebalance_audit.live.judge import Judge
+    from rebalance_audit.live.memory import ClusterMemory
+    from rebalance_audit.live.present import Present
+
+AFTERWARDS_S = 8.0
+"""How long after the last news the stages run once more: by then consumers have committed, which bounds their
+pauses."""
+UNHURRIED_S = (60.0, 900.0)
+"""How often commits alone go into the tables."""
+SHARE_OF_COMMITS = 1 / 300
+"""The share of a core that the stages may use for commits in between."""
+CATCHING_UP_S = 10.0
+LOOK_AROUND_S = 1.0
+"""The time between two looks for commits and metadata if nothing else comes with them."""
+
+
+class LiveWatch:
+    """Alerts on arrival, and when the stages are to run. A Follower of the collector."""
+
+    def __init__(self, rounds: StageRuns, *, with_metadata: bool) -> None:
+        from rebalance_audit.live.judge import Judge
+
+        self._with_metadata = with_metadata
+        self._metadata: set[str] = set()
+
+        self._rounds = rounds
+        self._wake = threading.Event()
+        self._caught_up = threading.Event()
+        self._cluster_id: str | None = None
+        self._has_begun = False
+        self._has_commits = False
+        self._news_at: float | None = None
+        self._afterwards_at: float | None = None
+        self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
+        self._judge: Judge = Judge(self._memory, self._send, show=self._show, on_news=self._on_news)
+        self._judge.start()
+
+    @property
+    def failure(self) -> Exception | None:
+        return self._judge.failure
+
+    # ---- in the collector's thread
+
+    def landed(self, landed: Landed) -> None:
+        self._cluster_id = landed.cluster_id
+        self._has_commits = True
+        if not landed.is_history:
+            self._judge.hear(landed)
+
+    def caught_up(self) -> None:
+        self._caught_up.set()
+        self._wake.set()
+
+    # ---- in the judge's thread
+
+    def _memory(self) -> ClusterMemory:
+        from rebalance_audit.domain.detect import DEFAULT_OF
+        from rebalance_audit.live.memory import ClusterMemory
+        from rebalance_audit.live.past import WarehousePast
+        from rebalance_audit.warehouse.warehouse import Warehouse
+
+        limits = self._rounds.carried.settings.get("limits") or DEFAULT_OF
+        cluster_id = self._cluster_id or ""
+        past = WarehousePast(Warehouse.open(self._rounds.opened.location), cluster_id, limits)
+        return ClusterMemory(cluster_id, past, limits)
+
+    def _send(self, incidents: Sequence[Incident]) -> bool:
+        from rebalance_audit.alerts.sending import send_alerts
+        from rebalance_audit.domain.detect.wording import counted
+        from rebalance_audit.warehouse.responses import responses
+        from rebalance_audit.warehouse.warehouse import Warehouse
+
+        if not self._rounds.alert_to:
+            return True
+        try:
+            opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
+            sent = send_alerts(
+                incidents, self._rounds.alert_to, self._rounds.alert_state, min_severity=Severity.WARNING, is_live=True,
+                responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=self._rounds.routes,
+            )  # fmt: skip
+        except Exception as error:  # the tables say it, when they can be written again
+            if (sentence := passing_sentence(error)) is None:
+                raise
+            note(f"Not sent on arrival: {sentence}", quiet=self._rounds.quiet)
+            return False
+        for failure in sent.failures:
+            note(failure)
+        if sent.delivered_count:
+            note(f"{counted(sent.delivered_count, 'incident')} sent on arrival.", quiet=self._rounds.quiet)
+        return not sent.failures
+
+    def _show(self, present: Present) -> None:
+        from rebalance_audit.live.present import keep
+        from rebalance_audit.warehouse.warehouse import Warehouse
+
+        try:
+            keep(Warehouse.open(self._rounds.opened.location), present)
+        except Exception as error:  # a full disk, a store that is away: the tables come all the same
+            if not isinstance(error, OSError) and passing_sentence(error) is None:
+                raise
+
+    def _on_news(self) -> None:
+        self._news_at = time.monotonic()
+        self._wake.set()
+
+    # ---- in the main thread
+
+    def round(self) -> None:
+        """Wait until the stages have something to do, and let them."""
+        self._wake.wait(self._patience())
+        self._wake.clear()
+        now = time.monotonic()
+        if not self._has_begun:
+            is_complete = self._caught_up.is_set()
+            if self._rounds.run() and is_complete and self._has_sent_all():
+                self._begin()
+            return
+        news_at, self._news_at = self._news_at, None
+        is_due = self._afterwards_at is not None and now >= self._afterwards_at
+        if news_at is not None:
+            self._afterwards_at = now + AFTERWARDS_S
+        elif is_due:
+            self._afterwards_at = None
+        elif self._has_metadata_news():
+            pass
+        elif not (self._has_commits and now >= self._unhurried_at):
+            return
+        self._has_commits = False
+        began_s = time.process_time()
+        if not self._rounds.run(self._judge.said_since):
+            self._wake.set()
+        least, most = UNHURRIED_S
+        wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
+        self._unhurried_at = time.monotonic() + wait_s
+
+    def _has_sent_all(self) -> bool:
+        """Each target has what the tables say, and is known from now on."""
+        if self._rounds.alert_to and self._rounds.opened.published():
+            return self._rounds.send()
+        return self._send([])
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        self._judge.begin()
+        note("Caught up; alerts come on arrival from now on.", quiet=self._rounds.quiet)
+
+    def _has_metadata_news(self) -> bool:
+        if not self._with_metadata:
+            return False
+        landed = {name for name in self._rounds.opened.landed("record") if "/metadata-" in name}
+        before, self._metadata = self._metadata, landed
+        return before != landed
+
+    def _patience(self) -> float:
+        if not self._has_begun:
+            return CATCHING_UP_S
+        due = self._afterwards_at
+        if due is None:
+            if not self._has_commits:  # nothing is due, however long ago the last run was
+                return LOOK_AROUND_S
+            due = self._unhurried_at
+        return max(0.0, min(due - time.monotonic(), LOOK_AROUND_S))
+
+    def stop(self) -> None:
+        self._judge.stop()
+        self._judge.join(5)

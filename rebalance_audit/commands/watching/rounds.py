@@ -1,0 +1,113 @@
+"""The stages over what was landed, round after round."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rebalance_audit.commands.pipeline import Carried, print_outcome, run_stages
+from rebalance_audit.commands.report import alert_state, send
+from rebalance_audit.commands.watching import outages
+from rebalance_audit.commands.watching.outages import Outages, passing_sentence
+from rebalance_audit.domain.kinds import Severity
+
+if TYPE_CHECKING:
+    from rebalance_audit.alerts.outward import OutwardSender
+    from rebalance_audit.alerts.routing import Routes
+
+
+class _Stopped(Exception):
+    """The stages end at a commit: the next run goes on there."""
+
+
+class StageRuns:
+    """The stages over what was landed, and alerts of what they found."""
+
+    def __init__(
+        self,
+        opened: Any,
+        carried: Carried,
+        alert_to: list[str],
+        stopped: threading.Event,
+        sender: OutwardSender | None = None,
+        *,
+        quiet: bool,
+        routes: Routes | None = None,
+    ) -> None:
+        from rebalance_audit.alerts.state import KeptState
+
+        self.opened, self.carried, self.alert_to, self.stopped, self.quiet = opened, carried, alert_to, stopped, quiet
+        self._sender, self.routes, self.outages = sender, routes, Outages()
+        self.alert_state = KeptState(alert_state(opened))
+        if sender is not None:
+            sender.published()  # what one before this left unsent
+            sender.start()
+        self._seen: list[str] | None = None
+        self._unsent_since: float | None = None
+        """When what the tables say now, and not every target has heard, was begun to be worked out."""
+
+    def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
+        """`newer`: incidents about which something was sent since a moment of the monotonic clock. False if somebody
+        else writes, the store is away or the disk is full: try again; or if `stopped` is set."""
+        return self._is_done(lambda: self._run(newer))
+
+    def send(self) -> bool:
+        """What the tables say, to the targets. False as `run`."""
+        self._unsent_since = time.monotonic() if self._unsent_since is None else self._unsent_since
+        return self._is_done(lambda: self._send(lambda moment: set()))
+
+    def _run(self, newer: Callable[[float], set[str]]) -> None:
+        started = time.monotonic()
+        landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
+        if landed != self._seen:
+            outcome = run_stages(self.opened, None, self.carried, quiet=True, reached=self._go_on)
+            self._seen = landed
+            _give_memory_back()
+            if outcome.ms_by_stage:
+                print_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
+                self._unsent_since = started if self.alert_to else None
+                if self._sender is not None:
+                    self._sender.published()
+        if self._unsent_since is not None:
+            self._send(newer)
+
+    def _go_on(self, point: str) -> None:
+        """Called after each commit. A round may take minutes; who stops a service does not wait so long."""
+        if self.stopped.is_set():
+            raise _Stopped
+
+    def _send(self, newer: Callable[[float], set[str]]) -> None:
+        assert self._unsent_since is not None
+        send(
+            self.opened, self.alert_to, Severity.WARNING, self.alert_state, quiet=self.quiet,
+            except_ids=newer(self._unsent_since), routes=self.routes,
+        )  # fmt: skip
+        self._unsent_since = None
+
+    def _is_done(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except _Stopped:
+            return False
+        except Exception as error:
+            if (sentence := passing_sentence(error)) is None:
+                raise
+            self.outages.say("stages", f"{sentence} Trying again every {outages.RETRY_S:.0f} s.", quiet=self.quiet)
+            self.stopped.wait(outages.RETRY_S)
+            return False
+        self.outages.end("stages")
+        return True
+
+
+def _give_memory_back() -> None:
+    """Gives the memory of the stages back to the system: there may be hours between two rounds."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError, OSError):  # another libc
+        ctypes.CDLL(None).malloc_trim(0)
