@@ -33,7 +33,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.alerting import PublishedRows, cpu_s, memory_mb
 from bench.group_events import OFFSETS_TOPIC
-from bench.growing_cluster import COMMITS, OFFSETS_PARTITIONS, Rebalanced, commit
+from bench.growing_cluster import COMMITS, OFFSETS_PARTITIONS, WrittenRebalance, commit
 from infra.lab.cluster import Cluster
 from tests.webhook import Webhook
 
@@ -88,7 +88,7 @@ class Coordinator:
 
     def _rebalance(self, group: int, log: TextIO, *, by_failure: bool) -> None:
         self._generations[group] += 1
-        what = Rebalanced.of(group, self._generations[group], int(time.time() * 1000), by_failure=by_failure)
+        what = WrittenRebalance.of(group, self._generations[group], int(time.time() * 1000), by_failure=by_failure)
         log.writelines(line + "\n" for line in what.lines)
         _, key, value = what.record
         self._producer.produce(OFFSETS_TOPIC, key=key, value=value, partition=what.partition)

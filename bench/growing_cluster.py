@@ -48,7 +48,7 @@ class FlushedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalanced:
+class WrittenRebalance:
     """What one rebalance of a group leaves: the coordinator's log lines and the group's record."""
 
     partition: int
@@ -57,7 +57,7 @@ class Rebalanced:
     """(milliseconds, key, value)"""
 
     @classmethod
-    def of(cls, model: int, number: int, at_ms: int, *, by_failure: bool = False) -> Rebalanced:
+    def of(cls, model: int, number: int, at_ms: int, *, by_failure: bool = False) -> WrittenRebalance:
         """Generation `number` of a group at `at_ms`. Every second one began with a member's leaving, or its session's
         end (`by_failure`); the others with the leader's new metadata."""
         gone, group_id, partition = number // 2, f"group-{model:06d}", model % OFFSETS_PARTITIONS
@@ -175,7 +175,7 @@ class GrowingCluster:
         self._generations[model] += 1
         number = self._generations[model]
         self._at_ms += self._apart_ms
-        what = Rebalanced.of(model, number, self._at_ms)
+        what = WrittenRebalance.of(model, number, self._at_ms)
         of_partition = records.setdefault(what.partition, [])
         for text in what.lines:
             self._log(text, lines)

@@ -152,13 +152,13 @@ def _commit_shares(
 ) -> None:
     """The same for marks of any group, in tasks."""
     events, known = (context.warehouse.files(name) for name in ("silver.group_event", "silver.commit_mark"))
-    sources = shares.Sources(partial=partial, known=known, events=events)
+    sources = shares.MarkFiles(partial=partial, known=known, events=events)
     work = shares.shares_of(sources)
     with context.staging_folder() as folder:
         looking = shares.looking(folder, sources, engine.share(uncertain))
         again = shares.rows_in(engine.spread(work, looking, WRITTEN), "again")
         rebuilt = _rebuilt(context, batch, engine, again, boundaries)
-        asked = engine.share(shares.Asked(again=again, rebuilt=rebuilt, floor=floor))
+        asked = engine.share(shares.DriverTables(again=again, rebuilt=rebuilt, floor=floor))
         written = engine.spread(work, shares.joining_shares(folder, sources, asked), WRITTEN)
         rows = files_by_table(written).get("silver.commit_mark", [])
         replaced = shares.rows_in(written, "replaced")

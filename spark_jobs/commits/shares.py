@@ -28,7 +28,7 @@ _RECORD = ("cluster_id", "topic", "partition", "group_id", "offset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class MarkFiles:
     """Files, of any group."""
 
     partial: Sequence[str]
@@ -40,7 +40,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DriverTables:
     """For the tasks that join: what the driver found out about all groups."""
 
     again: pa.Table
@@ -48,7 +48,7 @@ class Asked:
     floor: pa.Table
 
 
-def shares_of(sources: Sources) -> pa.Table:
+def shares_of(sources: MarkFiles) -> pa.Table:
     """The work of the tasks: shares of about the same number of marks, which together are all groups."""
     files = [*sources.partial, *sources.known]
     if not files:
@@ -69,7 +69,7 @@ def shares_of(sources: Sources) -> pa.Table:
     )
 
 
-def looking(folder: str, sources: Sources, uncertain: Callable[[], pa.Table]) -> ArrowTask:
+def looking(folder: str, sources: MarkFiles, uncertain: Callable[[], pa.Table]) -> ArrowTask:
     """Writes which groups' commits are folded again, as the table `again`."""
 
     def look(shares: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ def looking(folder: str, sources: Sources, uncertain: Callable[[], pa.Table]) ->
     return look
 
 
-def joining_shares(folder: str, sources: Sources, asked: Callable[[], Asked]) -> ArrowTask:
+def joining_shares(folder: str, sources: MarkFiles, asked: Callable[[], DriverTables]) -> ArrowTask:
     """Writes the marks, and as the table `replaced` the keys of the known ones that they stand for."""
 
     def join(shares: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,7 +112,7 @@ def rows_in(written: pa.Table, table: str) -> pa.Table:
 
 
 @contextmanager
-def _opened(share: Mapping[str, str | None], sources: Sources) -> Iterator[duckdb.DuckDBPyConnection]:
+def _opened(share: Mapping[str, str | None], sources: MarkFiles) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the share's `partial` and `placed` marks, and where its groups' records `cut` them."""
     types = {
         "partial": (sources.partial, PARTIAL_MARK, "true"),
