@@ -65,12 +65,14 @@ def verify(
 
 
 def _in_one_line(verdict: Verdict) -> str:
+    from rebalance_audit.domain.detect.wording import counted
+
     at = datetime.fromtimestamp(verdict.head.at_ms / 1000, UTC)
-    count = len(verdict.faults)
-    found = f"{count} fault{'s' if count > 1 else ''}" if count else "Intact"
+    found = counted(len(verdict.faults), "fault") if verdict.faults else "Intact"
     return (
-        f"{found}: {verdict.leaves:,} leaves until {at:%Y-%m-%d %H:%M:%S} UTC, {verdict.publications:,} publications, "
-        f"{verdict.files:,} files, {verdict.rows:,} rows of evidence. Root {verdict.head.root}."
+        f"{found}: {counted(verdict.leaves, 'leaf', 'leaves')} until {at:%Y-%m-%d %H:%M:%S} UTC, "
+        f"{counted(verdict.publications, 'publication')}, {counted(verdict.files, 'file')}, "
+        f"{counted(verdict.rows, 'row')} of evidence. Root {verdict.head.root}."
     )
 
 

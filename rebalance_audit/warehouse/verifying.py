@@ -110,7 +110,8 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
         stand = {table.name: _version(opened, table.name, unreadable) for table in tables.TABLES}
     verdict = Verdict(head, heads=len(witnessed))
     verdict.clock_back = _clock_back(lines[: head.size])
-    verdict.unwitnessed = head.size - max((w.size for w in witnessed if w.log == head.log), default=head.size)
+    newest = max((w.size for w in witnessed if w.log == head.log), default=head.size)
+    verdict.unwitnessed = max(0, head.size - newest)  # a warehouse that was set back is a fault of its own
     hashes = _check_leaves(verdict, lines, head)
     _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
     leaves = _all_leaves(lines[: head.size])

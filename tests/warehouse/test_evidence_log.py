@@ -160,6 +160,7 @@ def test_rows_deleted_by_another_program(site: Site) -> None:
 
     DeltaTable(str(site.warehouse / "bronze" / "record")).delete("offset = 3")
     assert "bronze.record: version 3 removes rows, and no verb of ours recorded it." in site.faults()
+    assert site.by_others() == ["bronze.record commit 3"]
     assert cli.run(["import", "-q", "-w", str(site.warehouse), str(GOLDEN / "connect_worker_joins")]) == 0
     site.run()  # the log goes on, and says so for ever
     assert any("no verb of ours did it" in s for s in site.faults())
@@ -196,6 +197,8 @@ def test_a_whole_warehouse_that_was_set_back(site: Site, made: Site, tmp_path: P
     assert any(
         s.startswith("The warehouse was set back:") and "knows 13 leaves, here are 9" in s for s in site.faults()
     )
+    assert "head of 13 leaves" in site.by_others()
+    assert verify(str(site.warehouse), str(site.heads)).unwitnessed == 0  # each leaf that is left has its head there
     assert cli.run(["import", "-q", "-w", str(site.warehouse), str(GOLDEN / "connect_worker_joins")]) == 0
     with pytest.raises(WarehouseError, match="was set back"):
         site.run()  # and no new leaf hides it
@@ -213,6 +216,7 @@ def test_a_log_written_anew_with_another_key(site: Site, monkeypatch: pytest.Mon
     found = site.faults()
     assert any("is signed with another key" in s for s in found)
     assert any(s.startswith("The log was replaced") for s in found)
+    assert any(each.endswith(" leaves: signature") for each in site.by_others())
 
 
 def test_no_new_log_is_begun_beside_heads_of_one_that_was_removed(site: Site) -> None:
@@ -246,6 +250,7 @@ def test_a_head_that_was_changed_stops_the_log(site: Site) -> None:
     path = site.warehouse / HEAD
     path.write_text(path.read_text().replace('"at_ms": 1', '"at_ms": 2'))
     assert "The head of 9 leaves in the warehouse is not what was signed." in site.faults()
+    assert site.by_others() == ["head of 9 leaves: signature"]
     assert cli.run(["import", "-q", "-w", str(site.warehouse), str(GOLDEN / "connect_worker_joins")]) == 0
     with pytest.raises(WarehouseError, match="is not what was signed, so nothing is added"):
         site.run()
@@ -433,6 +438,7 @@ def test_a_delta_commit_that_reads_well_but_was_changed(site: Site, table: str) 
     commit.write_bytes(commit.read_bytes().replace(b"numRecords", b"numrecords"))
     (said,) = site.faults()
     assert said.startswith(f"{table.replace('/', '.')}: the commit of its version 1 was changed; leaf ")
+    assert site.by_others() == [f"{table.replace('/', '.')} commit 1"]
 
 
 @pytest.mark.parametrize(
@@ -458,6 +464,8 @@ def test_any_byte_of_the_leaves_is_named_and_breaks_nothing(site: Site) -> None:
     for at in rng.sample(range(len(content)), 12):
         leaves.write_bytes(content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :])
         assert site.faults(), content[at - 20 : at + 20]
+        if content[content.rfind(b"\n", 0, at) + 1 : at].find(b" ") >= 0:  # in a leaf; the hash beside it is for us
+            assert site.by_others()
 
 
 def test_a_delta_log_without_its_first_commit_is_named(site: Site) -> None:
