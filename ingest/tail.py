@@ -127,6 +127,7 @@ class LogTail:
     def poll(self, now_ms: int) -> Iterator[tuple[SourceReading, list[LogText]]]:
         """Reads what is new, in pieces of bounded size."""
         there: set[tuple[str, str]] = set()
+        yield from self._closed_folders()
         for node, path in self._candidates():
             yield from self._look(node, path, now_ms, there)
         for key in sorted(self._files.keys() - there):
@@ -144,6 +145,28 @@ class LogTail:
                 file.is_gone = True
                 if file.seen_at_ms - file.changed_at_ms < FINISHED_MS:
                     yield _gone(file), []
+
+    def _closed_folders(self) -> Iterator[tuple[SourceReading, list[LogText]]]:
+        """Where a search for files finds none, since it may not look."""
+        for node, folder in sorted({(node, Path(pattern).parent) for node, pattern in self._patterns}):
+            if glob.has_magic(str(folder)):
+                continue
+            try:
+                os.scandir(folder).close()
+                self._unreadable.discard((node, folder))
+            except FileNotFoundError:  # it may come
+                continue
+            except OSError as error:
+                sentence = f"The folder {folder} of {node} cannot be read: {error.strerror or error}."
+                yield from self._cannot(node, folder, sentence)
+
+    def _cannot(self, node: str, path: Path, sentence: str) -> Iterator[tuple[SourceReading, list[LogText]]]:
+        if (node, path) in self._unreadable:
+            return
+        self._unreadable.add((node, path))
+        reading = SourceReading(source=f"log:{node}/{path.name}", kind="log")
+        reading.problems.add(Problem(code="unreadable", sentence=sentence))
+        yield reading, []
 
     def _candidates(self) -> list[tuple[str, Path]]:
         found = {(node, Path(path)) for node, pattern in self._patterns for path in glob.glob(pattern)}
@@ -171,12 +194,7 @@ class LogTail:
         except FileNotFoundError:
             self._looks.pop((node, path), None)  # rotated while we looked: found under its next name
         except OSError as error:
-            reading = SourceReading(source=f"log:{node}/{path.name}", kind="log")
-            sentence = f"{path.name} of {node} cannot be read: {error.strerror or error}."
-            reading.problems.add(Problem(code="unreadable", sentence=sentence))
-            if (node, path) not in self._unreadable:
-                self._unreadable.add((node, path))
-                yield reading, []
+            yield from self._cannot(node, path, f"{path.name} of {node} cannot be read: {error.strerror or error}.")
 
     def _see(self, node: str, file_id: str, path: Path, now_ms: int, there: set[tuple[str, str]]) -> _FollowedLog:
         file = self._files[node, file_id]

@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.domain.reassign.stories import MetadataStory
 from tests.ingest.test_metadata import a_story, batches, folder, log_name
+from tests.tools import as_nobody
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -731,6 +733,18 @@ def test_log_folders_are_a_nodes_own_or_one_per_node(tmp_path: Path) -> None:
     assert options.log_folders([str(tmp_path)]) == [(n, tmp_path / n) for n in ("broker-1", "broker-2")]
     assert options.log_folders([str(tmp_path / "broker-1")]) == [("broker-1", tmp_path / "broker-1")]
     assert options.log_folders([f"kafka-7={tmp_path / 'broker-2'}"]) == [("kafka-7", tmp_path / "broker-2")]
+
+
+def test_a_log_folder_that_may_not_be_listed_is_no_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        (Path(place) / "closed").mkdir(mode=0)
+        with as_nobody():
+            status = cli.run(["explain", "-b", "127.0.0.1:1", "--logs", f"broker-1={place}/closed"])
+    assert status == 1
+    assert capsys.readouterr().err == (
+        f"rebalance-audit: {place}/closed: Permission denied; check the path and your rights.\n"
+    )
 
 
 def test_connect_topics_are_named_with_their_kind() -> None:

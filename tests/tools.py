@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,3 +17,16 @@ def need(tool: str, remedy: str) -> None:
         if os.environ.get("CI"):
             pytest.fail(f"{sentence}, and CI is set")
         pytest.skip(sentence)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may read everything; inside of this it may not. Another user stays who it is."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)

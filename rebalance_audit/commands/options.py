@@ -224,6 +224,11 @@ def named_folder(text: str) -> tuple[str, Path]:
     return "", Path(text)
 
 
+def _may_be_listed(folder: Path) -> None:
+    """Raises PermissionError. Searching for files in it would find none."""
+    os.scandir(folder).close()
+
+
 def log_folders(given: list[str] | None) -> list[tuple[str, Path]]:
     """(node, folder with its logs) of every `--logs`."""
     found: list[tuple[str, Path]] = []
@@ -231,6 +236,7 @@ def log_folders(given: list[str] | None) -> list[tuple[str, Path]]:
         node, folder = named_folder(text)
         if not folder.is_dir():
             raise UsageError(f"--logs {text}: {folder} is not a folder; give one that holds a node's *.log files.")
+        _may_be_listed(folder)
         if node or any(folder.glob("*.log*")):  # a named node may have yet to write its first
             found.append((node or folder.resolve().name, folder))
             continue

@@ -12,6 +12,7 @@ import pytest
 
 from ingest.readings import SourceReading
 from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
+from tests.tools import as_nobody
 
 
 def event(n: int) -> str:
@@ -294,3 +295,23 @@ def test_a_tail_in_a_hurry_gives_the_last_event_after_a_moment(tmp_path: Path) -
     given = [line.text for _, lines in tail.poll(1_001_050 + LIVE_QUIET_MS) for line in lines]
     assert given == [event(20) + "\tat a.b.C"]
     assert not tail.is_behind
+
+
+def test_a_folder_that_may_not_be_listed_is_said_each_time_it_closes(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    append(tmp_path / "logs" / "server.log", event(1))
+    watcher = Watcher(tmp_path / "logs", "*.log*")
+    (tmp_path / "logs").chmod(0)
+    with as_nobody():
+        watcher.poll()
+        watcher.poll()
+    assert watcher.problems == [f"The folder {tmp_path}/logs of broker-1 cannot be read: Permission denied."]
+    (tmp_path / "logs").chmod(0o755)
+    watcher.poll()
+    watcher.settle()
+    assert watcher.texts == lines(1)
+    (tmp_path / "logs").chmod(0)
+    with as_nobody():
+        watcher.poll()
+    (tmp_path / "logs").chmod(0o755)
+    assert len([each for each in watcher.problems if each.startswith("The folder ")]) == 2

@@ -204,6 +204,7 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
         if row.problem_code in ("none", "compacted", "time_zone", "not_given"):
             continue
         end = "the end" if row.to_position is None else str(row.to_position)
+        why = shown(row.problem.removesuffix("."), 160)
         found.append(
             make_finding(
                 row.cluster_id,
@@ -212,7 +213,7 @@ def coverage_findings(rows: Iterable[CoverageGap], seen_until_ms: int) -> list[F
                 row.source,
                 _extent(f"{row.problem_code} {row.from_position}", row.from_at_ms, row.to_at_ms, seen_until_ms),
                 severity=Severity.INFO if row.problem_code == "skipped" else Severity.WARNING,
-                title=f"{shown(row.source)} was not seen from {row.from_position} to {end}: {shown(row.problem, 160)}",
+                title=f"{shown(row.source)} was not seen from {row.from_position} to {end}: {why}",
                 numbers={"from_position": row.from_position, "to_position": row.to_position},
                 advice="Give the missing file or let the collector run without a break; rebalances in the gap are "
                 "marked as incomplete.",

@@ -93,7 +93,7 @@ def test_gaps_are_shown_and_compaction_is_not() -> None:
     def gap(code: str) -> CoverageGap:
         return CoverageGap(
             cluster_id="cluster-a", source="record:__consumer_offsets-7", problem_code=code,
-            problem="the batch at this offset fails its checksum", from_position=10, to_position=20,
+            problem="the batch at this offset fails its checksum.", from_position=10, to_position=20,
             from_at_ms=NOW_MS, to_at_ms=NOW_MS + 1,
         )  # fmt: skip
 
