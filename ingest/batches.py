@@ -119,7 +119,7 @@ class SegmentBatch:
                 first, at = _uvarint(data, at)
             end = at + (first >> 1)
             if first & 1 or end > size:
-                raise BatchError("has a record that leads beyond it")
+                raise BatchError("has a record that reaches beyond its end")
             at += 1  # attributes, unused
             delta = data[at]
             if delta < 0x80:

@@ -254,9 +254,9 @@ class _Collector:
         if held_up and not self.is_held_up:
             ((topic, partition), fault), others = held_up[0], len(held_up) - 1
             more = f" and {others} other partitions" if others else ""
-            self.report(f"{topic}-{partition}{more} cannot be read for now: {fault}; asked for again and again.")
+            self.report(f"{topic}-{partition}{more} cannot be read for now: {fault}; it is tried again.")
         elif self.is_held_up and not reader.waiting:
-            self.report("Every partition is read again.")
+            self.report("All partitions can be read again.")
         self.is_held_up = bool(reader.waiting) if self.is_held_up else bool(held_up)
 
     def _begin_sharing(self, cluster: LiveCluster, topics: Mapping[str, str]) -> None:

@@ -268,8 +268,8 @@ def writing(location: str, *, is_needed: bool) -> Diagnosis:
                 files.delete(name)
                 return fault(
                     "writing",
-                    f"the store of {location} takes a second put that it was to refuse; of two writers both may commit",
-                    "take a store that knows conditional puts (If-None-Match, If-Match)",
+                    f"the store of {location} accepts a second put that it must refuse: two writers could both commit",
+                    "use a store that supports conditional puts (If-None-Match, If-Match)",
                 )
         files.delete(name)
     except Exception as error:

@@ -22,7 +22,7 @@ METRICS: Mapping[str, str] = {
     "run_seconds": "How long each stage of the last run that had something to do took.",
     "run_rows": "Rows that run wrote, by table.",
     "last_run_timestamp_seconds": "When that run ended, seconds since the epoch.",
-    "undecoded_parts": "Records and lines that could not be read, by what of them: key, value, line and so on.",
+    "undecoded_parts": "Records and lines that could not be read, by the part that failed: key, value, line and so on.",
     "alerts_waiting": "Messages about incidents that targets have not had yet, over all targets that ever had one.",
     "evidence_log_leaves": "Leaves of the log of evidence under its newest head.",
 }

@@ -53,13 +53,13 @@ def advise(context: Run, *, seconds: float = DEFAULT_SECONDS, days: int = 30) ->
     `seconds`: of CPU time on each core, about. The same warehouse gives the same rows.
     """
     warehouse = context.warehouse
-    dear = _dearest(warehouse, days)
+    costly = _costliest(warehouse, days)
     version = warehouse.version(REBALANCES)
     files = [] if version is None else warehouse.files(REBALANCES, version)
     engine = context.engine_for(files)
-    spent = accumulate(SECONDS_PER_REBALANCE * min(row["rebalances"], LATEST_REBALANCES) for row in dear)
+    spent = accumulate(SECONDS_PER_REBALANCE * min(row["rebalances"], LATEST_REBALANCES) for row in costly)
     count = sum(1 for total in spent if total <= seconds * engine.tasks_at_once) if files else 0
-    chosen = dear[: max(count, 1 if dear and files else 0)]
+    chosen = costly[: max(count, 1 if costly and files else 0)]
     task_count = engine.tasks_at_once * _TASKS_PER_CORE
     work = pa.Table.from_pylist(
         # Neighbours in cost go to different tasks, so that all take about as long.
@@ -80,13 +80,13 @@ def advise(context: Run, *, seconds: float = DEFAULT_SECONDS, days: int = 30) ->
         warehouse.publish({**manifest["versions"], OUTPUT: now}, manifest.get("consumed"))
     return FleetWeighed(
         groups=len(chosen),
-        groups_with_cost=len(dear),
+        groups_with_cost=len(costly),
         cost_seconds=sum(row["cost_seconds"] for row in chosen),
-        cost_of_all_seconds=sum(row["cost_seconds"] for row in dear),
+        cost_of_all_seconds=sum(row["cost_seconds"] for row in costly),
     )
 
 
-def _dearest(warehouse: Warehouse, days: int) -> list[dict[str, Any]]:
+def _costliest(warehouse: Warehouse, days: int) -> list[dict[str, Any]]:
     """Groups with their cost and their rebalances, the highest cost first; groups of equal cost by name."""
     sql = f"""
         SELECT cluster_id, group_id, sum(resource_seconds_estimate) AS cost_seconds, count(*) AS rebalances

@@ -145,7 +145,7 @@ class FleetQuestions(Tables):
         )
         return cells, {row["cause"]: row["n"] for row in causes}
 
-    def dearest_groups(self, most: int) -> list[tuple[str, str]]:
+    def costliest_groups(self, most: int) -> list[tuple[str, str]]:
         """Cluster and group, by what they ever cost."""
         rows = self.rows(
             "SELECT cluster_id, group_id FROM gold.group ORDER BY resource_seconds_estimate DESC NULLS LAST,"

@@ -22,7 +22,7 @@ def choices() -> list[str]:
     clusters = [c.cluster_id for c in reader.clusters()]
     if len(clusters) > 1:
         found += [(c, None) for c in clusters]
-    found += reader.dearest_groups(MOST_CHOICES)
+    found += reader.costliest_groups(MOST_CHOICES)
     return [json.dumps(each) for each in found]
 
 

@@ -121,5 +121,5 @@ class _Grafana:
             reason = getattr(error, "reason", None) or error
             why = getattr(reason, "strerror", None) or reason
             raise AlertError(
-                f"{self.address} does not answer ({why}); what was not written is the next time."
+                f"{self.address} does not answer ({why}); what was not written is written the next time."
             ) from None

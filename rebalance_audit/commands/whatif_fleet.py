@@ -60,7 +60,7 @@ def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> It
     share = weighed.cost_seconds / weighed.cost_of_all_seconds if weighed.cost_of_all_seconds else 1.0
     yield from hanging(
         f"Replayed {weighed.groups:,} of {weighed.groups_with_cost:,} groups with downtime in the last {days} days, "
-        f"the dearest first: {share:.0%} of {weighed.cost_of_all_seconds:,.1f} s.",
+        f"the costliest first: {share:.0%} of {weighed.cost_of_all_seconds:,.1f} s.",
         width,
         3,
     )

@@ -108,7 +108,7 @@ class Judge(threading.Thread):
             self._is_stopped = True
             self._changed.notify()
 
-    def said_since(self, moment: float) -> set[str]:
+    def reported_since(self, moment: float) -> set[str]:
         """Incidents about which something was said after this moment of the clock."""
         return {incident_id for incident_id, at in list(self._said_at.items()) if at >= moment}
 

@@ -154,14 +154,14 @@ class Report:
     costs: dict[str, Cost]
     """The same by what stood still, `partition` before `task`; without those of which nothing is known."""
     incidents: tuple[dict[str, Any], ...]
-    """Order: trouble before normal work, open before past, then the gravest and dearest. `answers`: who acknowledged it
-    or silenced its alerts, in words."""
+    """Order: trouble before normal work, open before past, then the gravest and costliest. `answers`: who acknowledged
+    it or silenced its alerts, in words."""
     incident_count: int
     open_findings: tuple[dict[str, Any], ...]
     past_findings: tuple[dict[str, Any], ...]
     past_finding_count: int
     groups: tuple[GroupRow, ...]
-    """The dearest first."""
+    """The costliest first."""
     rebalances: tuple[RebalanceRow, ...]
     """The newest of each shown group."""
     causes: tuple[CauseRow, ...]

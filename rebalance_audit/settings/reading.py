@@ -64,7 +64,7 @@ def parse_settings(text: str, name: str) -> Settings:
     try:
         data = _plain(node, (), lines, faults)
     except RecursionError:
-        raise SettingsError(f"{name}: an alias stands for what it stands in; write the value out.") from None
+        raise SettingsError(f"{name}: an alias refers to a part that contains it; write the value out.") from None
     settings = None
     try:
         settings = Settings.model_validate(data)

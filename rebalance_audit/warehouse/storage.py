@@ -57,7 +57,7 @@ def store_fault(error: BaseException) -> str | None:
 _DISK = {
     errno.ENOSPC: "free some space, nothing stored before is harmed",
     errno.EDQUOT: "free some space or have the quota raised, nothing stored before is harmed",
-    errno.EROFS: "mount it to be written, or name another place; what only reads can do without",
+    errno.EROFS: "mount it writable, or name another place; verbs that only read work without",
 }
 
 

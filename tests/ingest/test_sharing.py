@@ -278,8 +278,8 @@ def test_a_partition_whose_leader_is_away_for_a_moment_is_read_when_it_is_back(
     said: list[str] = []
     assert collected(address, tmp_path, share_as, said) == [b"0", b"1", b"2", b"3"]
     assert [line for line in said if not line.startswith("Reads ")] == [
-        f"{OFFSETS}-1 cannot be read for now: Broker: Leader not available; asked for again and again.",
-        "Every partition is read again.",
+        f"{OFFSETS}-1 cannot be read for now: Broker: Leader not available; it is tried again.",
+        "All partitions can be read again.",
     ]
     assert asked[1] == 2
 

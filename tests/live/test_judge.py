@@ -156,8 +156,8 @@ def test_what_was_said_since_the_stages_began_is_left_alone() -> None:
     bench = Bench()
     for records, lines in arrivals(KILL):
         bench.lands(landing(records, lines))
-    assert set(bench.warnings()) <= bench.judge.said_since(0.0)
-    assert bench.judge.said_since(bench.now + 1) == set()
+    assert set(bench.warnings()) <= bench.judge.reported_since(0.0)
+    assert bench.judge.reported_since(bench.now + 1) == set()
 
 
 def test_memory_follows_the_groups_that_are_busy() -> None:

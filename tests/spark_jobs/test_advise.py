@@ -1,4 +1,4 @@
-"""gold.whatif: the dearest groups of a warehouse, replayed under other settings."""
+"""gold.whatif: the costliest groups of a warehouse, replayed under other settings."""
 
 from __future__ import annotations
 

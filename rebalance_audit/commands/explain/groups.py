@@ -180,7 +180,7 @@ def _rank(incident: Incident) -> tuple[Any, ...]:
 
 
 def _worth(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Open incidents first, then the gravest, then standstills, then the dearest."""
+    """Open incidents first, then the gravest, then standstills, then the costliest."""
     order = ("critical", "warning", "info", None)
     grave = row["status"] != "open", order.index(row["severity"]), not row["standstill_count"]
     return *grave, -(row["cost_seconds"] or 0.0), row["group_id"]

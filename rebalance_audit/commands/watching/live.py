@@ -144,7 +144,7 @@ class LiveWatch:
             return
         self._has_commits = False
         began_s = time.process_time()
-        if not self._rounds.run(self._judge.said_since):
+        if not self._rounds.run(self._judge.reported_since):
             self._wake.set()
         least, most = UNHURRIED_S
         wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)

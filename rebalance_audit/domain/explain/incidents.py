@@ -15,7 +15,7 @@ _TITLE_WIDTH = 300
 
 
 def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory] = ()) -> str:
-    """The gravest trouble in one sentence; open before past, then the gravest and dearest; standstills without a
+    """The gravest trouble in one sentence; open before past, then the gravest and costliest; standstills without a
     rebalance where there is no other."""
     wrong = sorted((i for i in incidents if not i.expected), key=_urgency)
     normal = [i for i in incidents if i.expected]

@@ -103,7 +103,7 @@ def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluste
 
     while True:
         note(around.of_groups(news, from_ms, apart=apart))
-        asked = _with_theirs(groups, gone.values())
+        asked = _with_their_groups(groups, gone.values())
         rows = around.rows(asked, from_ms, apart=apart)
         together, alone = troubles_in(rows)
         things = frozenset().union(*(known.things for known in gone.values()))
@@ -119,7 +119,7 @@ def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluste
         met = groups | around.departed(_places(fresh)) | around.moved(moves, from_ms, apart=apart)
         reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms))])
         has_moved = any(k.reassignment_ids for k in gone.values()) or any(m.reassignment_id for m in moves)
-        if (_with_theirs(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
+        if (_with_their_groups(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
             incidents, marks = built(rows, chosen, left)
             return Around(
                 incidents=incidents, marks=marks, gone=list(gone.values()), from_ms=from_ms, apart=apart,
@@ -157,7 +157,7 @@ def may_end(last_at_ms: int, before_ms: int, now_ms: int, quiet_ms: int) -> bool
     return any(before_ms - last_at_ms <= gap_ms < now_ms - last_at_ms for gap_ms in (CHANGE_GAP_MS, quiet_ms))
 
 
-def _with_theirs(groups: Collection[str], incidents: Iterable[KnownIncident]) -> set[str]:
+def _with_their_groups(groups: Collection[str], incidents: Iterable[KnownIncident]) -> set[str]:
     return {*groups, *(group_id for known in incidents for group_id in known.group_ids)}
 
 

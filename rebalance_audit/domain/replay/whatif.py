@@ -258,6 +258,6 @@ def _polls_measured(script: Script, settings: GroupSettings) -> str:
 
 
 def ranked(situation: Situation, requests: Iterable[Sequence[str]]) -> list[Option]:
-    """Order: the largest median saving first, dearer ones last."""
+    """Order: the largest median saving first, costlier ones last."""
     options = [option_of(situation, pairs) for pairs in requests]
     return sorted(options, key=lambda o: (o.refused is not None, -(o.saved_seconds or 0.0)))

@@ -37,7 +37,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 detail = "its heartbeats wait for the application: it may have worked on"
                 lower = logged(LOWER, lower_ms, detail, departure.ref)
                 lowers = [lower] if departure.renewed is None else []
-                if stretch.is_alike:  # it may be dead, and another client of the same id may have come
+                if stretch.shares_client_id:  # it may be dead, and another client of the same id may have come
                     expired = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
                     return [*lowers, *(m for m in expired if m.bound == ESTIMATE)]
                 return [*lowers, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
@@ -63,7 +63,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 # It may have been removed, and worked on until it heard of that.
                 until_ms, until_ref = departure.rejoined_at_ms, departure.rejoined_ref
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
-            if until_ms > departure.at_ms and stretch.is_alike:
+            if until_ms > departure.at_ms and stretch.shares_client_id:
                 marks = []  # another client of the same id may have come
             if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
                 detail = "its last commit, made when it gave up"
@@ -178,7 +178,7 @@ def _back(stretch: Stretch) -> Mark | None:
 def _idle(stretch: Stretch, departure: Departure, at_ms: int) -> list[Mark]:
     """The heartbeat thread leaves; the worker notices at its next poll and goes on until then."""
     marks = [logged(LOWER, at_ms - COMMIT_SLACK_MS, "its LeaveGroup, sent while it still worked", departure.ref)]
-    if departure.rejoined_at_ms is None or stretch.is_alike:
+    if departure.rejoined_at_ms is None or stretch.shares_client_id:
         detail = "the lost callback comes 2 s after the LeaveGroup in the median"
         return [*marks, inferred(ESTIMATE, at_ms + 2_000, detail, departure.ref, rank=5, basis=Basis.MAY_LIVE_ON)]
     return [*marks, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]

@@ -194,7 +194,7 @@ class HandOvers:
             quiet_ms=self._quiet_ms(holding, held),
             was_idle=is_unexplained and silence.was_idle(before, owner.member_id),
             may_be_dropped=is_unexplained and silence.may_be_dropped(before, owner),
-            is_alike=_is_alike(before, owner),
+            shares_client_id=_shares_client_id(before, owner),
             returned=None if gone is None else _returned(before, owner),
             revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
@@ -236,7 +236,7 @@ class HandOvers:
         return known
 
 
-def _is_alike(before: Before, owner: MemberMetadata) -> bool:
+def _shares_client_id(before: Before, owner: MemberMetadata) -> bool:
     members = (before.members or {}).values()
     return any(m.client_id == owner.client_id and m.member_id != owner.member_id for m in members)
 
@@ -244,7 +244,7 @@ def _is_alike(before: Before, owner: MemberMetadata) -> bool:
 def _returned(before: Before, owner: MemberMetadata) -> Attempt | None:
     """None also where several members share a client id."""
     known = before.members or {}
-    if _is_alike(before, owner):
+    if _shares_client_id(before, owner):
         return None
     for attempt in before.course.attempts[before.index : before.index + 1 + REJOIN_WITHIN]:
         for member in attempt.value.members if attempt.value is not None else ():

@@ -73,7 +73,7 @@ class Stretch:
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
     """No line says how it went, and others may have waited for it in vain."""
-    is_alike: bool
+    shares_client_id: bool
     """Another member has the same client id: a new member with that client id may be either of them."""
     returned: Attempt | None
     """The record in which the same client is there again under a new member id, if that came soon."""
