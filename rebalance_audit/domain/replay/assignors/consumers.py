@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from .java_order import text_key
 
@@ -31,9 +32,29 @@ class Subscriber:
     """The generation in its subscription; -1 before version 2 of the subscription, and once it lost its place."""
 
 
-def in_member_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
+class Named(Protocol):
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+
+M = TypeVar("M", bound=Named)
+
+
+def in_member_order(members: Iterable[M]) -> list[M]:
     """Static members first, by instance id; then the others by member id."""
-    return sorted(subscribers, key=lambda s: (s.instance_id is None, text_key(s.instance_id or s.member_id)))
+    return sorted(members, key=lambda m: (m.instance_id is None, text_key(m.instance_id or m.member_id)))
+
+
+def in_pieces(count: int, takers: Sequence[str]) -> Iterator[tuple[str, range]]:
+    """Consecutive pieces of a topic's partitions, one for each taker; the first takers get one more."""
+    start = 0
+    for place, member_id in enumerate(takers):
+        end = start + count // len(takers) + (place < count % len(takers))
+        yield member_id, range(start, end)
+        start = end
 
 
 def assign_ranges(topics: Mapping[str, int], subscribers: Iterable[Subscriber]) -> Assigned:
@@ -41,15 +62,8 @@ def assign_ranges(topics: Mapping[str, int], subscribers: Iterable[Subscriber]) 
     ordered = in_member_order(subscribers)
     assigned: Assigned = {s.member_id: [] for s in ordered}
     for topic, count in topics.items():
-        takers = [s.member_id for s in ordered if topic in s.topics]
-        if not takers:
-            continue
-        share, larger = divmod(count, len(takers))
-        start = 0
-        for place, member_id in enumerate(takers):
-            end = start + share + (place < larger)
-            assigned[member_id] += [(topic, number) for number in range(start, end)]
-            start = end
+        for member_id, piece in in_pieces(count, [s.member_id for s in ordered if topic in s.topics]):
+            assigned[member_id] += [(topic, number) for number in piece]
     return assigned
 
 

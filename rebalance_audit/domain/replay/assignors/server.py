@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .java_order import copied_table, hash_order, id_hash, number_hash, text_hash, text_key
+from .consumers import in_member_order, in_pieces
+from .java_order import copied_table, hash_order, id_hash, number_hash, text_hash
 from .server_mixed import assign_uniformly_mixed
 
 ByTopic = dict[int, list[int]]
@@ -32,19 +33,12 @@ def _are_equal(members: list[ServerMember]) -> bool:
 
 def assign_server_ranges(topics: Mapping[int, int], members: Iterable[ServerMember]) -> dict[str, ByTopic]:
     """Each topic in consecutive pieces over its members, static ones first by instance id."""
-    ordered = sorted(members, key=lambda m: (m.instance_id is None, text_key(m.instance_id or m.member_id)))
+    ordered = in_member_order(members)
     assigned: dict[str, ByTopic] = {m.member_id: {} for m in ordered}
     for topic, count in topics.items():
-        takers = [m.member_id for m in ordered if topic in m.topic_ids]
-        if not takers:
-            continue
-        share, larger = divmod(count, len(takers))
-        start = 0
-        for place, member_id in enumerate(takers):
-            end = start + share + (place < larger)
-            if start < end:
-                assigned[member_id][topic] = list(range(start, end))
-            start = end
+        for member_id, piece in in_pieces(count, [m.member_id for m in ordered if topic in m.topic_ids]):
+            if piece:
+                assigned[member_id][topic] = list(piece)
     return assigned
 
 
