@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.frozen import positional_maker
 from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.gather.groups import event_of_row
@@ -414,24 +414,26 @@ def _in_order(parcels: Sequence[tuple[int, int, str, bytes]]) -> Iterator[tuple[
     by_grain: dict[str, list[pa.Table]] = {}
     for _, _, grain, rows in parcels:
         by_grain.setdefault(grain, []).append(pa.ipc.open_stream(rows).read_all())
-    rows_of: list[tuple[Callable[[dict[str, Any]], Piece], list[dict[str, Any]]]] = []
+    made: list[tuple[Callable[[Any], Piece], Any]] = []
     places: list[Place] = []
     instants: list[int] = []
     for grain, parts in sorted(by_grain.items()):
         table = pa.concat_tables(parts)
         places += zip(table["cluster_id"].to_pylist(), table["home"].to_pylist(), strict=True)
         instants += table["instant"].to_pylist()
-        rows_of.append((_mark if grain == "mark" else event_of_row, table.select(list(_GRAINS[grain])).to_pylist()))
+        if grain == "mark":
+            made += zip(repeat(_mark), zip(*(table[name].to_pylist() for name in _GRAINS[grain]), strict=True))
+        else:
+            made += zip(repeat(event_of_row), table.select(list(_GRAINS[grain])).to_pylist())
     ranks = {place: rank for rank, place in enumerate(sorted(set(places)))}
     order = np.lexsort((instants, [ranks[place] for place in places]))
-    made = [(make, row) for make, rows in rows_of for row in rows]
     for at in order.tolist():
         make, row = made[at]
         yield places[at], instants[at], make(row)
 
 
-_make_mark = maker(CommitMark)
+_make_mark = positional_maker(CommitMark, _GRAINS["mark"])
 
 
-def _mark(row: dict[str, Any]) -> CommitMark:
-    return _make_mark(**row)
+def _mark(row: tuple[Any, ...]) -> CommitMark:
+    return _make_mark(*row)

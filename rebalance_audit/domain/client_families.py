@@ -232,9 +232,15 @@ def families_of(assignor: str | None, subscription: bytes, client_id: str) -> Fa
     read = _by_layout if len(subscription) <= _CACHED_BYTES else _by_layout.__wrapped__
     found = read(assignor, subscription)
     if len(found) > 1:
-        named = {family for pattern, family in _CLIENT_IDS if pattern.match(client_id)} & found
-        return frozenset(named) or found
+        named = _named_by if len(client_id) <= _CACHED_BYTES else _named_by.__wrapped__
+        return named(client_id) & found or found
     return found
+
+
+@lru_cache(maxsize=_CACHED)
+def _named_by(client_id: str) -> Families:
+    """The libraries that choose such a client id."""
+    return frozenset(family for pattern, family in _CLIENT_IDS if pattern.match(client_id))
 
 
 _SHIPPED = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky", "rack-affinity"})

@@ -21,14 +21,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.domain.decode import decode_source, source_kind
-from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.frozen import maker, positional_maker
 from rebalance_audit.domain.gather.groups import Undecoded, line_row, record_row, undecoded
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic
@@ -141,7 +142,11 @@ class _Out(TaskWriter):
             self.add(name, pa.RecordBatch.from_struct_array(pa.array(rows, type_)))
 
 
-_make_line, _make_record = maker(SourceLine), maker(SourceRecord)
+_LINE = ("cluster_id", "node", "file_id", "byte", "file_name", "text")
+_Line: TypeAlias = tuple[Any, ...]
+"""A value for each of _LINE, and whether the line is new."""
+_file_of = itemgetter(0, 1, 2)
+_make_line, _make_record = positional_maker(SourceLine, _LINE), maker(SourceRecord)
 
 
 def _record_of(row: Mapping[str, Any]) -> SourceRecord:
@@ -155,11 +160,10 @@ class _Tally:
 
     def __init__(self, source_kind: str) -> None:
         self.source_kind = source_kind
-        self.counts: dict[tuple[str, str], Counter[str]] = {}
+        self.counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
     def note(self, cluster_id: str, kind: str, what: str, count: int = 1) -> None:
-        counter = self.counts.setdefault((cluster_id, kind), Counter())
-        counter[what] += count
+        self.counts[cluster_id, kind][what] += count
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -241,10 +245,9 @@ def _parsing(folder: str, files: Sequence[str], older: Sequence[str]) -> ArrowTa
     return parse
 
 
-def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str]) -> Iterator[_Line]:
     """The new lines of these log files, and enough of those before; each file in its order."""
-    columns = "cluster_id, node, file_id, byte, file_name, text"
-    place = "cluster_id, node, file_id"
+    columns, place = ", ".join(_LINE), ", ".join(_LINE[:3])
     sources = [f"SELECT {columns}, true is_new FROM {relation(files)} SEMI JOIN log_file USING ({place})"]
     if older:
         ids = ", ".join(literal(name) for name in sorted(set(log_files["file_id"].to_pylist())))
@@ -258,26 +261,25 @@ def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[s
         # A file is parsed in its order: what a client's text tore shows in the lines after it.
         ordered = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")
         for batch in ordered.to_arrow_reader(_LINES_AT_ONCE):
-            yield from batch.to_pylist()
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
+def _parse_files(rows: Iterator[_Line], out: _Out) -> None:
     books = _Tally("log")
     new_line: SourceLine | None = None  # one is enough: the parser reports a line before it asks for the next
     in_counts: Counter[tuple[str, str]] = Counter()
 
-    def lines(rows: Iterator[dict[str, Any]]) -> Iterator[SourceLine]:
+    def lines(rows: Iterator[_Line]) -> Iterator[SourceLine]:
         nonlocal new_line
-        for row in rows:
-            is_new = row.pop("is_new")
-            line = _make_line(**row)
+        for *fields, is_new in rows:
+            line = _make_line(*fields)
             if is_new:
                 new_line = line
                 in_counts[line.cluster_id, line.file_name] += 1
             yield line
 
     events: list[dict[str, Any]] = []
-    for _, file_rows in _grouped(rows, ("cluster_id", "node", "file_id")):
+    for _, file_rows in groupby(rows, key=_file_of):
         for event in parse_lines(lines(file_rows)):
             line = new_line
             if line is None or line.ref != event.ref:
@@ -294,10 +296,6 @@ def _parse_files(rows: Iterator[dict[str, Any]], out: _Out) -> None:
     for row in tallies:
         row["skipped_count"] = row["in_count"] - row["event_count"]  # known, and of no interest
     out.rows("book", tallies)
-
-
-def _grouped(rows: Iterator[dict[str, Any]], columns: Sequence[str]) -> Iterator[tuple[Any, Iterator[dict[str, Any]]]]:
-    yield from groupby(rows, key=lambda row: tuple(row[c] for c in columns))
 
 
 def _file_kind(file_name: str) -> str:

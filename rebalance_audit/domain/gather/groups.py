@@ -52,7 +52,7 @@ def record_row(source: SourceRecord, event: GroupRecord | ConnectRecord) -> dict
         source_kind = "status" if isinstance(event.record, ConnectStatus) else "config"
         kind, group_id = event.record.kind, None
     return {
-        "cluster_id": source.cluster_id, "group_id": group_id, "ref": source.ref, "source_kind": source_kind,
+        "cluster_id": source.cluster_id, "group_id": group_id, "ref": event.ref, "source_kind": source_kind,
         "kind": kind, "topic": source.topic, "partition": source.partition, "offset": source.offset,
         "at_ms": source.timestamp_ms, "key": source.key, "value": source.value,
         "detail": _json(detail(event)),
@@ -65,7 +65,7 @@ def line_row(source: SourceLine, event: LogEvent) -> dict[str, Any]:
     if event.could_be_forged:  # its neighbours in the file may have shown it, so it is kept
         detail["could_be_forged"] = True
     return {
-        "cluster_id": source.cluster_id, "group_id": event.group_id, "ref": source.ref, "source_kind": "log",
+        "cluster_id": source.cluster_id, "group_id": event.group_id, "ref": event.ref, "source_kind": "log",
         "kind": event.kind.value, "node": source.node, "file_name": source.file_name, "file_id": source.file_id,
         "byte": source.byte, "at_ms": event.local_at_ms, "text": source.text, "detail": _json(detail),
     }  # fmt: skip
@@ -109,7 +109,7 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
 
 _KINDS = {kind.value: kind for kind in LogKind}
 _make_line, _make_record = maker(LogEvent), maker(GroupRecord)
-_write_json = json.JSONEncoder(ensure_ascii=False, default=list, sort_keys=True).encode
+_write_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=list, sort_keys=True).encode
 _read_json = json.JSONDecoder().raw_decode
 
 

@@ -18,9 +18,9 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.protocols.json_object import without_lone_surrogates
 
 QUARTER_HOUR_MS = 900_000
@@ -91,6 +91,9 @@ class LogHead:
     """The logger stood behind the message: a message cut short is seen by its absence."""
     trailing: str = ""
     """Lines after the logger: a stack trace, or what is left of a text that was broken in two."""
+
+
+_make_head = maker(LogHead)
 
 
 def starts_event(line: str) -> bool:
@@ -167,7 +170,7 @@ def _finish(rest: str, local_at_ms: int, at_ms: int | None, level: str, thread: 
             thread, rest = thread or found[1], rest[found.end() :]
             if found := _CONTEXT.match(rest):
                 context, rest = found[1], rest[found.end() :]
-    return LogHead(
+    return _make_head(
         local_at_ms=local_at_ms,
         at_ms=at_ms,
         level="WARN" if level == "WARNING" else level,
@@ -182,8 +185,14 @@ def _finish(rest: str, local_at_ms: int, at_ms: int | None, level: str, thread: 
 
 def inner_logger_starts(message: str) -> list[int]:
     """Where a message holds what looks like the end of a line: the first few places."""
-    found = islice(_INNER_LOGGER.finditer(message), _MAX_INNER_LOGGERS)
-    return [match.start() for match in found]
+    found: list[int] = []
+    at = message.find("(", 1)
+    while at >= 0 and len(found) < _MAX_INNER_LOGGERS:
+        inner = _INNER_LOGGER.match(message, at - 1)
+        if inner is not None:
+            found.append(at - 1)
+        at = message.find("(", at + 1 if inner is None else inner.end())
+    return found
 
 
 def _split_tail(text: str) -> tuple[str, re.Match[str] | None, str]:
@@ -192,12 +201,22 @@ def _split_tail(text: str) -> tuple[str, re.Match[str] | None, str]:
     end = len(text)
     while True:
         if text[end - 1 : end] in _TAIL_ENDS:
-            tail = _LOGGER_TAIL.search(text, max(0, end - _TAIL_WINDOW), end)
+            tail = _logger_tail(text, max(0, end - _TAIL_WINDOW), end)
             if tail is not None:
                 return text[: tail.start()], tail, text[end + 1 :]
         end = text.rfind("\n", 0, end)
         if end < 0:
             return text, None, ""
+
+
+def _logger_tail(text: str, low: int, end: int) -> re.Match[str] | None:
+    """The leftmost; looked for at each bracket, since few characters are one: a search tries every blank."""
+    at = text.find("(", low + 1, end)
+    while at >= 0:
+        if (tail := _LOGGER_TAIL.match(text, at - 1, end)) is not None:
+            return tail
+        at = text.find("(", at + 1, end)
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.reasons import (
     ends_in_uuid,
@@ -35,6 +36,7 @@ class Reading:
     fields: Mapping[str, str | None]
 
 
+_make_reading = maker(Reading)
 Rules = Mapping[str, tuple[LineForm, ...]]
 """By the first word of the message."""
 
@@ -53,7 +55,7 @@ def read_all(candidates: Iterable[LineForm], message: str) -> list[Reading]:
     found: list[Reading] = []
     for rule in candidates:
         if rule.template.needle in message:
-            found.extend(Reading(rule=rule, fields=fields) for fields in rule.template.readings(message))
+            found += [_make_reading(rule=rule, fields=fields) for fields in rule.template.readings(message)]
     return found
 
 
