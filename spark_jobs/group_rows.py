@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, greatest, held_in
+from rebalance_audit.warehouse.row_groups import Least, greatest, held_in, least
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
@@ -132,9 +132,13 @@ INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "s
 """When a rebalance was: whatever of these is known."""
 
 
-def files_since(files: Sequence[str], from_ms: int) -> list[str]:
-    """Of files of rebalances, those in which some may have been at or after this instant."""
-    return [file for file in files if (at_ms := greatest(file, INSTANTS)) is None or at_ms >= from_ms]
+def files_since(files: Sequence[str], from_ms: int, until_ms: int | None = None) -> list[str]:
+    """Of files of rebalances, those in which some may have been at or after the first instant, and not all after the
+    last one (None: no bound)."""
+    found = [file for file in files if (at_ms := greatest(file, INSTANTS)) is None or at_ms >= from_ms]
+    if until_ms is None:
+        return found
+    return [file for file in found if (at_ms := least(file, INSTANTS)) is None or at_ms <= until_ms]
 
 
 def changed_rebalances(warehouse: Warehouse, table: str, columns: Sequence[str], batch: Batch) -> GroupReader | None:

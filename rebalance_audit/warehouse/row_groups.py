@@ -184,8 +184,22 @@ def columns_of(file: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=1 << 17)
 def greatest(file: str, columns: tuple[str, ...]) -> int | None:
     """The greatest number in any of these columns of a file; None if it is not known."""
+    bounds = _bounds(file, columns)
+    return None if bounds is None else max((last for _, last in bounds), default=None)
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def least(file: str, columns: tuple[str, ...]) -> int | None:
+    """The least number in any of these columns of a file; None if it is not known."""
+    bounds = _bounds(file, columns)
+    return None if bounds is None else min((first for first, _ in bounds), default=None)
+
+
+def _bounds(file: str, columns: tuple[str, ...]) -> list[tuple[int, int]] | None:
+    """The least and the greatest number of each of these columns in each row group that has one; None if one is not
+    known."""
     metadata = footer(file)
-    found: int | None = None
+    found: list[tuple[int, int]] = []
     for column in columns:
         at = _place(metadata, column)
         for number in range(0 if at is None else metadata.num_row_groups):
@@ -193,7 +207,7 @@ def greatest(file: str, columns: tuple[str, ...]) -> int | None:
             if statistics is None or (not statistics.has_min_max and statistics.num_values):
                 return None
             if statistics.has_min_max:
-                found = statistics.max if found is None else max(found, statistics.max)
+                found.append((statistics.min, statistics.max))
     return found
 
 

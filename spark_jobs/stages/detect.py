@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
@@ -36,7 +37,7 @@ from rebalance_audit.domain.detect import (
     source_of,
     undecoded_findings,
 )
-from rebalance_audit.domain.detect.due import longest_hold_ms, may_begin, may_differ
+from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
 from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
@@ -48,16 +49,15 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import (
-    INSTANTS,
     GroupFold,
     GroupReader,
     Place,
     ThingsByTable,
     files_since,
     histories,
-    literal,
     places_table,
 )
+from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.plan import DETECT
 from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
@@ -150,17 +150,18 @@ def _begun(context: Run, batch: Batch, before: Mapping[str, int], seen: Mapping[
     if not moved:
         return set()
     from_ms = min(before_ms for before_ms, _ in moved.values()) - longest_hold_ms(limits.overrides)
-    files = files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), from_ms)
-    listed = ", ".join(literal(cluster_id) for cluster_id in sorted(moved))
-    where = f"coalesce({', '.join(INSTANTS)}) >= {from_ms} AND cluster_id IN ({listed})"
-    rows = context.warehouse.read_files(REBALANCES, files, [*GROUP, *INSTANTS], where)
+    times = times_of(files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), from_ms))
+    times = times.filter(pc.greater_equal(times["at_ms"], from_ms))
+    first_ms = times["first_at_ms"].to_numpy()
     found: set[Place] = set()
-    for cluster_id, group_id, *instants in _tuples(rows):
-        place, at_ms = (cluster_id, group_id), next(at_ms for at_ms in instants if at_ms is not None)
-        started_ms = instants[INSTANTS.index("started_at_ms")]
-        first_ms = at_ms if started_ms is None else min(at_ms, started_ms)
-        if place not in found and may_begin(first_ms, at_ms, *moved[cluster_id], limits(*place)):
-            found.add(place)
+    for cluster_id, (before_ms, now_ms) in moved.items():
+        # A length is shown in whole steps: of nearly all it is the same as before, and nothing begins.
+        is_otherwise = (before_ms - first_ms) // FIRST_STEP_MS != (now_ms - first_ms) // FIRST_STEP_MS
+        rows = times.filter(pc.and_(pa.array(is_otherwise), pc.equal(times["cluster_id"], cluster_id)))
+        for _, group_id, begun_ms, at_ms, _ in _tuples(rows):
+            place = (cluster_id, group_id)
+            if place not in found and may_begin(begun_ms, at_ms, before_ms, now_ms, limits(*place)):
+                found.add(place)
     return found
 
 

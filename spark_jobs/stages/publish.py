@@ -42,6 +42,7 @@ from spark_jobs.group_rows import (
     rows_of_groups,
 )
 from spark_jobs.incidents.tables import incident_tables
+from spark_jobs.instants import times_of
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Batch, Run, added_files, row_count
@@ -154,18 +155,13 @@ def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
         if now != before.get(cluster_id)
     ]
     parts = [table.cast(_GROUP) for table in changed]
-    earliest = min((from_ms for _, from_ms, _ in moved), default=0)
-    files = files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), earliest) if moved else []
-    if files:
-        clusters, froms, tos = zip(*moved, strict=True)
-        at_ms = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms)"
-        with cursor() as db:
-            db.register("moved", pa.table({"cluster_id": list(clusters), "from_ms": list(froms), "to_ms": list(tos)}))
-            left = db.execute(
-                f"SELECT DISTINCT r.cluster_id, group_id FROM {relation(files)} r JOIN moved m "
-                f"ON r.cluster_id = m.cluster_id AND {at_ms} > from_ms AND {at_ms} <= to_ms"
-            )
-            parts.append(left.to_arrow_table().cast(_GROUP))
+    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
+    for cluster_id, from_ms, to_ms in moved:
+        times = times_of(files_since(files, from_ms, to_ms))
+        at_ms = times["counted_at_ms"]
+        is_between = pc.and_(pc.greater(at_ms, from_ms), pc.less_equal(at_ms, to_ms))
+        left = times.filter(pc.and_(is_between, pc.equal(times["cluster_id"], cluster_id)))
+        parts.append(left.select(GROUP).group_by(GROUP).aggregate([]).cast(_GROUP))
     keys = pa.concat_tables(parts)
     return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
