@@ -16,13 +16,13 @@ Offset commits are known by the first two bytes of their key, natively, and neve
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,14 +31,14 @@ import pyarrow.parquet as pq
 from rebalance_audit.domain.decode import decode_source, source_kind
 from rebalance_audit.domain.frozen import maker, positional_maker
 from rebalance_audit.domain.gather.groups import Undecoded, line_row, record_row, undecoded
-from rebalance_audit.domain.log_lines import parse_lines
+from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
-from rebalance_audit.warehouse.queries import cursor, database
+from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import located, relation
-from rebalance_audit.warehouse.warehouse import WarehouseError
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs import record_files
 from spark_jobs.commits import partial_marks as commits
 from spark_jobs.commits.marks import (
@@ -64,7 +64,11 @@ _COUNT = pa.schema(
     [(n, pa.int64()) for n in ("in_count", "event_count", "commit_count", "undecoded_count", "skipped_count")]
 )
 _BOOK = pa.schema([("cluster_id", pa.string()), ("source_kind", pa.string()), ("kind", pa.string()), *_COUNT])
-_OF_DRIVER = {"book": _BOOK, "mark": commits.PARTIAL_MARK}
+_END = pa.schema(
+    [*((n, pa.string()) for n in ("cluster_id", "node", "file_id")), ("byte", pa.int64()), ("torn", pa.int64())]
+)
+"""How a log file was left: its last line that was parsed, and the torn one whose end has not come."""
+_OF_DRIVER = {"book": _BOOK, "mark": commits.PARTIAL_MARK, "end": _END}
 _LOG_FILE = pa.schema(
     [("cluster_id", pa.string()), ("node", pa.string()), ("file_id", pa.string()), ("from_byte", pa.int64())]
 )
@@ -81,9 +85,11 @@ def run(context: Run) -> bool:
         written = _Written()
         if new_files:
             written.add(engine.spread(_records_of(new_files), _decoding(folder), WRITTEN))
+        ends = _ends_before(context, batch)
         if line_files:
-            work = _log_files(context, line_files, batch)
-            written.add(engine.spread(work, _parsing(folder, line_files, _older(context, line_files, batch)), WRITTEN))
+            work = _log_files(line_files)
+            older = _older(context, line_files, batch)
+            written.add(engine.spread(work, _parsing(folder, line_files, older, ends), WRITTEN))
         context.add("silver.group_event", written.files["silver.group_event"], batch.batch_id, batch.transaction)
 
         concerned = concerned_groups(new_files, written.files["silver.group_event"])
@@ -95,6 +101,7 @@ def run(context: Run) -> bool:
         context.add("silver.undecoded", written.files["silver.undecoded"], batch.batch_id, batch.transaction)
         _commit_counts(context, batch, written.rows("book"), new_files + line_files)
         commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, concerned, new_files)
+        _ENDS[context.warehouse] = batch.until["bronze.log_line"], ends | _ends_in(written.rows("end"))
     return True
 
 
@@ -226,7 +233,26 @@ def _older(context: Run, files: Sequence[str], batch: Batch) -> list[str]:
     return sorted(set(context.warehouse.files("bronze.log_line", batch.until["bronze.log_line"])) - set(files))
 
 
-def _log_files(context: Run, files: Sequence[str], batch: Batch) -> pa.Table:
+LogFile = tuple[str, str, str]
+"""Cluster, node and file."""
+_Ends = dict[LogFile, tuple[int, int | None]]
+"""The byte of the last line that was parsed, and that of the torn one whose end has not come."""
+_ENDS: WeakKeyDictionary[Warehouse, tuple[int, _Ends]] = WeakKeyDictionary()
+"""How log files were left, and at which version of bronze.log_line: a process that goes on need not read lines again to
+know whether new ones stand behind a torn one."""
+_ENDS_AT_MOST = 10_000
+
+
+def _ends_before(context: Run, batch: Batch) -> _Ends:
+    version, ends = _ENDS.get(context.warehouse, (None, {}))
+    return ends if version == batch.since["bronze.log_line"] and len(ends) < _ENDS_AT_MOST else {}
+
+
+def _ends_in(rows: pa.Table) -> _Ends:
+    return {(row["cluster_id"], row["node"], row["file_id"]): (row["byte"], row["torn"]) for row in rows.to_pylist()}
+
+
+def _log_files(files: Sequence[str]) -> pa.Table:
     """The work of the tasks that parse: log files with new lines, and where these begin."""
     with cursor() as db:
         found = db.execute(
@@ -235,52 +261,63 @@ def _log_files(context: Run, files: Sequence[str], batch: Batch) -> pa.Table:
         return found.to_arrow_table().cast(_LOG_FILE)
 
 
-def _parsing(folder: str, files: Sequence[str], older: Sequence[str]) -> ArrowTask:
+def _parsing(folder: str, files: Sequence[str], older: Sequence[str], ends: _Ends) -> ArrowTask:
     def parse(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = _Out(folder)
         for log_files in named:
-            _parse_files(_lines_of(log_files, files, older), out)
+            places = zip(*(log_files[name].to_pylist() for name in _LOG_FILE.names), strict=True)
+            begins: dict[LogFile, int] = {(cluster, node, file): byte for cluster, node, file, byte in places}
+            torn = {place: ends[place][1] for place, byte in begins.items() if place in ends and ends[place][0] < byte}
+            _parse_files(_lines_of(log_files, files, older, torn), torn, out)
         yield from out.written()
 
     return parse
 
 
-def _lines_of(log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str]) -> Iterator[_Line]:
-    """The new lines of these log files, and enough of those before; each file in its order."""
+def _lines_of(
+    log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str], known: Collection[LogFile]
+) -> Iterator[_Line]:
+    """The new lines of these log files, and enough of those before, but for files that are `known`; each file in its
+    order."""
     columns, place = ", ".join(_LINE), ", ".join(_LINE[:3])
     sources = [f"SELECT {columns}, true is_new FROM {relation(files)} SEMI JOIN log_file USING ({place})"]
-    if older:
-        ids = ", ".join(literal(name) for name in sorted(set(log_files["file_id"].to_pylist())))
+    unknown = [row for row in log_files.to_pylist() if (row["cluster_id"], row["node"], row["file_id"]) not in known]
+    if older and unknown:
+        ids = ", ".join(literal(name) for name in sorted({row["file_id"] for row in unknown}))
         sources.append(
-            f"SELECT {columns}, false FROM {relation(older)} JOIN log_file USING ({place}) WHERE file_id IN ({ids}) "
+            f"SELECT {columns}, false FROM {relation(older)} JOIN unknown USING ({place}) WHERE file_id IN ({ids}) "
             f"AND byte < from_byte AND byte >= from_byte - {TORN_CONTEXT_BYTES}"
         )
-    # A log of gigabytes is sorted on disk, outside the working folder.
-    with database(memory_limit="1GB", temp_directory=tempfile.gettempdir()) as db:
+    with cursor() as db:
         db.register("log_file", pa.Table.from_batches([log_files]))
+        db.register("unknown", pa.Table.from_pylist(unknown, _LOG_FILE))
         # A file is parsed in its order: what a client's text tore shows in the lines after it.
         ordered = db.execute(f"{' UNION ALL '.join(sources)} ORDER BY {place}, byte")
         for batch in ordered.to_arrow_reader(_LINES_AT_ONCE):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _parse_files(rows: Iterator[_Line], out: _Out) -> None:
+def _parse_files(rows: Iterator[_Line], torn: Mapping[LogFile, int | None], out: _Out) -> None:
     books = _Tally("log")
     new_line: SourceLine | None = None  # one is enough: the parser reports a line before it asks for the next
     in_counts: Counter[tuple[str, str]] = Counter()
+    last_byte = 0
 
     def lines(rows: Iterator[_Line]) -> Iterator[SourceLine]:
-        nonlocal new_line
+        nonlocal new_line, last_byte
         for *fields, is_new in rows:
             line = _make_line(*fields)
+            last_byte = line.byte
             if is_new:
                 new_line = line
                 in_counts[line.cluster_id, line.file_name] += 1
             yield line
 
     events: list[dict[str, Any]] = []
-    for _, file_rows in groupby(rows, key=_file_of):
-        for event in parse_lines(lines(file_rows)):
+    ends: list[dict[str, Any]] = []
+    for place, file_rows in groupby(rows, key=_file_of):
+        state = Torn(torn.get(place))
+        for event in parse_lines(lines(file_rows), state):
             line = new_line
             if line is None or line.ref != event.ref:
                 continue
@@ -289,6 +326,8 @@ def _parse_files(rows: Iterator[_Line], out: _Out) -> None:
             if len(events) >= _LINES_AT_ONCE:
                 out.rows("silver.group_event", events)
                 events = []
+        ends.append(dict(zip(_END.names, (*place, last_byte, state.at_byte), strict=True)))
+    out.rows("end", ends)
     out.rows("silver.group_event", events)
     for (cluster_id, file_name), count in in_counts.items():
         books.note(cluster_id, _file_kind(file_name), "in_count", count)

@@ -7,7 +7,7 @@ Fields of each kind stand in `model.LogKind` and `ControllerKind`, message forms
 from rebalance_audit.domain.log_lines.controller import parse_controller_line
 from rebalance_audit.domain.log_lines.controller_events import ControllerEvent, ControllerKind
 from rebalance_audit.domain.log_lines.heads import LogHead, read_head, starts_event
-from rebalance_audit.domain.log_lines.parse import outside_torn_lines, parse_line, parse_lines
+from rebalance_audit.domain.log_lines.parse import Torn, outside_torn_lines, parse_line, parse_lines
 from rebalance_audit.domain.log_lines.reasons import (
     ClassifiedReason,
     classify_fence,
@@ -21,6 +21,7 @@ __all__ = [
     "ControllerEvent",
     "ControllerKind",
     "LogHead",
+    "Torn",
     "classify_fence",
     "classify_leave",
     "classify_reason",

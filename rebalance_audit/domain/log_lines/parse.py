@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalance_audit.domain.frozen import maker
@@ -50,8 +50,17 @@ def parse_line(source: SourceLine) -> LogEvent | None:
     return _parse(source)[0]
 
 
-def parse_lines(lines: Iterable[SourceLine]) -> Iterator[LogEvent]:
-    """`parse_line` over the events of one file in byte order, marking what follows a line that was cut.
+@dataclass(slots=True)
+class Torn:
+    """The line of a file that was torn and whose torn-off end has not come."""
+
+    at_byte: int | None = None
+    """None: there is none."""
+
+
+def parse_lines(lines: Iterable[SourceLine], torn: Torn | None = None) -> Iterator[LogEvent]:
+    """`parse_line` over the events of one file in byte order, marking what follows a line that was cut. `torn`: how the
+    events before these left it; at the end it is as these leave it.
 
     A text with line breaks in a group id (or member id, or reason) tears its own line apart: the true head is left
     without its end, then come the events the client wrote, and the last of these carries the torn-off end. Kafka
@@ -59,7 +68,7 @@ def parse_lines(lines: Iterable[SourceLine]) -> Iterator[LogEvent]:
     if it begins as a known form, goes on in free text and lacks the form's end. The mark ends with the event that
     holds the torn-off end, or where no client's text can reach.
     """
-    for _, event, is_within in _followed(lines):
+    for _, event, is_within in _followed(lines, Torn() if torn is None else torn):
         if event is not None:
             yield replace(event, could_be_forged=True) if is_within and not event.could_be_forged else event
 
@@ -68,28 +77,29 @@ def outside_torn_lines(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     """Those of the events that no client's text can have made by tearing a line: see `parse_lines`. In the order of
     their files and bytes; other lines may be missing, if those with a coordinator's prefix and without a logger are
     there. For lines that name no group and that no record will confirm one by one."""
-    return (source for source, event, is_within in _followed(lines) if not (is_within or _is_doubtful(event)))
+    return (source for source, event, is_within in _followed(lines, Torn()) if not (is_within or _is_doubtful(event)))
 
 
 def _is_doubtful(event: LogEvent | None) -> bool:
     return event is not None and event.could_be_forged
 
 
-def _followed(lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, LogEvent | None, bool]]:
+def _followed(lines: Iterable[SourceLine], torn: Torn) -> Iterator[tuple[SourceLine, LogEvent | None, bool]]:
     """Each line with the event it is, and whether it stands behind a torn head, the torn-off end included."""
-    torn_at: int | None = None
     file: tuple[str, str] | None = None
     for source in lines:
-        if torn_at is not None and not 0 <= source.byte - torn_at <= _MAX_FORGED_BYTES:
-            torn_at = None
-        if (source.node, source.file_id) != file:
-            file, torn_at = (source.node, source.file_id), None
+        if torn.at_byte is not None and not 0 <= source.byte - torn.at_byte <= _MAX_FORGED_BYTES:
+            torn.at_byte = None
+        if file is not None and (source.node, source.file_id) != file:
+            torn.at_byte = None
+        file = source.node, source.file_id
         event, is_torn = _parse(source)
-        yield source, event, torn_at is not None
-        if torn_at is None:
-            torn_at = source.byte if is_torn else None
+        is_within = torn.at_byte is not None
+        if not is_within:
+            torn.at_byte = source.byte if is_torn else None
         elif _has_end(source, event, is_torn):
-            torn_at = None
+            torn.at_byte = None
+        yield source, event, is_within
 
 
 def _has_end(source: SourceLine, event: LogEvent | None, is_torn: bool) -> bool:

@@ -159,3 +159,26 @@ def test_a_line_torn_by_a_clients_text_is_seen_across_batches(engine: dict[str, 
     details = [w.read("silver.group_event", ["detail"]).column(0).to_pylist() for w in (at_once, in_two)]
     assert details[0] == details[1]
     assert "could_be_forged" in details[0][0]
+
+
+def test_a_process_that_goes_on_says_of_torn_lines_what_one_that_begins_says(
+    engine: dict[str, Any], tmp_path: Path
+) -> None:
+    torn = "[2026-11-21 10:00:00,001] INFO [GroupCoordinator 1]: Preparing to rebalance group x"
+    whole = [HEAD.format(ms=5 + at, message=EMPTY.format(group=f"orders-{at}")) for at in range(4)]
+    end = HEAD.format(ms=3, message=EMPTY.format(group="evil") + "\nx (kafka.Other)")
+    lines = [
+        [a_line(0, whole[0])], [a_line(300, torn)], [a_line(600, whole[1]), a_line(900, end)],
+        [a_line(1_300, whole[2])], [a_line(500, whole[3])],  # late
+    ]  # fmt: skip
+    goes_on = decoded(tmp_path / "goes-on", engine, lines=lines)
+    for at, batch in enumerate(lines):
+        begins = Warehouse.open(tmp_path / "begins", create=at == 0)
+        land(begins, f"batch-{at}", (), batch)
+        pipeline.run(begins, ["bronze", "decode"], **engine, with_quality=False)
+    found = [
+        sorted(map(tuple, zip(*w.read("silver.group_event", ["ref", "detail"]).to_pydict().values(), strict=True)))
+        for w in (goes_on, begins)
+    ]
+    assert found[0] == found[1]
+    assert [ref.rpartition("@")[2] for ref, detail in found[0] if "could_be_forged" in detail] == ["500", "600"]
