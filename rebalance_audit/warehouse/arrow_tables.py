@@ -66,6 +66,8 @@ def in_types_of(data: pa.Table, schema: pa.Schema) -> pa.Table:
 def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
     """The same rows with all columns of the schema; one that is not there, since an older release wrote the rows, is
     null."""
+    if data.schema.equals(schema):
+        return data
     there = set(data.schema.names)
     arrays = [
         in_type(data[field.name], field.type) if field.name in there else pa.nulls(data.num_rows, field.type)

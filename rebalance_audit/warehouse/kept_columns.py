@@ -40,6 +40,8 @@ class _Kept:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._columns: OrderedDict[tuple[str, int], _Columns] = OrderedDict()
+        self._sizes: dict[tuple[str, int], int] = {}
+        """Kept, since Arrow counts the bytes of a nested column anew each time."""
         self._bytes = 0
 
     def of(self, file: str, number: int) -> _Columns:
@@ -54,16 +56,20 @@ class _Kept:
         with self._lock:
             for place in [place for place in self._columns if place[0] == file]:
                 self._columns[other, place[1]] = self._columns.pop(place)
+                self._sizes[other, place[1]] = self._sizes.pop(place)
 
-    def keep(self, file: str, number: int, columns: _Columns) -> None:
+    def keep(self, file: str, number: int, rows: pa.Table) -> None:
         with self._lock:
-            held = self._columns.setdefault((file, number), {})
-            new = {name: column for name, column in columns.items() if name not in held}
-            held.update(new)
-            self._bytes += sum(column.nbytes for column in new.values())
+            place = file, number
+            held = self._columns.setdefault(place, {})
+            new = rows.select([name for name in rows.schema.names if name not in held])
+            held.update(zip(new.schema.names, new.columns, strict=True))
+            size = new.nbytes
+            self._sizes[place] = self._sizes.get(place, 0) + size
+            self._bytes += size
             while self._bytes > KEPT_BYTES:
-                _, gone = self._columns.popitem(last=False)
-                self._bytes -= sum(column.nbytes for column in gone.values())
+                gone, _ = self._columns.popitem(last=False)
+                self._bytes -= self._sizes.pop(gone)
 
 
 _kept = _Kept()
@@ -84,8 +90,8 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.
             read = opened(file).read_row_group(number, lacking, use_threads=False)
         held |= dict(zip(read.schema.names, read.columns, strict=True))
         if is_small(file, number):
-            _kept.keep(file, number, held)
-    return pa.table({name: held[name] for name in listed})
+            _kept.keep(file, number, read)
+    return pa.Table.from_arrays([held[name] for name in listed], names=listed)
 
 
 def put_rows(table: str, file: str, rows: pa.Table) -> None:
@@ -101,7 +107,7 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
         raise
     keep_footer(file, footers[0])
     if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
-        _kept.keep(file, 0, dict(zip(rows.schema.names, rows.columns, strict=True)))
+        _kept.keep(file, 0, rows)
 
 
 def linked(file: str, name: str) -> None:

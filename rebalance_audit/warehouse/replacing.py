@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
+from rebalance_audit.warehouse.comparing import differing_rows, is_few, of_keys
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import chosen_rows, put_rows, row_group
 from rebalance_audit.warehouse.queries import cursor
@@ -66,17 +66,64 @@ def differing(
     since: str | None = None,
     own: Sequence[str] = (),
 ) -> Differing:
-    """What differs between `data` and the rows of the table's files under these keys. Rows are compared by a hash.
-    `own`: the table's key, by which what changed is named as well."""
-    of_keys = agreeing(keys.schema.names, since)
+    """What differs between `data` and the rows of the table's files under these keys. `own`: the table's key, by which
+    what changed is named as well."""
     columns = list(dict.fromkeys([*(column for column in keys.schema.names if column != since), *own]))
-    listed = ", ".join(f't."{column}"' for column in columns)
-    row = "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
     parts = _in_memory(data, schema)
     read: dict[str, pa.Table] = {}
+    placed = _placed(schema, files, keys, since, read)
+    fresh: Sequence[pa.Table | str]
+    if (
+        placed is not None
+        and parts is not None
+        and is_few(placed, arrived := pa.concat_tables([schema.empty_table(), *parts]))
+    ):
+        stored = placed.take(of_keys(placed, keys, since))
+        gone_at, new_at = differing_rows(stored.select(schema.names), arrived)
+        gone, new = stored.take(gone_at), arrived.take(new_at)
+        fresh = (
+            data
+            if new.num_rows == arrived.num_rows and not isinstance(data, pa.Table)
+            else _chosen(parts, data, new_at)
+        )
+    else:
+        gone, new, fresh = _compared(schema, files, placed, data, parts, keys, since, columns)
+    key_schema = pa.schema([schema.field(column) for column in columns])
+    changed = pa.concat_tables([gone.select(columns), new.select(columns)]).cast(key_schema)
+    places: dict[str, list[int]] = {}
+    for file, at in zip(gone["filename"].to_pylist(), gone["file_row_number"].to_pylist(), strict=True):
+        places.setdefault(file, []).append(at)
+    leaves = {file: at for file, at in places.items() if is_soon_replaced(file)}
+    others = {file: at for file, at in places.items() if file not in leaves}
+    writer = _Writer(table, folder, schema)
+    mixed: list[str] = []
+    kept = _join_others(writer, others, read)
+    if leaves:
+        fresh = _fill_leaves(writer, leaves, fresh, read, kept, mixed)
+    distinct = changed.group_by(columns).aggregate([]) if columns else changed
+    return Differing(sorted(places), kept, mixed, fresh, distinct)
+
+
+def _compared(
+    schema: pa.Schema,
+    files: Sequence[str],
+    placed: pa.Table | None,
+    data: pa.Table | Sequence[str],
+    parts: Sequence[pa.Table] | None,
+    keys: pa.Table,
+    since: str | None,
+    columns: Sequence[str],
+) -> tuple[pa.Table, pa.Table, Sequence[pa.Table | str]]:
+    """Rows that go, rows that come, both with these columns at least, and those that come as `Differing.fresh`: by
+    hashes of DuckDB."""
+    of_keys = agreeing(keys.schema.names, since)
+    listed = ", ".join(f't."{column}"' for column in columns)
+    row = "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
     with cursor() as db:
         db.register("k", keys.group_by(keys.schema.names).aggregate([]) if keys.num_columns else keys)
-        source = _stored(db, schema, files, keys, since, read)
+        if placed is not None:
+            db.register("placed", placed)
+        source = relation(files, with_name=True, with_row=True) if placed is None else "placed"
         stored = db.execute(
             f"SELECT {listed}, filename, file_row_number, {row} h FROM {source} t "
             f"WHERE EXISTS (SELECT 1 FROM k WHERE {of_keys})"
@@ -102,20 +149,7 @@ def differing(
             db.register("new", new.select(["h"]))
             found = db.execute(f"SELECT {own_columns} FROM {relation(data)} t WHERE {row} IN (SELECT h FROM new)")
             fresh = [in_types_of(found.to_arrow_table(), schema)]
-    key_schema = pa.schema([schema.field(column) for column in columns])
-    changed = pa.concat_tables([gone.select(columns), new.select(columns)]).cast(key_schema)
-    places: dict[str, list[int]] = {}
-    for file, at in zip(gone["filename"].to_pylist(), gone["file_row_number"].to_pylist(), strict=True):
-        places.setdefault(file, []).append(at)
-    leaves = {file: at for file, at in places.items() if is_soon_replaced(file)}
-    others = {file: at for file, at in places.items() if file not in leaves}
-    writer = _Writer(table, folder, schema)
-    mixed: list[str] = []
-    kept = _join_others(writer, others, read)
-    if leaves:
-        fresh = _fill_leaves(writer, leaves, fresh, read, kept, mixed)
-    distinct = changed.group_by(columns).aggregate([]) if columns else changed
-    return Differing(sorted(places), kept, mixed, fresh, distinct)
+    return gone, new, fresh
 
 
 def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Table] | None:
@@ -143,19 +177,14 @@ def _chosen(
     return found
 
 
-def _stored(
-    db: duckdb.DuckDBPyConnection,
-    schema: pa.Schema,
-    files: Sequence[str],
-    keys: pa.Table,
-    since: str | None,
-    read: dict[str, pa.Table],
-) -> str:
-    """Rows that include all rows of these keys, each with its file and its place there, as DuckDB names them. The files
-    that were read as a whole are added to `read`."""
+def _placed(
+    schema: pa.Schema, files: Sequence[str], keys: pa.Table, since: str | None, read: dict[str, pa.Table]
+) -> pa.Table | None:
+    """Rows that include all rows of these keys, each with its file and its place there, as DuckDB names them; None
+    where the keys are many. The files that were read as a whole are added to `read`."""
     few = _few(keys)
     if not few:
-        return relation(files, with_name=True, with_row=True)
+        return None
     parts = []
     for chosen in chosen_rows(files, schema, few, _least(keys, since, few)):
         names = pa.array([chosen.file] * chosen.rows.num_rows, pa.string())
@@ -163,8 +192,7 @@ def _stored(
             read[chosen.file] = chosen.of_group
         parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
     placed = schema.append(pa.field("filename", pa.string())).append(pa.field("file_row_number", pa.int64()))
-    db.register("placed", pa.concat_tables([placed.empty_table(), *parts]))
-    return "placed"
+    return pa.concat_tables([placed.empty_table(), *parts])
 
 
 def _few(keys: pa.Table) -> dict[str, list[str]]:

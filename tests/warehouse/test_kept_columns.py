@@ -53,12 +53,12 @@ def test_what_was_written_is_what_is_read(tmp_path: Path) -> None:
 
 def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = kept_columns._Kept()
-    column = pa.chunked_array([list(range(100))])
-    monkeypatch.setattr(kept_columns, "KEPT_BYTES", 3 * column.nbytes)
+    rows = pa.table({"a": list(range(100))})
+    monkeypatch.setattr(kept_columns, "KEPT_BYTES", 3 * rows.nbytes)
     for at in range(3):
-        kept.keep("file", at, {"a": column})
+        kept.keep("file", at, rows)
     assert kept.of("file", 0)
-    kept.keep("file", 3, {"a": column})
+    kept.keep("file", 3, rows)
     assert [bool(kept.of("file", at)) for at in range(4)] == [True, False, True, True]
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rebalance_audit.warehouse import comparing
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import footer, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -32,6 +33,13 @@ def findings(**titles: str) -> pa.Table:
 
 def keys(*groups: str) -> pa.Table:
     return pa.table({"cluster_id": ["c"] * len(groups), "group_id": list(groups)})
+
+
+@pytest.fixture(autouse=True, params=["few", "many"])
+def compared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are compared in Python, many by DuckDB."""
+    if request.param == "many":
+        monkeypatch.setattr(comparing, "FEW_BYTES", -1)
 
 
 @pytest.fixture
@@ -110,6 +118,21 @@ def test_a_file_that_grows_too_full_is_parted(tmp_path: Path) -> None:
     changes = warehouse.row_changes(FINDING, ["cluster_id", "finding_id"], version)
     assert changes is not None
     assert changes.keys.num_rows == 100
+
+
+def test_rows_go_from_a_place_on(warehouse: Warehouse) -> None:
+    seen = pa.table({"cluster_id": ["c", "c", "c"], "group_id": ["a", "c", "d"], "last_seen_at_ms": [3, None, 2]})
+    warehouse.replace(FINDING, findings(e="1"), seen, since="last_seen_at_ms")
+    assert titles(warehouse) == {"a": "1", "b": "1", "e": "1"}
+
+
+def test_a_value_that_is_null_is_one_of_the_key_null(warehouse: Warehouse) -> None:
+    rows = findings(x="1")
+    at = rows.schema.get_field_index("group_id")
+    warehouse.append(FINDING, rows.set_column(at, "group_id", pa.nulls(1, pa.string())))
+    null = pa.table({"finding_id": ["x-1", "a-1"], "group_id": pa.nulls(2, pa.string())})
+    warehouse.replace(FINDING, findings(e="1"), null)
+    assert titles(warehouse) == dict.fromkeys("abcde", "1")
 
 
 def test_many_keys_are_replaced_as_few_are(warehouse: Warehouse) -> None:
