@@ -9,7 +9,8 @@ import jinja2
 from rebalance_audit.domain.detect.wording import bounded, clock, duration, likely, shown
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.domain.reassign.advice import next_steps
-from rebalance_audit.reports.read import PAST_FINDINGS_SHOWN, Bucket, Report
+from rebalance_audit.reports.period import Bucket, Report
+from rebalance_audit.reports.read import PAST_FINDINGS_SHOWN
 from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, reassignments
 
 CHART_WIDTH, CHART_HEIGHT, _LABEL_SPACE = 960, 120, 18

@@ -15,7 +15,8 @@ from rebalance_audit.domain.detect.wording import clock, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.reports.html import report_html
-from rebalance_audit.reports.read import Cost, GroupRow, Report, read_report
+from rebalance_audit.reports.period import Cost, GroupRow, Report
+from rebalance_audit.reports.read import read_report
 from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, where
 
 REASSIGNMENTS_IN_TEXT = 10

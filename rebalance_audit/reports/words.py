@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.causes import phrase_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
-from rebalance_audit.reports.read import Report
+from rebalance_audit.reports.period import Report
 
 _OUTCOME_WORDS = {
     "superseded": "replaced by another request",

@@ -22,7 +22,8 @@ from rebalance_audit.commands.explain.group import answer_for
 from rebalance_audit.commands.explain.group_reading import from_folder
 from rebalance_audit.commands.pipeline import run_stages
 from rebalance_audit.exporter import read_metrics
-from rebalance_audit.reports.read import Report, read_report
+from rebalance_audit.reports.period import Report
+from rebalance_audit.reports.read import read_report
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app.test_views import MAIN, cells, said
 
