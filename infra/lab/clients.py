@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,10 @@ class SteadyProducer:
         """Partitions that came later."""
         self._targets += [(topic, number) for number in numbers]
 
+    def remove(self, name: str, numbers: Collection[int] | None = None) -> None:
+        """These partitions get nothing more; without numbers the whole topic."""
+        self._targets = [(t, n) for t, n in self._targets if t != name or (numbers is not None and n not in numbers)]
+
     def stop(self) -> None:
         self._ending.set()
         self._thread.join(10)
@@ -211,6 +215,13 @@ def add_partitions(bootstrap: str, topic: str, total: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_partitions([NewPartitions(topic, total)]).values():
         future.result(30)
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name])[name].result(30)
 
 
 def coordinator_of(bootstrap: str, group: str) -> int:

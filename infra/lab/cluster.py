@@ -165,7 +165,12 @@ class Cluster:
             for process in by_rank[rank]:
                 process.stop()
 
-    def start_broker(self, node: int) -> None:
+    def start_broker(self, node: int, *, version: str | None = None) -> None:
+        """`version`: where it comes back with the jars of another one, whose logging is set up alike."""
+        if version is not None:
+            _link(self.folder / f"libs-{version}", jars.libs(version))
+            process = self._node(node)
+            process.command = [word.replace(":libs/*", f":libs-{version}/*") for word in process.command]
         self._node(node).start(self.environment())
         self._wait_for_brokers()
 

@@ -20,6 +20,7 @@ from .clients import (
     coordinator_of,
     create_topics,
     delete_group,
+    delete_topic,
     holdings,
     java_settings,
     plain_settings,
@@ -83,6 +84,14 @@ class Driver:
             self._producer.add(topic, range(self._partitions[topic], total))
         self._partitions[topic] = total
 
+    def topic_deleted(self, name: str) -> None:
+        """While groups read it. What is produced to it from here on is lost."""
+        if self._producer is not None:
+            self._producer.remove(name)
+        self._note("delete topic", name)
+        delete_topic(self.cluster.bootstrap, name)
+        del self._partitions[name]
+
     def produce(self, *, per_second: int = 24) -> None:
         """Steadily, to every topic created so far."""
         self._producer = SteadyProducer(self.cluster.bootstrap, self._partitions, per_second=per_second)
@@ -94,6 +103,12 @@ class Driver:
             self._producer.stop()
             self._producer = None
         self._note("stop producing", "steady-producer")
+
+    def fall_silent_at(self, topic: str, *numbers: int) -> None:
+        """Nothing is produced to these partitions any more, to the others as before."""
+        if self._producer is not None:
+            self._producer.remove(topic, numbers)
+        self._note("stop producing", topic, partitions=list(numbers))
 
     # Consumers
 
@@ -160,14 +175,33 @@ class Driver:
         self._note(action, name, at_ms=at_ms)
 
     def freeze_briefly(self, *names: str, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT before the session ends: no group learns of it. Its truth is a stall."""
-        for event, act in (("stall_start", Client.freeze), ("stall_end", Client.thaw)):
+        """SIGSTOP, and SIGCONT before the session ends: no group learns of it."""
+        self.begin_stall(*names)
+        self.rest(seconds)
+        self.end_stall(*names)
+
+    def begin_stall(self, *names: str) -> None:
+        """SIGSTOP, to be ended before the session does. Its truth is a stall."""
+        for name in names:
+            self._stall(name, Client.freeze, "freeze", "stall_start")
+
+    def end_stall(self, *names: str) -> None:
+        """SIGCONT."""
+        for name in names:
+            self._stall(name, Client.thaw, "thaw", "stall_end")
+
+    def _stall(self, name: str, act: Callable[[Client], None], action: str, event: str) -> None:
+        at_ms = now_ms()
+        act(self.clients[name])
+        write_event(self._truth / "driver.jsonl", name, event, at_ms)
+        self._note(action, name, at_ms=at_ms)
+
+    def pause_briefly(self, *names: str, seconds: float) -> None:
+        """Each pauses all that it holds, and goes on later; it polls, and is a member meanwhile. That is a stall."""
+        for command in ("pause", "resume"):
             for name in names:
-                at_ms = now_ms()
-                act(self.clients[name])
-                write_event(self._truth / "driver.jsonl", name, event, at_ms)
-                self._note("freeze" if event == "stall_start" else "thaw", name, at_ms=at_ms)
-            if event == "stall_start":
+                self.tell(name, command)
+            if command == "pause":
                 self.rest(seconds)
 
     def thaw(self, name: str) -> None:
@@ -228,6 +262,17 @@ class Driver:
         self._note("start broker", f"broker-{broker}")
         self.cluster.start_broker(broker)
 
+    def broker_killed(self, broker: int) -> None:
+        self._note("kill broker", f"broker-{broker}")
+        self.cluster.kill_broker(broker)
+
+    def broker_upgraded(self, broker: int, version: str) -> None:
+        """Stopped, and started with the jars of another version."""
+        self._note("stop broker", f"broker-{broker}")
+        self.cluster.stop_broker(broker)
+        self._note("start broker", f"broker-{broker}", version=version)
+        self.cluster.start_broker(broker, version=version)
+
     def broker_restarts(self, broker: int) -> None:
         self._note("stop broker", f"broker-{broker}")
         self.cluster.stop_broker(broker)
@@ -281,6 +326,16 @@ class Driver:
             self.expect(group, trigger, by, note="as the clients saw it", **facts)
         return number in seen
 
+    def expect_if_written(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
+        """The same where no client says it: it came if its coordinator says that it ended, or began an epoch."""
+        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        logs = [log for folder in self.cluster.log_folders.values() for log in folder.glob("server.log*")]
+        lines = f"Stabilized group {group} generation {number} ", f"[GroupId {group}] Bumped group epoch to {number} "
+        written = any(line in text for text in (log.read_text() for log in logs) for line in lines)
+        if written:
+            self.expect(group, trigger, by, note="as the coordinator saw it", **facts)
+        return written
+
     def settle(self, group: str, *, quiet_s: float = QUIET_S, timeout_s: float = 120) -> None:
         """Wait until the members present hold every partition once, and nothing has moved for a while."""
         names = set(self._present[group])
@@ -289,7 +344,7 @@ class Driver:
             f"0_{number}" if self.clients[name].library == "streams" else f"{topic}-{number}"
             for name in names
             for topic in topics
-            for number in range(self._partitions[topic])
+            for number in range(self._partitions.get(topic, 0))
         }
 
         def is_settled() -> bool:

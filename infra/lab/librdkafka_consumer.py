@@ -2,8 +2,8 @@
 
     python librdkafka_consumer.py consumer.properties topic,topic truth.jsonl
 
-Commands on standard input: `close`, `stall MS`, `delay MS`, `revoke_delay MS`, `subscribe a,b`, `unsubscribe`; end of
-input closes too. librdkafka does not show its generation, so that is missing from the events.
+Commands on standard input: `close`, `stall MS`, `delay MS`, `revoke_delay MS`, `pause`, `resume`, `subscribe a,b`,
+`unsubscribe`; end of input closes too. librdkafka does not show its generation, so that is missing from the events.
 With `lab.output.topic` it commits only in transactions, one a second, and aborts every third. With
 `lab.commit.metadata.bytes` it commits by hand, twice a second, with a text of that size beside each position.
 """
@@ -96,6 +96,12 @@ class TruthConsumer:
                     self._delay_s = int(rest) / 1000
                 case "revoke_delay":
                     self._revoke_delay_s = int(rest) / 1000
+                case "pause":
+                    self._write("stall_start")
+                    self._consumer.pause(self._consumer.assignment())
+                case "resume":
+                    self._consumer.resume(self._consumer.assignment())
+                    self._write("stall_end")
                 case "subscribe":
                     self._subscribe(rest.split(","))
                 case "unsubscribe":

@@ -37,7 +37,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * {@code broker-pattern:REGEX} to one that the broker resolves (KIP-848, from 4.0 on).
  * Commands on standard input: {@code close}, {@code stall MS} (no poll for that long), {@code delay MS} (per record),
  * {@code revoke_delay MS} (inside the revoked callback), {@code commit MS} (by hand, so often, never when letting go),
- * {@code subscribe a,b}, {@code unsubscribe}, {@code enforce}. End of input closes too.
+ * {@code pause} and {@code resume} (all partitions held, polling goes on), {@code subscribe a,b}, {@code unsubscribe}, {@code enforce}. End of input closes too.
  */
 public final class TruthConsumer implements ConsumerRebalanceListener {
     private final Truth truth;
@@ -157,11 +157,23 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
                 case "revoke_delay" -> revokeDelayMs = Long.parseLong(words[1]);
                 case "commit" -> commitEveryMs = Long.parseLong(words[1]);
                 case "subscribe" -> subscribe(words[1]);
+                case "pause" -> pause();
+                case "resume" -> resume();
                 case "unsubscribe" -> consumer.unsubscribe();
                 case "enforce" -> consumer.enforceRebalance();
                 default -> truth.write("unknown_command", Map.of("command", line));
             }
         }
+    }
+
+    private void pause() {
+        truth.write("stall_start", Map.of());
+        consumer.pause(consumer.assignment());
+    }
+
+    private void resume() {
+        consumer.resume(consumer.paused());
+        truth.write("stall_end", Map.of());
     }
 
     private void stall(long ms) {

@@ -3,15 +3,16 @@
 //   node kafkajs_consumer.js consumer.properties topic,topic truth.jsonl
 //
 // Commands on standard input: `close`, `stall MS` (the next record's handler takes that long, without a heartbeat),
-// `delay MS` (per record). End of input and SIGTERM close, too. kafkajs has no rebalance callbacks: `revoked` is the
-// moment it notices the rebalance, `lost` the one it learns that the group goes on without it. Its join event does not
-// say the generation, its first heartbeat does: `in_generation`.
+// `delay MS` (per record), `pause` and `resume` (all topics). End of input and SIGTERM close, too. kafkajs has no
+// rebalance callbacks: `revoked` is the moment it notices the rebalance, `lost` the one it learns that the group goes
+// on without it. Its join event does not say the generation, its first heartbeat does: `in_generation`.
+// `lab.assigner.name`: the name of its assigner, where others of the group know it by theirs.
 'use strict'
 
 const fs = require('fs')
 const path = require('path')
 const readline = require('readline')
-const { Kafka, logLevel } = require('kafkajs')
+const { Kafka, logLevel, PartitionAssigners } = require('kafkajs')
 
 const [settingsFile, topicList, truthFile] = process.argv.slice(2)
 const settings = readProperties(fs.readFileSync(settingsFile, 'utf8'))
@@ -56,6 +57,7 @@ const consumer = kafka.consumer({
   heartbeatInterval: Number(settings['heartbeat.interval.ms'] || 3000),
   rebalanceTimeout: Number(settings['rebalance.timeout.ms'] || 60000),
   maxWaitTimeInMs: 500,
+  partitionAssigners: [namedRoundRobin(settings['lab.assigner.name'])],
 })
 
 consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
@@ -76,6 +78,19 @@ consumer.on(consumer.events.CRASH, ({ payload }) => {
   write('crashed', { error: payload.error.message, restart: payload.restart })
   if (held.size > 0) saw('lost', held)
 })
+
+// Its own assigner, under the name that other libraries know, if one is given: else they share no protocol.
+function namedRoundRobin(name) {
+  return cluster => {
+    const assigner = PartitionAssigners.roundRobin(cluster)
+    if (!name) return assigner
+    return {
+      ...assigner,
+      name: name,
+      protocol: topics => ({ ...assigner.protocol(topics), name: name }),
+    }
+  }
+}
 
 async function handle({ topic, partition }) {
   const partitionName = `${topic}-${partition}`
@@ -109,9 +124,16 @@ function readCommands() {
     if (word === 'close') close()
     else if (word === 'stall') stallMs = Number(rest)
     else if (word === 'delay') delayMs = Number(rest)
+    else if (word === 'pause' || word === 'resume') pauseOrResume(word)
     else write('unknown_command', { command: line })
   })
   lines.on('close', close)
+}
+
+function pauseOrResume(word) {
+  if (word === 'pause') write('stall_start')
+  consumer[word](topics.map(topic => ({ topic })))
+  if (word === 'resume') write('stall_end')
 }
 
 function sleep(ms) {

@@ -53,6 +53,17 @@ class Workers:
         write_event(self.cluster.folder / "truth/driver.jsonl", name, "frozen", at_ms)
         self.driver._note("freeze", name, at_ms=at_ms)
 
+    def freeze_briefly(self, worker: int, *, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT before its session ends: no group learns of it. Its truth is a stall."""
+        name = worker_name(worker)
+        for number, action, event in ((signal.SIGSTOP, "freeze", "stall_start"), (signal.SIGCONT, "thaw", "stall_end")):
+            at_ms = now_ms()
+            self.cluster._nodes[name].signal(number)
+            write_event(self.cluster.folder / "truth/driver.jsonl", name, event, at_ms)
+            self.driver._note(action, name, at_ms=at_ms)
+            if number == signal.SIGSTOP:
+                self.driver.rest(seconds)
+
     def thaw(self, worker: int) -> None:
         """SIGCONT; its tasks go on at once, until it learns that it was put out."""
         name = worker_name(worker)
