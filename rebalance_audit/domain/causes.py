@@ -92,6 +92,7 @@ _CLASSIC = frozenset({Protocol.CLASSIC})
 _CONNECT = frozenset({Protocol.CONNECT})
 _SHARE = frozenset({Protocol.SHARE})
 _STREAMS = frozenset({Protocol.STREAMS})
+_SERVER = frozenset({Protocol.CONSUMER, Protocol.SHARE, Protocol.STREAMS})
 _WITHOUT_CONNECT = _EVERY - _CONNECT
 _JOIN_PHASE = _CLASSIC | _CONNECT
 _CONSUMERS = _CLASSIC | {Protocol.CONSUMER}
@@ -227,6 +228,13 @@ class Cause(StrEnum):
         _SHARE,
         "the share group's state was initialised",
         expected_reason="state of newly subscribed partitions was initialized",
+    )
+    COORDINATOR_UPGRADED = Facts(
+        "coordinator_upgraded",
+        Family.PROTOCOL,
+        _SERVER,
+        "the coordinator was upgraded",
+        expected_reason="the group moved to a broker of 4.1 or later, which keeps its topics as a hash",
     )
     CONNECT_WORKER_JOINED = Facts(
         "connect_worker_joined", Family.ARRIVAL, _CONNECT, "a worker joined", is_spared_by_static=True

@@ -45,6 +45,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
     "streams_follow_up": ("protocol", {"EXPECTED", "FOLLOW_UPS", "HARMLESS"}),
     "streams_topology_changed": ("configuration", set()),
     "share_state_initialized": ("protocol", {"EXPECTED", "HARMLESS"}),
+    "coordinator_upgraded": ("protocol", {"EXPECTED", "HARMLESS"}),
     "connect_worker_joined": ("arrival", {"ARRIVALS", "DEPLOYS", "SPARED_BY_STATIC"}),
     "connect_worker_left": ("departure", {"DEPARTURES", "LEFT_IN_ORDER", "DEPLOYS", "SPARED_BY_STATIC"}),
     "connect_config_changed": ("configuration", set()),

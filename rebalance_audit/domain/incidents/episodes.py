@@ -30,6 +30,7 @@ _KINDS = {
     Cause.ASSIGNOR_CHANGED: "protocol",
     Cause.STREAMS_PROBING: "protocol",
     Cause.SHARE_STATE_INITIALIZED: "protocol",
+    Cause.COORDINATOR_UPGRADED: "protocol",
 }
 _PART_OF_A_DEPLOY = frozenset({
     Cause.LEADER_REJOINED, Cause.SUBSCRIPTION_CHANGED, Cause.ASSIGNOR_CHANGED, Cause.GROUP_CONVERTED,

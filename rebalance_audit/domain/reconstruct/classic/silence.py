@@ -120,14 +120,15 @@ def _speaks(before: Before, member_id: str, from_ms: int, to_ms: int) -> bool:
 
     Some clients commit at every interval, whether they read anything or not. Other clients, and those that may be of
     either kind, say nothing on a topic that falls silent: then another member of the same kind must have committed
-    until the end.
+    until the end. They say nothing either where their own partitions alone got no messages: their next owner must have
+    read some.
     """
     members = before.members or {}
     families = before.families(members[member_id])
     if client_families.commits_when_idle(families):
         return True
     since, record = before.delivered_offset, before.attempt.record
-    if since is None or record is None:
+    if since is None or record is None or before.course.commits.got_nothing(_held(before, member_id), record.offset):
         return False
     latest_ms = max(from_ms + AGAIN_MS, to_ms - RECENT_COMMIT_MS)
     for other_id, other in members.items():

@@ -10,9 +10,10 @@ from rebalance_audit.domain.kinds import EvidenceTier, GroupType
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, LogKind, Trigger
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, REGULARLY
+from rebalance_audit.domain.reconstruct.evidence.marks import RECENT_COMMIT_MS
 
 if TYPE_CHECKING:
-    from rebalance_audit.domain.reconstruct.evidence.commits import Commits
+    from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 
     from .epoch import Epoch, LiveMember
 
@@ -127,13 +128,15 @@ def is_static_return(metadata: Any, gone: Iterable[LiveMember]) -> bool:
     return instance is not None and any(getattr(m.metadata, "instance_id", None) == instance for m in gone)
 
 
-def stopped_polling(member: LiveMember, at_ms: int, offset: int, commits: Commits) -> bool | None:
+def stopped_polling(
+    member: LiveMember, at_ms: int, offset: int, commits: Commits, others: Iterable[LiveMember], *, comes_back: bool
+) -> bool | None:
     """Whether a consumer had not committed for its max.poll.interval.ms when it left; None if its commits do not say.
 
     It commits on a timer while it polls and once more when it is closed, so a long silence is no close: if its commits
-    come that often at all. The line of its leave is the same for both.
+    come that often at all, and if it was not idle alone. The line of its leave is the same for both.
     """
-    held = [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
+    held = _resources(member)
     timeout_ms: int | None = getattr(member.metadata, "rebalance_timeout_ms", None)
     since = member.current.offset if member.current is not None else -1
     interval_ms, last = commits.interval_between(held, since, offset), commits.last_between(held, since, offset)
@@ -141,7 +144,23 @@ def stopped_polling(member: LiveMember, at_ms: int, offset: int, commits: Commit
         return False
     if timeout_ms is None or interval_ms is None or last is None or interval_ms * REGULARLY > timeout_ms:
         return None
-    return True if at_ms - last[0] >= timeout_ms else None
+    if at_ms - last[0] < timeout_ms:
+        return None
+    return True if comes_back or _speaks(member, others, at_ms, offset, commits) else None
+
+
+def _speaks(member: LiveMember, others: Iterable[LiveMember], at_ms: int, offset: int, commits: Commits) -> bool:
+    """Whether a member that did not commit was not idle alone: another one committed until then, and whoever had its
+    partitions next read some. franz-go and librdkafka commit nothing on a topic that falls silent, and no record of
+    this protocol names the library (docs/clients.md#poll-timeout)."""
+    if commits.got_nothing(_resources(member), offset):
+        return False
+    last = [commits.last_between(_resources(other), -1, offset) for other in others]
+    return any(one is not None and at_ms - one[0] < RECENT_COMMIT_MS for one in last)
+
+
+def _resources(member: LiveMember) -> list[Resource]:
+    return [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
 
 
 def _changes(member_id: str, before: Any, record: GroupRecord) -> list[Trigger]:
@@ -197,11 +216,14 @@ def _how_it_went(
             reason = str(line.fields.get("reason") or "")
             return classify_fence(reason).trigger, EvidenceTier.LOGGED, reason, (line.ref,)
         if line.kind is LogKind.MODERN_MEMBER_LEFT and not line.fields.get("temporarily"):
-            idle = stopped_polling(member, at_ms, offset, commits) if member is not None else None
+            is_back = comes_back(member_id, offset) is not None
+            idle = None
+            if member is not None:
+                idle = stopped_polling(member, at_ms, offset, commits, _others(epoch, member), comes_back=is_back)
             if idle:
                 detail = "it left, and had not committed for its max.poll.interval.ms"
                 return Cause.MEMBER_POLL_TIMEOUT, EvidenceTier.INFERRED, detail, (line.ref,)
-            if idle is None and comes_back(member_id, offset) is not None:
+            if idle is None and is_back:
                 detail = "it left and came back under the same id: it was not polling, or had unsubscribed"
                 return Cause.UNKNOWN, EvidenceTier.UNKNOWN, detail, (line.ref,)
             return Cause.MEMBER_LEFT, EvidenceTier.LOGGED, "left the group", (line.ref,)
@@ -210,22 +232,22 @@ def _how_it_went(
             return left.trigger, EvidenceTier.LOGGED, left.detail or "left the group", (line.ref,)
     who = member.metadata.client_id if member and member.metadata else member_id
     # A tombstone looks the same for a leave and for a fenced member: its commits distinguish the two.
-    if member is not None and epoch.record is not None:
-        held = [(h.topic, h.partition) for h in member.held.values() if h.topic is not None and h.partition is not None]
-        last = commits.last_between(held, -1, epoch.record.offset)
-        silence_ms = None if last is None else at_ms - last[0]
-        if last is not None and silence_ms is not None and silence_ms < _ALIVE_MS:
-            return (
-                Cause.MEMBER_LEFT,
-                EvidenceTier.INFERRED,
-                f"{who} is gone, and committed {silence_ms} ms before",
-                (last[1],),
-            )
+    last = commits.last_between(_resources(member), -1, offset) if member is not None and epoch.record else None
+    if member is not None and last is not None:
+        silence_ms = at_ms - last[0]
+        if silence_ms < _ALIVE_MS:
+            detail = f"{who} is gone, and committed {silence_ms} ms before"
+            return Cause.MEMBER_LEFT, EvidenceTier.INFERRED, detail, (last[1],)
         timeout_ms = getattr(member.metadata, "rebalance_timeout_ms", None) or 0
-        if last is not None and silence_ms is not None and _SILENT_MS < silence_ms < timeout_ms:
+        speaks = _speaks(member, _others(epoch, member), at_ms, offset, commits)
+        if speaks and _SILENT_MS < silence_ms < timeout_ms:
             detail = f"{who} is gone, and had not committed for {silence_ms} ms"
             return Cause.MEMBER_SESSION_EXPIRED, EvidenceTier.INFERRED, detail, (last[1],)
     return Cause.UNKNOWN, EvidenceTier.UNKNOWN, f"{who} is gone; records do not say whether it left or was fenced", ()
+
+
+def _others(epoch: Epoch, member: LiveMember) -> list[LiveMember]:
+    return [other for other in epoch.before.values() if other.member_id != member.member_id]
 
 
 def _without_member_change(
@@ -236,6 +258,13 @@ def _without_member_change(
         return []
     refs = tuple(topics_changed) or ((epoch.record.ref,) if epoch.record else ())
     hashes = [getattr(r.record.value, "metadata_hash", None) if r is not None else None for r in (before, epoch.record)]
+    if epoch.without_topics is not None and hashes[0] is None and hashes[1] is not None:
+        trigger, detail = (
+            Cause.COORDINATOR_UPGRADED,
+            "no member changed: a hash of its topics took their record's place",
+        )
+        refs = *refs, epoch.without_topics.ref
+        return [Trigger(trigger=trigger, tier=EvidenceTier.RECORDED, detail=detail, evidence=refs)]
     is_same = None not in hashes and hashes[0] == hashes[1] and not topics_changed
     is_other = None not in hashes and hashes[0] != hashes[1]
     if group_type == GroupType.SHARE and not topics_changed and not is_other:

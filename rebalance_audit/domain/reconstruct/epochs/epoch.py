@@ -79,6 +79,8 @@ class Epoch:
     changes: list[GroupRecord] = field(default_factory=list)
     """Member metadata, regular expressions, topics: what came between the epoch before and this one."""
     target: GroupRecord | None = None
+    without_topics: GroupRecord | None = None
+    """The tombstone of the topics' own record, written with the epoch's: brokers have none any more from 4.1 on."""
     finished: GroupRecord | None = None
     """The record with which the last live member was stable at this epoch."""
     is_reached: bool = False

@@ -121,6 +121,9 @@ def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: floa
             detail = "its last commit + half way to the commit that did not come"
             return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=EvidenceTier.RECORDED)
     if release.asked is None and commit[0] < gone_at_ms - RECENT_COMMIT_MS:
+        if line is not None and line.kind is LogKind.MODERN_MEMBER_LEFT and release.returned is None:
+            # It had nothing to commit: a topic that falls silent, and a library that commits nothing then.
+            return _mark(ESTIMATE, gone_at_ms, "it left the group", release.gone.ref, rank=4, basis=Basis.LEAVE)
         return _mark(ESTIMATE, commit[0], "its last commit", commit[1], rank=4, basis=Basis.MAY_LIVE_ON)
     detail, basis = "its last commit, made when it gave up", Basis.COMMIT_AS_IT_LET_GO
     return _mark(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis)

@@ -92,6 +92,9 @@ class _Fold:
             for topic in getattr(record.record.value, "topics", ()):
                 if topic.topic_name:
                     self._names[topic.topic_id] = topic.topic_name
+            last = self.epochs[-1] if self.epochs else None
+            if record.record.value is None and last is not None and last.record is not None and last.target is None:
+                last.without_topics = record
             self._changes.append(record)
         elif kind in ("regex", "topology"):
             self._changes.append(record)
@@ -275,9 +278,12 @@ class _Fold:
     def _let_go(self, member: LiveMember, record: GroupRecord) -> None:
         line = departure_line(self._evidence.lines, member.member_id, record.at_ms)
         self._gone.setdefault(member.member_id, copy_one(member))
-        is_idle = line is not None and line.kind is LogKind.MODERN_MEMBER_LEFT
-        is_idle = is_idle and stopped_polling(member, record.at_ms, record.offset, self.commits) is True
         returned = self.comes_back(member.member_id, record.offset)
+        is_idle = line is not None and line.kind is LogKind.MODERN_MEMBER_LEFT
+        if is_idle:
+            others = [other for other in self._live.values() if other.member_id != member.member_id]
+            left = record.at_ms, record.offset
+            is_idle = stopped_polling(member, *left, self.commits, others, comes_back=returned is not None) is True
         for resource in member.held:
             self._released[resource] = Release(
                 member=copy_one(member), asked=None, gone=record, line=line, returned=returned, is_idle=is_idle

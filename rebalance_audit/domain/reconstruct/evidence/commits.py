@@ -109,6 +109,22 @@ class Commits:
                 per_ms += (last - first) / max(marks[-1].last_at_ms - marks[0].first_at_ms, 1)
         return 1 / per_ms if per_ms else None
 
+    def got_nothing(self, resources: Iterable[Resource], before: int) -> bool:
+        """Whether nothing shows that a message came to any of the partitions from their last commit before this offset
+        to the first one behind it, their next owner's. False where positions are not known."""
+        is_known = False
+        for resource in resources:
+            track = self._tracks.get(resource)
+            at = bisect_left(track.lasts, before) if track is not None else 0
+            last = track.marks[at - 1].last_position if track is not None and at else None
+            if track is None or last is None:
+                continue
+            is_known = True
+            then = track.marks[at].first_position if at < len(track.marks) else last
+            if then is None or then > last:
+                return False
+        return is_known
+
     def quiet_ms(self, resources: Iterable[Resource], after: int, before: int) -> int | None:
         """The longest time without a commit between these offsets, of the partition where it is shortest. If the client
         commits each message that it reads, none of the partitions had a message for at most this long. None: not

@@ -98,7 +98,7 @@ class Story:
     def deleted(self, *, at_ms: int) -> Story:
         return self._record(None, at_ms)
 
-    def commit(self, partition: int, *, at_ms: int) -> Story:
+    def commit(self, partition: int, *, at_ms: int, position: int | None = None) -> Story:
         self.marks.append(
             CommitMark(
                 topic=TOPIC,
@@ -110,6 +110,8 @@ class Story:
                 last_offset=self.offset,
                 last_at_ms=at_ms,
                 commit_count=1,
+                first_position=position,
+                last_position=position,
             )
         )
         self.offset += 1

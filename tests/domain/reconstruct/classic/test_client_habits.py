@@ -92,6 +92,22 @@ def test_one_that_commits_no_more_while_the_other_goes_on_has_vanished() -> None
     assert second(of_records(story)).trigger == "member_session_expired"
 
 
+@pytest.mark.parametrize(
+    ("read_on_to", "trigger"), [(None, "unknown"), (70, "unknown"), (71, "member_session_expired")]
+)
+def test_partitions_that_got_no_messages_say_nothing(read_on_to: int | None, trigger: str) -> None:
+    """c2's partition stands at 70 while c1's moves on; who has it next commits nothing, the same, or what came."""
+    story = two(a_group(rebalance_timeout_ms=60_000), 1, 1_000, FRANZ_GO, assignor="range")
+    for at_ms in range(2_000, 40_001, 2_000):
+        story.commit(0, at_ms=at_ms, position=at_ms)
+        if at_ms <= 10_000:
+            story.commit(1, at_ms=at_ms + 1, position=60 + at_ms // 1_000)
+    story.generation(2, {"c1": "0 1"}, at_ms=41_000, subscriptions={"c1": FRANZ_GO})
+    if read_on_to is not None:
+        story.commit(1, at_ms=43_000, position=read_on_to)
+    assert second(story).trigger == trigger
+
+
 def test_java_before_3_2_commits_after_its_poll_timer_was_started_anew() -> None:
     """As seen on 2.7.2: 5,957 ms of silence under a max.poll.interval.ms of 6,000."""
     story = two(a_group(rebalance_timeout_ms=6_000), 1, 1_000, JAVA_2_7)

@@ -56,7 +56,12 @@ class ConsumerGroupStory:
         return self.record(5, at_ms, member, value=enc.record_value(5, "3.8", value))
 
     def epoch(self, number: int, *, at_ms: int, topics_hash: int = 7) -> ConsumerGroupStory:
+        """A hash of 0 is written as none at all: of no topics, and by brokers before 4.1."""
         return self.record(3, at_ms, value=enc.record_value(3, "4.1", {"Epoch": number, "MetadataHash": topics_hash}))
+
+    def topics_dropped(self, *, at_ms: int) -> ConsumerGroupStory:
+        """The tombstone of ConsumerGroupPartitionMetadata."""
+        return self.record(4, at_ms, value=None)
 
     def target(self, number: int, *, at_ms: int) -> ConsumerGroupStory:
         value = {"AssignmentEpoch": number, "AssignmentTimestamp": at_ms}
@@ -78,11 +83,12 @@ class ConsumerGroupStory:
         self.record(8, at_ms, member, value=None)
         return self.record(5, at_ms, member, value=None)
 
-    def commit(self, partition: int, *, at_ms: int) -> ConsumerGroupStory:
+    def commit(self, partition: int, *, at_ms: int, position: int | None = None) -> ConsumerGroupStory:
         self.marks.append(
             CommitMark(
                 topic="orders", partition=partition, offsets_topic="__consumer_offsets", offsets_partition=3,
                 first_offset=self.offset, first_at_ms=at_ms, last_offset=self.offset, last_at_ms=at_ms, commit_count=1,
+                first_position=position, last_position=position,
             )
         )  # fmt: skip
         self.offset += 1

@@ -19,8 +19,9 @@ def moves(rebalance: Rebalance) -> dict[str, tuple[str, str | None, str | None]]
     return {m.resource: (m.kind, m.from_client_id, m.to_client_id) for m in rebalance.movements}
 
 
-def a_group_of_one() -> ConsumerGroupStory:
-    story = ConsumerGroupStory().member("k1", at_ms=100).epoch(2, at_ms=100).target(2, at_ms=100)
+def a_group_of_one(topics_hash: int = 7) -> ConsumerGroupStory:
+    story = ConsumerGroupStory().member("k1", at_ms=100).epoch(2, at_ms=100, topics_hash=topics_hash)
+    story.target(2, at_ms=100)
     return story.holds("k1", [0, 1], at_ms=101, epoch=2)
 
 
@@ -124,13 +125,20 @@ def test_what_a_member_held_before_is_what_it_held_as_the_epoch_began() -> None:
 class TestMembersThatLeaveAndLiveOn:
     """KIP-848 members leave for not polling without saying so, and keep their id: commits and its return show."""
 
-    def left(self, *, commits: tuple[int, ...]) -> ConsumerGroupStory:
-        """k1 (max.poll.interval.ms=8000) leaves at 30 s, k2 takes over at 31 s."""
-        story = ConsumerGroupStory().member("k1", at_ms=100, max_poll_ms=8_000).member("k2", at_ms=100)
+    def left(
+        self,
+        *,
+        commits: tuple[int, ...],
+        others: tuple[int, ...] = (),
+        max_poll_ms: int = 8_000,
+        position: int | None = None,
+    ) -> ConsumerGroupStory:
+        """k1 (max.poll.interval.ms=8000) leaves at 30 s, k2, which commits at `others`, takes over at 31 s."""
+        story = ConsumerGroupStory().member("k1", at_ms=100, max_poll_ms=max_poll_ms).member("k2", at_ms=100)
         story.epoch(2, at_ms=100).target(2, at_ms=100)
         story.holds("k2", [1], at_ms=101, epoch=2).holds("k1", [0], at_ms=101, epoch=2)
-        for at_ms in commits:
-            story.commit(0, at_ms=at_ms)
+        for at_ms, partition in sorted([*((at_ms, 0) for at_ms in commits), *((at_ms, 1) for at_ms in others)]):
+            story.commit(partition, at_ms=at_ms, position=position)
         story.says(LogKind.MODERN_MEMBER_LEFT, at_ms=30_000, member_id="k1", group_type="consumer")
         story.gone("k1", at_ms=30_000).epoch(3, at_ms=30_000).target(3, at_ms=30_000)
         return story.holds("k2", [0, 1], at_ms=31_000, epoch=3)
@@ -153,6 +161,31 @@ class TestMembersThatLeaveAndLiveOn:
     def test_a_leave_right_after_a_commit_is_a_leave_even_if_it_subscribes_again(self) -> None:
         story = self.back(self.left(commits=(5_000, 10_000, 29_990)), at_ms=50_000)
         assert epochs_of(story.reconstructed())[1] == (3, "completed", "member_left")
+
+    def test_a_topic_that_falls_silent_is_no_poll_timeout(self) -> None:
+        # librdkafka and franz-go commit nothing then, and nothing as they close; k2 has fallen silent, too.
+        story = self.left(commits=(5_000, 10_000, 15_000))
+        assert told(story.reconstructed())[1] == (3, "completed", "member_left")
+        (movement,) = measure(story.reconstructed().rebalances[1]).movements
+        assert (movement.stopped_at_upper_ms, movement.pause_estimate_ms) == (30_010, 1_045)
+
+    def test_one_that_is_silent_while_another_commits_did_not_poll(self) -> None:
+        story = self.left(commits=(5_000, 10_000, 15_000), others=(5_000, 15_000, 27_000))
+        assert told(story.reconstructed())[1] == (3, "completed", "member_poll_timeout")
+
+    def test_one_whose_partition_got_nothing_may_have_left_while_another_commits(self) -> None:
+        for read_on_to, trigger in ((7, "member_left"), (8, "member_poll_timeout")):
+            story = self.left(commits=(5_000, 10_000, 15_000), others=(5_000, 15_000, 27_000), position=7)
+            story.commit(0, at_ms=33_000, position=read_on_to)
+            assert told(story.reconstructed())[1] == (3, "completed", trigger)
+
+    def test_records_alone_do_not_say_how_one_went_when_all_were_silent(self) -> None:
+        story = self.left(commits=(5_000, 10_000, 15_000), max_poll_ms=300_000)
+        story.lines.clear()
+        assert told(story.reconstructed())[1] == (3, "completed", "unknown")
+        story = self.left(commits=(5_000, 10_000, 15_000), others=(5_000, 27_000), max_poll_ms=300_000)
+        story.lines.clear()
+        assert told(story.reconstructed())[1] == (3, "completed", "member_session_expired")
 
     def test_a_member_without_commits_that_comes_back_may_have_gone_either_way(self) -> None:
         story = self.back(self.left(commits=()), at_ms=50_000)
@@ -216,6 +249,17 @@ def test_an_epoch_without_any_change_has_no_cause_but_topics_whose_hash_changed(
     for topics_hash, trigger in ((7, "unknown"), (8, "topic_metadata_changed")):
         story = a_group_of_one().epoch(3, at_ms=5_000, topics_hash=topics_hash)
         assert epochs_of(story.reconstructed())[1] == (3, "open", trigger)
+
+
+def test_a_hash_that_takes_the_place_of_the_topics_own_record_is_an_upgrade() -> None:
+    """As 4.3.0 wrote it after 4.0.0: epoch, tombstone of the topics, target."""
+    story = a_group_of_one(topics_hash=0).epoch(3, at_ms=5_000)
+    assert told(story.topics_dropped(at_ms=5_000).target(3, at_ms=5_000).reconstructed())[1] == (
+        3, "open", "coordinator_upgraded",
+    )  # fmt: skip
+    # A topic that is made again, where there was none that the group subscribes to.
+    story = a_group_of_one(topics_hash=0).epoch(3, at_ms=5_000).target(3, at_ms=5_000)
+    assert told(story.reconstructed())[1] == (3, "open", "topic_metadata_changed")
 
 
 class TestMetadataWrittenAnew:
