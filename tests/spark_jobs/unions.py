@@ -1,6 +1,6 @@
 """The law of unions: a group's rows are the same whatever else is in the warehouse, and `explain` says the same.
 
-    python -m tests.spark_jobs.unions [--order N] [CAPTURE…]     all golden captures together: three orders, several
+    python -m tests.spark_jobs.unions [--order N] [CAPTURE…]     all captures there are together: three orders, several
                                                                  numbers of cores and sizes of buckets (`make unions`)
 
 What a group gets alone is shown without Spark and without a warehouse, from its own capture: as `explain` does it.
@@ -36,7 +36,7 @@ from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import parcels, pipeline
-from tests.captures import CAPTURES
+from tests.captures import kept
 from tests.spark_jobs.arrivals import deliver, landed
 
 REBALANCES, TASKS, REASSIGNMENTS = "silver.measured_rebalance", "silver.connect_task", "gold.reassignment"
@@ -47,7 +47,7 @@ Parts = Sequence[Sequence[EvidenceFolder]]
 """Evidence in the order in which it comes; that of one part comes together."""
 COPIES = 3
 """Of each capture, under ids of their own. So many groups that a library shows in which order it returns them: the
-golden captures alone are too few."""
+captures alone are too few."""
 
 
 def as_clusters(captures: Iterable[Path], copies: int) -> list[EvidenceFolder]:
@@ -141,12 +141,12 @@ def orders(folders: Sequence[EvidenceFolder]) -> dict[str, Parts]:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("captures", nargs="*", type=Path, help="default: all golden ones")
+    arguments.add_argument("captures", nargs="*", type=Path, help="default: golden, in not_yet and below captures/")
     arguments.add_argument("--order", type=int, choices=(1, 2, 3), help="all at once, in parts, or these last first")
     arguments.add_argument("--cores", type=int, help="only this number of cores (default: 2, 1 and 4)")
     arguments.add_argument("--copies", type=int, default=COPIES, help="of each capture (default: %(default)s)")
     asked = arguments.parse_args()
-    captures = asked.captures or CAPTURES
+    captures = asked.captures or kept()
     if asked.cores is None:  # a session's cores cannot be changed: a process for each number
         again = [sys.executable, "-m", "tests.spark_jobs.unions", *map(str, captures), "--copies", str(asked.copies)]
         again += ["--order", str(asked.order)] if asked.order else []

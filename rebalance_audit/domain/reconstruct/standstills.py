@@ -4,7 +4,8 @@ No record and no line shows it. Their commits stop while those of others go on. 
 
 - the member committed regularly before and after, and then for longer than two of its usual times not at all, on every
   partition that it commits;
-- another member went on committing meanwhile, so that neither the coordinator nor the whole topic was at rest;
+- another member went on committing meanwhile, so that neither the coordinator nor the whole topic was at rest, or,
+  where all had fallen silent together, went on without it (it is told from then on);
 - its own partitions are known to have moved: what it had missed it read afterwards, or it commits even where nothing
   moves, or others on its topic that commit only what moved went on (docs/clients.md).
 
@@ -111,18 +112,37 @@ def _closed(member: Member, own: Marks, others: Others) -> MemberStandstill | No
         return None
     if any(_speaks_in(m, since_ms, until_ms) for m in own if m not in interrupted):
         return None  # on some of its partitions it went on
-    if not _others_went_on(others, since_ms, until_ms) or not _moved(member, interrupted, others, since_ms, until_ms):
-        return None
     from_upper_ms = min(max((m.gap_from_at_ms or 0) + usual_ms + SLACK_MS, since_ms) for m in interrupted)
-    to_lower_ms = max(min(until_ms - usual_ms - SLACK_MS, until_ms), since_ms)
-    return _standstill(
-        member,
-        interrupted,
-        _begins(member, since_ms, from_upper_ms, usual_ms),
-        (to_lower_ms, until_ms, until_ms),
-        usual_ms,
-        f"no commit for {_seconds(until_ms - since_ms)} s, where it commits every {_seconds(usual_ms)} s",
-    )
+    begins, known_ms = _begins(member, since_ms, from_upper_ms, usual_ms), since_ms
+    detail = f"no commit for {_seconds(until_ms - since_ms)} s"
+    if not _others_went_on(others, since_ms, until_ms):
+        resumed_ms = _went_on_without(others, since_ms, until_ms)
+        if resumed_ms is None or until_ms - resumed_ms < max(LEAST_MS, MISSED_COMMITS * usual_ms + SLACK_MS):
+            return None
+        begins, known_ms = (begins[0], resumed_ms, resumed_ms + usual_ms + SLACK_MS), resumed_ms
+        detail = f"no commit for {_seconds(until_ms - resumed_ms)} s after others went on"
+    if not _moved(member, interrupted, others, known_ms, until_ms):
+        return None
+    to_lower_ms = max(min(until_ms - usual_ms - SLACK_MS, until_ms), known_ms)
+    detail = f"{detail}, where it commits every {_seconds(usual_ms)} s"
+    return _standstill(member, interrupted, begins, (to_lower_ms, until_ms, until_ms), usual_ms, detail)
+
+
+def _went_on_without(others: Others, since_ms: int, until_ms: int) -> int | None:
+    """When the first of the others committed again, where all had fallen silent with it and went on before the end: the
+    topic was at rest."""
+    resumed: list[int] = []
+    for _, of in others:
+        for m in of:
+            silent_by_ms = since_ms + (m.second_gap_ms or 0) + SLACK_MS
+            from_ms, to_ms = m.gap_from_at_ms, m.gap_to_at_ms
+            is_silent = _is_interrupted(m) and from_ms is not None and from_ms <= silent_by_ms
+            if is_silent and to_ms is not None and since_ms < to_ms < until_ms:
+                resumed.append(to_ms)
+            elif _speaks_in(m, silent_by_ms, until_ms):
+                return None
+    found_ms = min(resumed, default=None)
+    return found_ms if found_ms is not None and _others_went_on(others, found_ms, until_ms) else None
 
 
 def _open(member: Member, own: Marks, others: Others) -> MemberStandstill | None:
@@ -226,7 +246,7 @@ def _speaks_in(mark: CommitMark, since_ms: int, until_ms: int) -> bool:
 def _went_on(mark: CommitMark, since_ms: int, until_ms: int) -> bool:
     """Whether it shows commits all through this time, in times much shorter than that."""
     span_ms = until_ms - since_ms
-    if mark.gap_ms is None or mark.first_at_ms > since_ms or mark.last_at_ms < until_ms - span_ms * HALF:
+    if mark.gap_ms is None or mark.first_at_ms > since_ms + SLACK_MS or mark.last_at_ms < until_ms - span_ms * HALF:
         return False
     if mark.gap_from_at_ms is None or mark.gap_to_at_ms is None:
         return False
@@ -250,7 +270,7 @@ def _moved(member: Member, interrupted: Marks, others: Others, since_ms: int, un
         return True
     if len(interrupted) > 1 and _fellows_went_on(families, interrupted, others, since_ms, until_ms):
         return True
-    return _caught_up(interrupted)
+    return _caught_up(interrupted, since_ms)
 
 
 def _commits_unmoved(mark: CommitMark) -> bool:
@@ -273,8 +293,8 @@ def _fellows_went_on(families: Families, marks: Marks, others: Others, since_ms:
     )
 
 
-def _caught_up(interrupted: Marks) -> bool:
-    """Whether it read right afterwards what it had missed: more than it would have in the time without the gap."""
+def _caught_up(interrupted: Marks, since_ms: int) -> bool:
+    """Whether it read right afterwards what it had missed since then: more than it would have without the gap."""
     moved = waited = 0.0
     for m in interrupted:
         ends = m.gap_from_at_ms, m.gap_to_at_ms, m.after_at_ms
@@ -283,7 +303,7 @@ def _caught_up(interrupted: Marks) -> bool:
             return False
         from_ms, to_ms, after_ms = (at_ms or 0 for at_ms in ends)
         first, at_from, at_after = (position or 0 for position in positions)
-        before_ms, gap_ms = from_ms - m.first_at_ms, to_ms - from_ms
+        before_ms, gap_ms = from_ms - m.first_at_ms, to_ms - max(from_ms, since_ms)
         if before_ms < gap_ms * HALF:
             return False
         moved += at_after - at_from

@@ -111,6 +111,32 @@ def test_what_was_read_right_afterwards_had_waited(libraries: tuple[str, ...] | 
     assert one.member_id == "m0"
 
 
+def after_silence(until_ms: int) -> list[int]:
+    """Of a topic that gets nothing from 20 to 34 s, the commits of a member that reads again from `until_ms` on."""
+    return [t for t in range(0, 121_000, 2_000) if not 20_000 < t < until_ms]
+
+
+def read_of(times: Sequence[int]) -> list[int]:
+    return [(t if t <= 20_000 else max(t - 14_000, 20_000)) * PER_S // 1000 for t in times]
+
+
+def test_one_that_misses_the_end_of_a_silence_stood_still_from_then_on() -> None:
+    frozen, others = after_silence(48_000), after_silence(36_000)
+    marks = [a_mark(p, times, read_of(times)) for p, times in enumerate((frozen, frozen, others, others))]
+    [one] = found(marks, FRANZ_GO)
+    assert (one.member_id, one.usual_commit_ms) == ("m0", 2_000)
+    # When it was stopped is not known: at its commit of 20 s, or by 39 s, when it was a second late.
+    assert (one.from_lower_ms, one.from_ms, one.from_upper_ms) == (17_000, 36_000, 39_000)
+    assert (one.to_lower_ms, one.to_ms, one.to_upper_ms) == (45_000, 48_000, 48_000)
+    assert one.pause_estimate_ms == 12_000
+
+
+def test_one_that_is_back_soon_after_a_silence_did_not_stand_still() -> None:
+    late, others = after_silence(38_000), after_silence(36_000)
+    marks = [a_mark(p, times, read_of(times)) for p, times in enumerate((late, late, others, others))]
+    assert found(marks, FRANZ_GO) == ()
+
+
 def test_one_that_never_came_back_goes_on_as_far_as_evidence_goes() -> None:
     stopped, going = range(0, 21_000, 5_000), range(0, 121_000, 5_000)
     marks = [a_mark(0, stopped), a_mark(1, stopped), a_mark(2, going), a_mark(3, going)]
@@ -125,6 +151,9 @@ EXPECTED = {
     "frozen_briefly": {("c2", "stall")},
     "frozen_in_turn": {("r1", "stall"), ("s1", "stall"), ("f1", "stall")},
     "franz_go_stuck_alone": {("m2", "stall")},
+    "kafka_go_stuck_alone": {("m2", "stall")},
+    # All members of a group had fallen silent before. franz-go's commits too seldom to show it.
+    "frozen_after_silence": {("j2", "stall"), ("r2", "stall"), ("s2", "stall")},
     # Six were frozen. Four libraries had committed nothing for longer before, on a topic that was silent.
     "side_by_side_in_trouble": {("kafka-python-2", "stall"), ("aiokafka-2", "stall")},
 }
