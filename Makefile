@@ -86,7 +86,7 @@ score: $(STAMP) ## Every capture, golden and in captures/, against what its clie
 	$(BIN)/python -m tests.score $(FLAGS)
 	$(BIN)/python -m tests.replay_pairs tests/pairs
 
-unions: $(STAMP) ## All golden captures in one warehouse: each group gets the rows it gets alone, in any order
+unions: $(STAMP) ## All captures, as for score, in one warehouse: each group gets the rows it gets alone, in any order
 	$(BIN)/python -m tests.spark_jobs.unions
 
 support: $(STAMP) ## docs/support.md: the same counts by client library and version of the broker
