@@ -5,7 +5,7 @@ No record and no line shows it. Their commits stop while those of others go on. 
 - the member committed regularly before and after, and then for longer than two of its usual times not at all, on every
   partition that it commits;
 - another member went on committing meanwhile, so that neither the coordinator nor the whole topic was at rest, or,
-  where all had fallen silent together, went on without it (it is told from then on);
+  where all had fallen silent together, went on without it (it is shown from then on);
 - its own partitions are known to have moved: what it had missed it read afterwards, or it commits even where nothing
   moves, or others on its topic that commit only what moved went on (docs/clients.md).
 

@@ -165,27 +165,27 @@ class TestMembersThatLeaveAndLiveOn:
     def test_a_topic_that_falls_silent_is_no_poll_timeout(self) -> None:
         # librdkafka and franz-go commit nothing then, and nothing as they close; k2 has fallen silent, too.
         story = self.left(commits=(5_000, 10_000, 15_000))
-        assert told(story.reconstructed())[1] == (3, "completed", "member_left")
+        assert epochs_of(story.reconstructed())[1] == (3, "completed", "member_left")
         (movement,) = measure(story.reconstructed().rebalances[1]).movements
         assert (movement.stopped_at_upper_ms, movement.pause_estimate_ms) == (30_010, 1_045)
 
     def test_one_that_is_silent_while_another_commits_did_not_poll(self) -> None:
         story = self.left(commits=(5_000, 10_000, 15_000), others=(5_000, 15_000, 27_000))
-        assert told(story.reconstructed())[1] == (3, "completed", "member_poll_timeout")
+        assert epochs_of(story.reconstructed())[1] == (3, "completed", "member_poll_timeout")
 
     def test_one_whose_partition_got_nothing_may_have_left_while_another_commits(self) -> None:
         for read_on_to, trigger in ((7, "member_left"), (8, "member_poll_timeout")):
             story = self.left(commits=(5_000, 10_000, 15_000), others=(5_000, 15_000, 27_000), position=7)
             story.commit(0, at_ms=33_000, position=read_on_to)
-            assert told(story.reconstructed())[1] == (3, "completed", trigger)
+            assert epochs_of(story.reconstructed())[1] == (3, "completed", trigger)
 
     def test_records_alone_do_not_say_how_one_went_when_all_were_silent(self) -> None:
         story = self.left(commits=(5_000, 10_000, 15_000), max_poll_ms=300_000)
         story.lines.clear()
-        assert told(story.reconstructed())[1] == (3, "completed", "unknown")
+        assert epochs_of(story.reconstructed())[1] == (3, "completed", "unknown")
         story = self.left(commits=(5_000, 10_000, 15_000), others=(5_000, 27_000), max_poll_ms=300_000)
         story.lines.clear()
-        assert told(story.reconstructed())[1] == (3, "completed", "member_session_expired")
+        assert epochs_of(story.reconstructed())[1] == (3, "completed", "member_session_expired")
 
     def test_a_member_without_commits_that_comes_back_may_have_gone_either_way(self) -> None:
         story = self.back(self.left(commits=()), at_ms=50_000)
@@ -254,12 +254,12 @@ def test_an_epoch_without_any_change_has_no_cause_but_topics_whose_hash_changed(
 def test_a_hash_that_takes_the_place_of_the_topics_own_record_is_an_upgrade() -> None:
     """As 4.3.0 wrote it after 4.0.0: epoch, tombstone of the topics, target."""
     story = a_group_of_one(topics_hash=0).epoch(3, at_ms=5_000)
-    assert told(story.topics_dropped(at_ms=5_000).target(3, at_ms=5_000).reconstructed())[1] == (
+    assert epochs_of(story.topics_dropped(at_ms=5_000).target(3, at_ms=5_000).reconstructed())[1] == (
         3, "open", "coordinator_upgraded",
     )  # fmt: skip
     # A topic that is made again, where there was none that the group subscribes to.
     story = a_group_of_one(topics_hash=0).epoch(3, at_ms=5_000).target(3, at_ms=5_000)
-    assert told(story.reconstructed())[1] == (3, "open", "topic_metadata_changed")
+    assert epochs_of(story.reconstructed())[1] == (3, "open", "topic_metadata_changed")
 
 
 class TestMetadataWrittenAnew:
