@@ -5,7 +5,6 @@ An alert never comes before its evidence is durable: what the judge hears of is 
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 from collections import deque
@@ -14,24 +13,23 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
-from rebalance_audit.live.memory import COMMIT_VERSIONS, ClusterMemory, is_commit_key
+from rebalance_audit.live.memory import ClusterMemory, is_commit_key
 from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, present
+from rebalance_audit.live.recent_commits import RecentCommits
 
-RECENT_S = 20.0
-"""How long commits of groups without news are kept: consumers commit every 5 s, and the last commit before a group's
-first record shows how long its owner worked."""
-RECENT_BYTES = 32 << 20
 OPEN_EVERY_S = 1.0
 """A group that rebalances is looked at this often although nothing new is said about it: time alone may be news."""
 FOLD_SHARE = 0.2
 """The share of a core that one group may use, so that a storm of one group delays no other."""
 FORGET_S = 3_600.0
 """A group that was quiet for so long leaves the memory."""
+SAID_AT_LEAST = 1_000
+"""Incidents about which it is known what was said, whether they are in memory or not."""
+_READ = ("offset", "timestamp_ms", "key", "value")
 
 
 class AnyLanded(Protocol):
@@ -78,7 +76,7 @@ class Judge(threading.Thread):
         self._waiting: deque[AnyLanded] = deque()
         self._is_ready = self._is_stopped = False
         self._memory: ClusterMemory | None = None
-        self._recent: deque[tuple[float, str, int, pa.Table]] = deque()
+        self._recent = RecentCommits()
         self._pending: dict[str, _Pending] = {}
         self._next_fold: dict[str, float] = {}
         self._touched_at: dict[str, float] = {}
@@ -123,7 +121,7 @@ class Judge(threading.Thread):
 
     def _step(self) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopped or (self._is_ready and self._waiting), self._patience())
+            self._changed.wait_for(self._has_work, self._patience())
             if self._is_stopped:
                 return False
             news = list(self._waiting) if self._is_ready else []
@@ -135,6 +133,10 @@ class Judge(threading.Thread):
         self.take(memory, news)
         self.judge(memory)
         return True
+
+    def _has_work(self) -> bool:
+        # The memory is read before anything arrives, so that the first alert does not wait for it.
+        return self._is_stopped or (self._is_ready and (bool(self._waiting) or self._memory is None))
 
     def _patience(self) -> float | None:
         """How long to sleep if nothing arrives."""
@@ -155,13 +157,13 @@ class Judge(threading.Thread):
             if landed.until_ms is not None:
                 memory.see(landed.until_ms)
             for group_id in memory.groups.keys() - before:
-                memory.take(self._commits_of(memory.cluster_id, group_id), ())
+                memory.take(self._commits_of(memory, group_id), ())
             now = self._clock()
             for group_id in touched:
                 self._touched_at[group_id] = now
                 self._want(group_id, now)
-            for group_id, group in memory.groups.items():
-                if group.has_open and group_id not in self._pending:
+            for group_id in memory.open_groups:
+                if group_id not in self._pending:
                     self._want(group_id, max(now, self._next_fold.get(group_id, 0), now + OPEN_EVERY_S))
         self._drop_quiet(memory)
 
@@ -180,10 +182,11 @@ class Judge(threading.Thread):
             self.folds += 1
             took = self._clock() - began
             self._next_fold[group_id] = began + took / FOLD_SHARE
-        concerned = [i for i in memory.incidents() if groups_due.intersection(i.group_ids)]
+        concerned = memory.incidents_of(groups_due)
         new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
         self._show_present(memory, new)
         self._say(concerned, new)
+        self._forget_said(memory)
         self._on_news()
 
     def _show_present(self, memory: ClusterMemory, new: Sequence[Incident]) -> None:
@@ -201,6 +204,13 @@ class Judge(threading.Thread):
             self._said_at[incident.incident_id] = at
         if new and self._send(new):
             self._said |= {i.incident_id: _state(i) for i in new}
+
+    def _forget_said(self, memory: ClusterMemory) -> None:
+        """Of incidents that left the memory, now and then."""
+        known = memory.incident_ids()
+        if len(self._said_at) > 2 * len(known) + SAID_AT_LEAST:
+            self._said = {incident_id: state for incident_id, state in self._said.items() if incident_id in known}
+            self._said_at = {incident_id: at for incident_id, at in self._said_at.items() if incident_id in known}
 
     def _want(self, group_id: str, at: float) -> None:
         due = max(at, self._next_fold.get(group_id, 0.0))
@@ -229,29 +239,18 @@ class Judge(threading.Thread):
 
     def _wanted(self, memory: ClusterMemory, cluster_id: str, run: Any) -> Iterator[SourceRecord]:
         """All records of a run but commits of groups that are not in memory."""
-        columns = pa.table(dict(run.columns))
+        columns = pa.table({name: run.columns[name] for name in _READ})
         keys: list[bytes | None] = columns["key"].to_pylist()
         if run.topic == OFFSETS_TOPIC:
-            self._keep(run.topic, run.partition, columns)
+            self._recent.add(self._clock(), run.topic, run.partition, columns)
             chosen = [n for n, k in enumerate(keys) if not is_commit_key(k) or memory.is_wanted_commit(k or b"")]
             columns = columns.take(pa.array(chosen, pa.int64())) if len(chosen) < len(keys) else columns
         yield from _records(cluster_id, run.topic, run.partition, columns)
 
-    def _keep(self, topic: str, partition: int, columns: pa.Table) -> None:
-        now = self._clock()
-        self._recent.append((now, topic, partition, columns))
-        while self._recent and (
-            self._recent[0][0] < now - RECENT_S or sum(c.nbytes for *_, c in self._recent) > RECENT_BYTES
-        ):
-            self._recent.popleft()
-
-    def _commits_of(self, cluster_id: str, group_id: str) -> Iterator[SourceRecord]:
-        name = group_id.encode("utf-8", "surrogatepass")
-        begins = [version + struct.pack(">h", len(name)) + name for version in COMMIT_VERSIONS if len(name) < 1 << 15]
-        for _, topic, partition, columns in self._recent:
-            for begin in begins:
-                found = columns.filter(pc.starts_with(columns["key"], begin))
-                yield from _records(cluster_id, topic, partition, found)
+    def _commits_of(self, memory: ClusterMemory, group_id: str) -> Iterator[SourceRecord]:
+        places = memory.groups[group_id].offsets_partitions
+        for topic, partition, columns in self._recent.of_group(group_id, places):
+            yield from _records(memory.cluster_id, topic, partition, columns)
 
 
 def _state(incident: Incident) -> tuple[Any, ...]:
@@ -259,7 +258,7 @@ def _state(incident: Incident) -> tuple[Any, ...]:
 
 
 def _records(cluster_id: str, topic: str, partition: int, columns: pa.Table) -> Iterator[SourceRecord]:
-    for row in columns.select(["offset", "timestamp_ms", "key", "value"]).to_pylist():
+    for row in columns.to_pylist():
         yield SourceRecord(cluster_id=cluster_id, topic=topic, partition=partition, **row)
 
 

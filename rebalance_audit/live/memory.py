@@ -17,7 +17,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Protocol
 
-from rebalance_audit.domain.decode import Commit, decode_source
+from rebalance_audit.domain.decode import OFFSETS_TOPIC, Commit, decode_source
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
 from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
@@ -50,6 +50,8 @@ KEPT_EVENTS = 5_000
 """Of a group that has more."""
 TORN_CONTEXT_BYTES = 131_072
 """How many bytes back in a file the parser looks for a line that a client's text tore (log_lines.parse_lines)."""
+MOST_FILES = 512
+"""Log files whose last lines are kept; rotation leaves new ones for ever."""
 COMMIT_VERSIONS = (b"\x00\x00", b"\x00\x01")
 """How the key of an offset commit begins."""
 
@@ -133,6 +135,14 @@ class GroupMemory:
     @property
     def has_open(self) -> bool:
         return bool(self.rebalances) and self.rebalances[-1].outcome == "open"
+
+    @property
+    def offsets_partitions(self) -> set[tuple[str, int]]:
+        """The partitions of its records; if there are none, those that its lines name."""
+        if self.boundaries:
+            return set(self.boundaries)
+        named = {e.fields.get("offsets_partition") for e in self.events.values() if isinstance(e, LogEvent)}
+        return {(OFFSETS_TOPIC, number) for number in named if isinstance(number, int)}
 
     def add(self, event: Event) -> bool:
         """False for one that is there."""
@@ -224,13 +234,17 @@ class ClusterMemory:
         self._keys: set[bytes] = set()
         """The names of the groups in memory, as commits have them."""
         self._files: dict[tuple[str, str], list[SourceLine]] = {}
-        """The last lines of each file."""
+        """The last lines of each file, the one read last at the end."""
+        self.open_groups: set[str] = set()
+        """Groups in memory whose last rebalance is open."""
+        self._waiting: set[str] = set()
+        """Groups that may wait for something."""
         self.forget()
 
     def forget(self) -> None:
         """Read everything anew from the tables, which hold all that came until now."""
-        self.groups.clear()
-        self._keys.clear()
+        for of_groups in (self.groups, self._keys, self.open_groups, self._waiting):
+            of_groups.clear()
         known = self._past.of_cluster()
         self.seen_until_ms = known.seen_until_ms
         rows = known.rows or ClusterRows(cluster_id=self.cluster_id, now_ms=known.seen_until_ms)
@@ -245,8 +259,13 @@ class ClusterMemory:
     def drop(self, group_id: str) -> None:
         """The group was quiet for long, and the tables hold all of it: what it went through stays, its evidence goes
         and comes again with the group."""
-        del self.groups[group_id]
+        group = self.groups.pop(group_id)
         self._keys.discard(group_id.encode("utf-8", "surrogatepass"))
+        self.open_groups.discard(group_id)
+        self._waiting.discard(group_id)
+        for member_id in {member.member_id for rebalance in group.rebalances for member in rebalance.members}:
+            if self._routes.get(route := f"member:{member_id}") == {group_id}:
+                del self._routes[route]
 
     def is_wanted_commit(self, key: bytes) -> bool:
         """Whether this commit is of a group in memory."""
@@ -289,6 +308,7 @@ class ClusterMemory:
                 touched.add(line.group_id)
         for event in homeless:
             touched.update(group for group in self._homes(event) if self._group(group).add(event))
+        self._learn_routes()
         for group_id in touched:
             self.groups[group_id].touched_at_ms = self.seen_until_ms
         return touched
@@ -303,7 +323,10 @@ class ClusterMemory:
                 is_new = is_new or event.ref == begins_at or _byte_of(event.ref) >= new[0].byte
                 if is_new:
                     yield event
+            self._files.pop(file, None)
             self._files[file] = [line for line in (*before, *new) if new[-1].byte - line.byte <= TORN_CONTEXT_BYTES]
+            if len(self._files) > MOST_FILES:
+                del self._files[next(iter(self._files))]
 
     def _commit(self, commit: Commit) -> None:
         group = self.groups.get(commit.group_id)
@@ -326,11 +349,17 @@ class ClusterMemory:
             known.stored_marks = past.marks
         return known
 
-    def _homes(self, event: Event) -> set[str]:
+    def _learn_routes(self) -> None:
         if self._has_new_facts:
             for route, groups in groups_by_route(self._facts).items():
                 self._routes.setdefault(route, set()).update(groups)
             self._has_new_facts = False
+            # Routes have them now. What is left of the facts grows with Connect clusters, not with time.
+            self._facts.members.clear()
+            self._facts.offsets_partitions.clear()
+
+    def _homes(self, event: Event) -> set[str]:
+        self._learn_routes()
         if isinstance(event, LogEvent):
             routes = routes_of("log", event.kind, None, event.node, event.fields)
         else:
@@ -366,12 +395,15 @@ class ClusterMemory:
             group.rebalances, group.tasks, self._limits(self.cluster_id, group_id),
             seen_until_ms=self.seen_until_ms or None,
         )  # fmt: skip
+        _is_in(self.open_groups, group_id, group.has_open)
+        _is_in(self._waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
         self._around.put(group_id, group.rebalances, group.tasks, group.findings)
 
     def going_on(self) -> list[Running]:
         """Of the groups in memory, those that wait for something, by name; as they were folded last."""
         found = []
-        for _, group in sorted(self.groups.items()):
+        for group_id in sorted(self._waiting):
+            group = self.groups[group_id]
             commits = group.last_commits() if group.has_open else {}
             running = going_on(group.rebalances, commits, self.seen_until_ms)
             if running is not None:
@@ -381,6 +413,21 @@ class ClusterMemory:
     def incidents(self) -> list[Incident]:
         """Of the whole cluster: groups in memory as they were folded last, others as the tables have them."""
         return self._around.incidents(self.seen_until_ms)
+
+    def incident_ids(self) -> Collection[str]:
+        """Of the incidents that are remembered."""
+        return self._around.incident_ids()
+
+    def incidents_of(self, groups: Collection[str]) -> list[Incident]:
+        """Those that concern one of these groups."""
+        return self._around.incidents_of(groups, self.seen_until_ms)
+
+
+def _is_in(groups: set[str], group_id: str, belongs: bool) -> None:
+    if belongs:
+        groups.add(group_id)
+    else:
+        groups.discard(group_id)
 
 
 def _byte_of(ref: str) -> int:

@@ -13,6 +13,7 @@ from rebalance_audit.domain.incidents.around import (
     MARGIN_MS,
     NOTHING_NEW,
     KnownIncident,
+    begin_of,
     incidents_around,
     is_recent,
     may_end,
@@ -22,6 +23,8 @@ from rebalance_audit.domain.kinds import MemberChange
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
+
+LET_GO_EVERY_MS = 600_000
 
 
 class RememberedCluster:
@@ -34,6 +37,9 @@ class RememberedCluster:
         self._tasks: dict[str, list[ConnectTask]] = defaultdict(list)
         self._findings: dict[str | None, list[Finding]] = defaultdict(list)
         self._incidents: dict[str, Incident] | None = None
+        self._open: set[str] = set()
+        """Incidents that time may end."""
+        self._let_go_at_ms = 0
         self._of_group: dict[str, set[str]] = defaultdict(set)
         self._of_thing: dict[str, set[str]] = defaultdict(set)
         self._names: dict[str, set[str]] = {}
@@ -69,6 +75,18 @@ class RememberedCluster:
 
     def incidents(self, now_ms: int) -> list[Incident]:
         """Of the whole cluster, as `incidents_of` would say."""
+        return _in_order(self._known_at(now_ms).values())
+
+    def incidents_of(self, groups: Collection[str], now_ms: int) -> list[Incident]:
+        """Those that concern one of these groups, without a look at the others."""
+        known = self._known_at(now_ms)
+        return _in_order(known[i] for i in {i for group_id in groups for i in self._of_group.get(group_id, ())})
+
+    def incident_ids(self) -> Collection[str]:
+        """Those in memory."""
+        return (self._incidents or {}).keys()
+
+    def _known_at(self, now_ms: int) -> dict[str, Incident]:
         before_ms, self._rows = self._rows.now_ms, replace(self._rows, now_ms=now_ms)
         if self._incidents is None:
             self._incidents = {}
@@ -77,17 +95,39 @@ class RememberedCluster:
             self._take((), found)
         elif self._changed or now_ms != before_ms:
             news, apart = dict(self._changed), False
-            for incident in self._incidents.values():
-                if incident.status == "open" and (incident.rebalance_ids or incident.reassignment_ids):
-                    apart = apart or bool(incident.reassignment_ids)
-                    if self._may_end(incident, before_ms):
-                        news |= {g: min(news.get(g, NOTHING_NEW), incident.first_at_ms) for g in incident.group_ids}
+            for incident in (self._incidents[incident_id] for incident_id in self._open):
+                apart = apart or bool(incident.reassignment_ids)
+                if self._may_end(incident, before_ms):
+                    news |= {g: min(news.get(g, NOTHING_NEW), incident.first_at_ms) for g in incident.group_ids}
             if news or apart:
                 since_ms = max(min(news.values(), default=NOTHING_NEW) - MARGIN_MS, self.since_ms or 0)
                 around = incidents_around(news, since_ms, self, apart=apart)
                 self._take([known.incident_id for known in around.gone], around.incidents)
         self._changed.clear()
-        return sorted(self._incidents.values(), key=lambda i: (i.first_at_ms, i.incident_id))
+        if now_ms - self._let_go_at_ms >= LET_GO_EVERY_MS:
+            self._let_go_at_ms = now_ms
+            self._let_go(now_ms - MARGIN_MS)
+        return self._incidents
+
+    def _let_go(self, from_ms: int) -> None:
+        """Of a cluster that is never quiet: what ended so long ago that no news belongs to it. What is kept is what
+        the tables would give to one that starts now."""
+        known = self._incidents or {}
+        spans = [(i.first_at_ms, i.last_at_ms) for i in known.values() if i.rebalance_ids or i.reassignment_ids]
+        since_ms = begin_of(spans, from_ms)
+        if since_ms <= (self.since_ms or 0):
+            return
+        self.since_ms = since_ms
+        self._take([i.incident_id for i in known.values() if i.status != "open" and i.last_at_ms < since_ms], ())
+        for group_id, rebalances in list(self._groups.items()):
+            kept = _since(rebalances, since_ms)
+            if len(kept) == len(rebalances):
+                continue
+            self._groups[group_id] = kept
+            self._name(group_id, kept)
+            if not (kept or self._tasks.get(group_id) or self._of_group.get(group_id)):
+                for by_group in (self._groups, self._tasks, self._findings, self._of_group, self._names):
+                    by_group.pop(group_id, None)
 
     def _may_end(self, incident: Incident, before_ms: int) -> bool:
         quiet_ms = {self._rows.limits(group_id).quiet_ms for group_id in incident.group_ids}
@@ -99,12 +139,17 @@ class RememberedCluster:
         assert self._incidents is not None
         for incident_id in gone:
             incident = self._incidents.pop(incident_id)
+            self._open.discard(incident_id)
             for group_id in incident.group_ids:
                 self._of_group[group_id].discard(incident_id)
             for thing in _things(incident):
                 self._of_thing[thing].discard(incident_id)
+                if not self._of_thing[thing]:
+                    del self._of_thing[thing]
         for incident in found:
             self._incidents[incident.incident_id] = incident
+            if incident.status == "open" and (incident.rebalance_ids or incident.reassignment_ids):
+                self._open.add(incident.incident_id)
             for group_id in incident.group_ids:
                 self._of_group[group_id].add(incident.incident_id)
             for thing in _things(incident):
@@ -151,9 +196,15 @@ class RememberedCluster:
     def _name(self, group_id: str, rebalances: Sequence[Rebalance]) -> None:
         for name in self._names.get(group_id, ()):
             self._named[name].discard(group_id)
+            if not self._named[name]:
+                del self._named[name]
         self._names[group_id] = set(_names(rebalances))
         for name in self._names[group_id]:
             self._named[name].add(group_id)
+
+
+def _in_order(incidents: Iterable[Incident]) -> list[Incident]:
+    return sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id))
 
 
 def _names(rebalances: Sequence[Rebalance]) -> Iterator[str]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
-from rebalance_audit.domain.incidents.around import MARGIN_MS
+from rebalance_audit.domain.incidents.around import MARGIN_MS, begin_of
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -128,7 +128,7 @@ class _KnownIncidents:
                 for row in self.since(cluster_id, from_ms)
                 if row["rebalance_ids"] or row["reassignment_ids"]
             ]
-            before, from_ms = from_ms, min([from_ms, *(first for first, last in spans if last >= from_ms)])
+            before, from_ms = from_ms, begin_of(spans, from_ms)
             if from_ms == before:
                 return from_ms
 

@@ -14,8 +14,9 @@ from ingest.readings import LogText, RecordRun
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
-from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, RECENT_S, Judge
+from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
 from rebalance_audit.live.memory import ClusterMemory, NoPast, is_commit_key
+from rebalance_audit.live.recent_commits import RECENT_S
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
 
@@ -194,5 +195,6 @@ def test_commits_of_a_group_are_known_by_its_whole_name(name: bytes) -> None:
         for n, g in enumerate([name, name + b"roup"])
     ]
     bench.lands(landing(records, ()))
-    found = list(bench.judge._commits_of("c", group_id))
+    bench.memory._group(group_id)
+    found = list(bench.judge._commits_of(bench.memory, group_id))
     assert [r.offset for r in found] == [0]

@@ -150,10 +150,12 @@ def test_a_group_that_was_quiet_leaves_and_its_incident_stays() -> None:
     for group_id in memory.groups:
         memory.fold(group_id)
     before = memory.incidents()
+    assert any(route.startswith("member:") for route in memory._routes)
     assert any(i.severity == "warning" for i in before)
     for group_id in list(memory.groups):
         memory.drop(group_id)
     assert memory.groups == {}
+    assert not any(route.startswith("member:") for route in memory._routes)
     assert [(i.incident_id, i.title, i.cost_seconds) for i in memory.incidents()] == [
         (i.incident_id, i.title, i.cost_seconds) for i in before
     ]

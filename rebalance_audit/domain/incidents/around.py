@@ -24,6 +24,17 @@ NOTHING_NEW = 1 << 60
 """The instant of news that changes nothing older, such as a finding about no rebalance."""
 
 
+def begin_of(spans: Collection[tuple[int, int]], from_ms: int) -> int:
+    """The begin of whatever reaches beyond `from_ms`, or of what reaches into that; otherwise `from_ms`.
+
+    `spans`: the first and last moment of each incident.
+    """
+    while True:
+        before, from_ms = from_ms, min([from_ms, *(first for first, last in spans if last >= from_ms)])
+        if from_ms == before:
+            return from_ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownIncident:
     """An incident as it stands: columns of gold.incident."""
