@@ -3,7 +3,7 @@
     python -m bench.fleet FOLDER [--rebalances 10000] [--days 1] [--seed 1]
 
 The bytes are real: records and log lines of the golden captures, group by group, of every protocol and library, with
-the group's id and all instants replaced; partitions, offsets, batches, segments and rotated logs are written anew. A
+the group's id and all instants replaced; partitions, offsets, batches, segments and rotated logs are rewritten. A
 cluster has up to 400 groups, all of one Kafka version. Beside each stand a Connect cluster and one with reassignments,
 which are whole captures under another id. The same seed writes the same bytes. `truth/fleet.json` of each cluster says
 which rebalances must be found: those that were written down by hand for the captures.

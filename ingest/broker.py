@@ -426,8 +426,8 @@ def start_position(
         return low, Problem(code="lost", sentence=sentence, position=remembered)
     if remembered > high:
         sentence = (
-            f"{topic}-{partition} was read up to offset {remembered} and now ends at {high}: it was truncated or made "
-            f"anew. It is read again from its beginning."
+            f"{topic}-{partition} was read up to offset {remembered} and now ends at {high}: it was truncated or "
+            f"recreated. It is read again from its beginning."
         )
         return low, Problem(code="lost", sentence=sentence, position=high)
     return remembered, None

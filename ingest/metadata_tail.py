@@ -1,5 +1,5 @@
 """The metadata log of running nodes, followed as its files grow: segments roll and are deleted, and what was not yet
-committed may be cut off and written anew. Landed before its positions are remembered.
+committed may be cut off and rewritten. Landed before its positions are remembered.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class MetadataTail:
 
 
 def _resume(read: _ReadPosition, segments: Sequence[Path]) -> int:
-    """The byte of `read.segment` to go on at. Where the log was cut and written anew, `read` goes back before that."""
+    """The byte of `read.segment` to go on at. Where the log was cut and rewritten, `read` goes back before that."""
     path = next((path for path in segments if path.name == read.segment), None)
     if path is None:
         if read.segment and segment_base_offset(segments[-1]) < int(read.segment[:20]):

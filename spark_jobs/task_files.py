@@ -170,7 +170,7 @@ class TaskWriter:
         self._rows: Counter[_FilePart] = Counter()
         """In the file that is being written, and in what waits for it."""
         self._bytes: Counter[_FilePart] = Counter()
-        """Bytes that wait, kept here: to count them anew would take longer with each batch."""
+        """Bytes that wait, kept here: to count them again would take longer with each batch."""
         self._files: dict[_FilePart, tuple[str, pq.ParquetWriter]] = {}
         self._written: list[tuple[str, str]] = []
 

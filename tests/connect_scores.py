@@ -209,7 +209,7 @@ def _is_inside(at_ms: int, bounds: tuple[int | None, int, int | None]) -> bool:
 
 
 def _score_waits(tally: ConnectTally, truth: Sequence[TrueWait], shown: Sequence[ConnectTask], end_ms: int) -> None:
-    """One wait may be shown in parts: what is left of a delay is announced anew."""
+    """One wait may be shown in parts: what is left of a delay is announced again."""
     left = list(shown)
     for wait in truth:
         tally.waits += 1

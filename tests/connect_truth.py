@@ -169,7 +169,7 @@ def running(runs: Mapping[str, Sequence[TrueRun]], at_ms: int) -> Iterator[tuple
 def true_waits(capture: Path) -> list[TrueWait]:
     """What ran nowhere and was given to nobody when the first worker heard of a delay, and ran again later.
 
-    A delay announced anew, or what is left of it, is the same wait.
+    A delay announced again, or what is left of it, is the same wait.
     """
     runs, found = true_runs(capture), []
     for word in _first_of_each_delay(words(capture)):
@@ -258,7 +258,7 @@ def _requests(capture: Path) -> list[dict[str, Any]]:
 
 def _ends(request: dict[str, Any], name: str, run: TrueRun) -> bool:
     """Pausing stops a connector and reconfiguring restarts it, restarting a task restarts that: without a rebalance. A
-    connector that is stopped has no tasks any more: a rebalance takes them, and makes them anew."""
+    connector that is stopped has no tasks any more: a rebalance takes them, and makes them again."""
     if run.end_ms is None or not 0 <= run.end_ms - request["at_ms"] < 3_000:
         return False
     subject = request["subject"]

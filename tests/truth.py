@@ -40,7 +40,7 @@ def client_events(capture: Path) -> list[dict[str, Any]]:
     id_of = {c["client"]: _client_id(c) for c in scenario(capture)["clients"]}
     lines = (capture / "truth" / "clients.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
-    # A group that was deleted begins anew: what it hands out then had no owner before.
+    # A group that was deleted starts again: what it hands out then had no owner before.
     events += [
         {"at_ms": action["at_ms"], "client": "administrator", "event": "group_deleted", "group": action["subject"]}
         for action in scenario(capture)["actions"]

@@ -47,7 +47,7 @@ class Questions(
 @lru_cache(maxsize=64)
 def opened(location: str, visitor: Visitor) -> Questions:
     """The reader of this warehouse for all visitors who may see and do the same, without their names. Raises
-    WarehouseError, and tries anew the next time."""
+    WarehouseError, and tries again the next time."""
     found = access.rules()
     sight = None if visitor.teams is None or found is None else Sight(found.team_of, visitor.teams)
     return Questions(Warehouse.open(location), sight, may_answer=visitor.may_answer)

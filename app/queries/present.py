@@ -1,4 +1,4 @@
-"""What `watch` says of this very moment: read anew at each look, not bound to a publication."""
+"""What `watch` says of this very moment: read again at each look, not bound to a publication."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def stories() -> None:
         return
     page.heading("What happened, in plain words")
     page.note(
-        "Workers share connectors and their tasks. When something changes they agree anew on who runs what: a "
+        "Workers share connectors and their tasks. When something changes they agree again who runs what: a "
         "rebalance. Each is numbered, as a generation."
     )
     for story in found[-MOST_STORIES:]:

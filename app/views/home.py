@@ -62,7 +62,7 @@ def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> N
         on_purpose(span, label, counted, with_cluster)
 
 
-# What is folded away is asked for and made when somebody opens it; nothing else of the page is made anew then.
+# What is folded away is asked for and made when somebody opens it; nothing else of the page is made again then.
 
 
 @st.fragment

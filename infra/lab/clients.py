@@ -295,7 +295,7 @@ ENDS = {"started", "closed", "killed", "frozen", "worker_stopped", "worker_start
 
 
 def holdings(events: Iterable[Event]) -> dict[str, set[str]]:
-    """Holdings of each living client or worker after these events; one that ended or began anew holds nothing."""
+    """Holdings of each living client or worker after these events; one that ended or began again holds nothing."""
     held: dict[str, set[str]] = {}
     for event in events:
         client, kind = event["client"], event["event"]

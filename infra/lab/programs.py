@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def _made(language: str, make: Callable[[Path], None]) -> Path:
-    """The folder in which the language's consumers are ready to run; made anew when their sources changed."""
+    """The folder in which the language's consumers are ready to run; made again when their sources changed."""
     folder, complete = HOME / language, HOME / f"{language}.complete"
     state = _fingerprint(HERE / language)
     with locked(HOME):

@@ -81,7 +81,7 @@ def _open_doors(verdict: Verdict) -> list[str]:
     found = []
     if verdict.head.key is None:
         found.append(
-            "The heads are not signed: whoever writes the warehouse could write the log anew. Make a key with "
+            "The heads are not signed: whoever writes the warehouse could rewrite the log. Make a key with "
             f"`rebalance-audit audit key FILE` and set {options.ENVIRONMENT_KEY}."
         )
     if not verdict.heads:

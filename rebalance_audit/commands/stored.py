@@ -87,7 +87,7 @@ def _whole(row: dict[str, Any], children: Mapping[str, Sequence[Any]]) -> Rebala
 
 def _in_order(rows: Sequence[Rebalance]) -> list[Rebalance]:
     """By time; a run of missing numbers, which has none, before the next higher number. Numbers alone would not do:
-    they start again when a group is deleted and created anew."""
+    they start again when a group is deleted and created again."""
     from rebalance_audit.domain.numbers import happened_at_ms
 
     timed = [(at_ms, _number(r), r) for r in rows if (at_ms := happened_at_ms(r)) is not None]

@@ -133,7 +133,7 @@ def follow(
             try:
                 _until_failure(rounds, live, collector, followed, stopped, every_s)
             except _MemoryLost as lost:
-                note(f"{lost} Beginning anew in {outages.RETRY_S:.0f} s.", quiet=quiet)
+                note(f"{lost} Trying again in {outages.RETRY_S:.0f} s.", quiet=quiet)
                 stopped.wait(outages.RETRY_S)
             finally:
                 collector.ended.set()

@@ -53,7 +53,7 @@ class Outcome(StrEnum):
 
 
 class Mode(StrEnum):
-    """What members give up before they are assigned anew."""
+    """What members give up before they are assigned again."""
 
     EAGER = "eager"
     """All they hold."""

@@ -219,7 +219,7 @@ class Judge(threading.Thread):
             self._pending[group_id] = _Pending(at, due)
 
     def _drop_quiet(self, memory: ClusterMemory) -> None:
-        """Memory follows the groups that are busy; when nothing happens at all, it begins anew with what the tables
+        """Memory follows the groups that are busy; when nothing happens at all, it starts again with what the tables
         hold."""
         until = self._clock() - FORGET_S
         if not self._touched_at or min(self._touched_at.values()) >= until:

@@ -242,7 +242,7 @@ class ClusterMemory:
         self.forget()
 
     def forget(self) -> None:
-        """Read everything anew from the tables, which hold all that came until now."""
+        """Read everything again from the tables, which hold all that came until now."""
         for of_groups in (self.groups, self._keys, self.open_groups, self._waiting):
             of_groups.clear()
         known = self._past.of_cluster()

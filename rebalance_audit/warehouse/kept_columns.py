@@ -29,7 +29,7 @@ from rebalance_audit.warehouse.storage import located
 KEPT_BYTES = 96 << 20
 """Of all columns together, as Arrow has them. A cycle of five groups needs a third of it."""
 SMALL_BYTES = 4 << 20
-"""A row group of more, uncompressed, is read anew each time."""
+"""A row group of more, uncompressed, is read again each time."""
 
 _Columns = dict[str, pa.ChunkedArray]
 
@@ -41,7 +41,7 @@ class _Kept:
         self._lock = threading.Lock()
         self._columns: OrderedDict[tuple[str, int], _Columns] = OrderedDict()
         self._sizes: dict[tuple[str, int], int] = {}
-        """Kept, since Arrow counts the bytes of a nested column anew each time."""
+        """Kept, since Arrow counts the bytes of a nested column again each time."""
         self._bytes = 0
 
     def of(self, file: str, number: int) -> _Columns:

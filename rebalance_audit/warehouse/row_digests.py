@@ -153,7 +153,7 @@ def _sorted_anew(
 def _file_by_file(files: Sequence[str], schema: pa.Schema, order: Sequence[str]) -> dict[str, RowDigest] | None:
     """None if a file is not sorted, or two have rows of one landing file.
 
-    As collectors write them, files are and have not; to sort a million rows anew takes a second.
+    As collectors write them, files are and have not; to sort a million rows again takes a second.
     """
     found: dict[str, RowDigest] = {}
     for file in files:

@@ -244,7 +244,7 @@ def _check_heads(
             faults.append(
                 Fault(
                     "log",
-                    f"The log was written anew: its first {bent[0].size} leaves are not those of a head in {second}.",
+                    f"The log was rewritten: its first {bent[0].size} leaves are not those of a head in {second}.",
                 )
             )
 

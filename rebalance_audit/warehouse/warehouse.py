@@ -735,7 +735,7 @@ class Warehouse:
         return pa.schema(table.schema().to_arrow())
 
     def extend(self, name: str, extended: Callable[[pa.Table], pa.Table]) -> None:
-        """Write every file of the table anew with all columns, in one commit that changes no data."""
+        """Rewrite every file of the table with all columns, in one commit that changes no data."""
         table = self._delta(name)
         assert table is not None
         adds = []

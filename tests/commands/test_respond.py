@@ -50,7 +50,7 @@ def test_an_acknowledgement_is_kept_and_the_second_reads_who_was_first(
 
 
 def test_two_at_once_are_both_kept(filled: Warehouse) -> None:
-    """Each thread a process of its own would be: it opens the warehouse anew."""
+    """Each thread a process of its own would be: it opens the warehouse again."""
     names = [f"n{i}" for i in range(6)]
     start = threading.Barrier(len(names))
 

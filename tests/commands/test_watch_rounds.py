@@ -128,5 +128,5 @@ def test_a_judge_that_asked_a_full_disk_begins_anew(
     command.follow(opened, settings, stopped, every_s=None, alert_to=[], quiet=False)
     assert len(begun) == 2
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("The disk")] == [
-        "The disk: No space left on device; free some space, nothing stored before is harmed. Beginning anew in 0 s."
+        "The disk: No space left on device; free some space, nothing stored before is harmed. Trying again in 0 s."
     ]

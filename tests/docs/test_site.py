@@ -112,7 +112,7 @@ def test_alerts_go_out_once_as_the_page_says(kept: Path) -> None:
 @pytest.mark.airflow
 def test_the_tour_leads_from_nothing_to_a_verified_audit(tmp_path: Path) -> None:
     """In a clone, typing only what the page says; the environment is the one that is there, so that `make setup` has
-    nothing to do (`python -m tests.docs.tour` makes it anew)."""
+    nothing to do (`python -m tests.docs.tour` makes it again)."""
     from tests.docs.tour import check, clone
 
     folder = clone(tmp_path / "clone", has_environment=True)

@@ -2,7 +2,7 @@
 
     python -m tests.faults.processes [RUNS] [--seed N]
 
-Everything is real but the broker, whose log of a golden capture is written anew line by line; the instants of the kills
+Everything is real but the broker, whose log of a golden capture is rewritten line by line; the instants of the kills
 come from the seed. At the end the tables and the incidents alerted must be those of a warehouse that took in the whole
 log at once.
 """

@@ -245,7 +245,7 @@ def test_positions_beyond_the_end_are_a_gap_and_read_again(mock_broker: Producer
     Landing(tmp_path).write_positions(f"live-{summary.cluster_id}", {"partitions": {f"{OFFSETS}-0": 99}})
     until_end(address, tmp_path)
     (row,) = [row for row in landed(tmp_path, "source") if row["problem_code"] == "lost"]
-    assert "truncated or made anew" in row["problem"]
+    assert "truncated or recreated" in row["problem"]
     assert len(places(tmp_path)) == 2
     assert len(set(places(tmp_path))) == 1
 

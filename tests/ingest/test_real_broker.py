@@ -38,7 +38,7 @@ def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Pat
         admin = AdminClient(client)
         for created in admin.create_topics(new).values():
             created.result(30)
-        producer = Producer(client)  # sends plain batches; the broker packs them anew with its own libraries
+        producer = Producer(client)  # sends plain batches; the broker packs them again with its own libraries
         for name in topics:
             for n in range(RECORDS):
                 headers = [("h", b"%d" % n)] if n % 100 == 0 else None

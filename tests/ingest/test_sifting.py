@@ -112,7 +112,7 @@ def test_no_line_that_says_something_is_let_go(capture: Path) -> None:
             line = SourceLine(cluster_id="c", node="n", file_name="f", file_id="i", byte=n, text=whole)
             if parse_line(line) is not None or parse_controller_line(line) is not None:
                 assert says_something(line), whole
-            if says_something(line) and (n < 100 or n % 50 == 0):  # each asks RE2 anew
+            if says_something(line) and (n < 100 or n % 50 == 0):  # each asks RE2 again
                 assert INTEREST.block(whole.encode() + b"\n"), whole
 
 

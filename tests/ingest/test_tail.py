@@ -20,7 +20,7 @@ def event(n: int) -> str:
 
 
 class Watcher:
-    """A collector's use of the tail: it polls, keeps what comes, and may be killed and started anew at any time."""
+    """A collector's use of the tail: it polls, keeps what comes, and may be killed and restarted at any time."""
 
     def __init__(self, folder: Path, pattern: str, *, restarts: bool = False) -> None:
         self.patterns = [("broker-1", str(folder / pattern))]

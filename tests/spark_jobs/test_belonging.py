@@ -51,8 +51,8 @@ def test_any_order_and_any_cut_place_it_as_all_at_once(name: str, tmp_path: Path
     parts = [shuffled[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
     kept = homes(tmp_path / "kept", *parts)
     for at, found in enumerate(kept, 1):
-        (anew,) = homes(tmp_path / f"{at}", [row for part in parts[:at] for row in part])
-        assert found == anew
+        (whole,) = homes(tmp_path / f"{at}", [row for part in parts[:at] for row in part])
+        assert found == whole
     assert kept[-1] == whole
     assert belonging(Warehouse.open(tmp_path / "kept"), None) == whole  # a process that begins
 

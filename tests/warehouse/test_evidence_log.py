@@ -234,12 +234,12 @@ def test_a_second_place_that_knows_another_log_shows_that_one_was_replaced(
 ) -> None:
     shutil.rmtree(site.warehouse / "audit")
     monkeypatch.delenv(ENVIRONMENT_HEADS)
-    site.run()  # begins anew, signed with the same key
+    site.run()  # starts again, signed with the same key
     monkeypatch.setenv(ENVIRONMENT_HEADS, str(site.heads))
     with pytest.raises(WarehouseError, match="ends with a head of another log of evidence"):
         site.run()
-    anew = json.loads((site.warehouse / HEAD).read_text())["head"]
-    SecondPlace(str(site.heads)).add(Head(**anew))  # as a release did that took this for granted
+    restarted = json.loads((site.warehouse / HEAD).read_text())["head"]
+    SecondPlace(str(site.heads)).add(Head(**restarted))  # as a release did that took this for granted
     (sentence,) = site.faults()
     assert sentence.startswith("The log was replaced:")
     assert "with 9 leaves until" in sentence

@@ -1,4 +1,4 @@
-"""CN008: connectors whose tasks are configured anew again and again."""
+"""CN008: connectors whose tasks are reconfigured again and again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MIRROR = "mirror"
 
 
 def rewritten_configs(history: History) -> list[Finding]:
-    """A connector's tasks are configured anew again and again while no worker comes or goes: a loop, quick or in the
+    """A connector's tasks are reconfigured again and again while no worker comes or goes: a loop, quick or in the
     beat of a timer.
 
     Silent for deploys, which change each connector once or twice, for what comes neither often nor regularly, and where
@@ -37,7 +37,7 @@ def rewritten_configs(history: History) -> list[Finding]:
                 "CN008",
                 history.extent(part, quiet_ms=quiet_ms, about=connector),
                 severity=Severity.WARNING,
-                title=f"Connector {shown(connector)} of {history.group} was configured anew {len(part)} times in "
+                title=f"Connector {shown(connector)} of {history.group} was reconfigured {len(part)} times in "
                 f"{duration(span_ms)}, once in {duration(span_ms / len(part))}, and no worker came or went",
                 detail=f"Each of the {counted(len(part), 'rebalance')} restarts tasks.",
                 numbers={"times": len(part), "connector": connector, "span_ms": span_ms},

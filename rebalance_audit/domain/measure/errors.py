@@ -1,7 +1,7 @@
 """How far from the truth estimates lie, by the kind of evidence they rest on.
 
 Source: the clients' and tasks' own clocks in the lab, over all captures (docs/measured.md#likely-ranges).
-`python -m tests.likely` prints this table anew, and how many truths of each capture the table of the others holds.
+`python -m tests.likely` prints this table again, and how many truths of each capture the table of the others holds.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def next_steps(r: Reassignment) -> list[str]:
         case "replica_not_fetching":
             return [
                 f"Look at server.log of broker {brokers} for fetch errors of {r.name}, at its free disk space, "
-                "and whether it reaches the leader; a restart of that broker starts its fetchers anew."
+                "and whether it reaches the leader; a restart of that broker restarts its fetchers."
             ]
         case "controller_unavailable":
             return ["Bring a majority of the controllers back; the reassignment goes on by itself."]

@@ -94,7 +94,7 @@ class ClassicGroup(PlayedGroup):
             )
 
     def closes_without_leaving(self, process: PlayedProcess) -> None:
-        """Its last commit begins its session anew (GroupCoordinator.doCommitOffsets, and
+        """Its last commit restarts its session (GroupCoordinator.doCommitOffsets, and
         OffsetMetadataManager.validateOffsetCommit from 4.0 on)."""
         self.watch_session(process, heard_ms=self.loop.now_ms)
 

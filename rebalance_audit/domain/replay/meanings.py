@@ -30,11 +30,11 @@ _BY_VALUE: Mapping[str, str] = {
     "stands still; it moves in a second rebalance",
     "group.protocol=consumer": "the broker shares partitions out and moves them one by one, and nobody stops for the "
     "others",
-    "connect.protocol=eager": "in each rebalance all connectors and tasks are stopped and shared out anew",
+    "connect.protocol=eager": "in each rebalance all connectors and tasks are stopped and shared out again",
 }
 _BY_NAME_OTHERWISE: Mapping[str, str] = {
-    "partition.assignment.strategy": "all give everything up in each rebalance, and partitions are shared out anew",
-    "group.protocol": "a member leads the group, and all join anew in each rebalance",
+    "partition.assignment.strategy": "all give everything up in each rebalance, and partitions are shared out again",
+    "group.protocol": "a member leads the group, and all join again in each rebalance",
     "connect.protocol": "workers keep what they run in a rebalance, and only what moves is stopped",
 }
 

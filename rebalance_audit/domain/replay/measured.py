@@ -193,7 +193,7 @@ def _server_session(rows: Sequence[Rebalance]) -> int | None:
             upper_ms = movement.stopped_at_upper_ms
             is_static = row.trigger == Cause.STATIC_MEMBER_EXPIRED
             if is_static and upper_ms is not None and upper_ms - movement.stopped_at_lower_ms <= SILENCE_SLACK_MS:
-                # It committed when it was closed, and its session began anew then.
+                # It committed when it was closed, and its session restarted then.
                 closed_ms = min(silent_ms, closed_ms or silent_ms)
     if shortest_ms is None:
         return None

@@ -37,7 +37,7 @@ class PlayedGroup(ABC):
     intervals would end after somebody's second heartbeat in half of the cases, which it does not."""
     doubtful_keep_beats: bool = field(init=False)
     """Members that may be librdkafka's or another's keep the rhythm of their heartbeats over a join in one half of the
-    runs, as librdkafka's do, and begin anew in the others."""
+    runs, as librdkafka's do, and start again in the others."""
     loop: Loop = field(init=False)
     ledger: Ledger = field(init=False)
     topics: dict[str, int] = field(init=False)

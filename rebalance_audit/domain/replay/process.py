@@ -75,7 +75,7 @@ class PlayedProcess:
 
     def keeps_rhythm(self, now_ms: float) -> bool:
         """Whether its heartbeats go on as before it asked to join. librdkafka sends none while it joins, and one that
-        was due meanwhile at once when it has; the interval begins anew there (rd_kafka_cgrp_serve, rd_interval)."""
+        was due meanwhile at once when it has; the interval starts again there (rd_kafka_cgrp_serve, rd_interval)."""
         return self.keeps_beats and self.has_beaten and self.next_beat_ms(self.asked_ms) > now_ms
 
     def beats_begin(self, at_ms: float, beat_ms: float) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.domain.metadata.dump_golden '<jars of Kafka 4.3.0>/*'
 
-Run it again when a capture was taken anew. No-op records, which are most of a quiet log and all alike, are left out.
+Run it again when a capture was taken again. No-op records, which are most of a quiet log and all alike, are left out.
 """
 
 from __future__ import annotations

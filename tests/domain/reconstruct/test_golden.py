@@ -130,7 +130,7 @@ class TestWhatClientsSaw:
 
 
 def test_a_leader_that_died_in_the_join_phase_had_let_go_at_its_begin() -> None:
-    """Its session began anew as the join phase ended: counted back from there it would have died ten seconds later."""
+    """Its session restarted as the join phase ended: counted back from there it would have died ten seconds later."""
     capture = GOLDEN / "4.3.0" / "killed_joining"
     truth = true_pauses(client_events(capture), group_of_clients(capture))
     score = score_pauses([r for rows in rebalances(capture).values() for r in rows], truth)

@@ -2,7 +2,7 @@
 
     python -m tests.domain.records.dump_golden '<jars of Kafka 4.3.0>/*'
 
-Run it again when a capture was taken anew. Any release's segments are read by the tool of 4.3.0.
+Run it again when a capture was taken again. Any release's segments are read by the tool of 4.3.0.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_the_first_of_few_runs_is_as_good_as_the_first_of_all(capture: Path) -> 
 
 
 def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
-    """The same settings weighed anew, without any run made before."""
+    """The same settings weighed again, without any run made before."""
     (evidence,) = gathered(GOLDEN / "4.3.0" / "rolling_deploy").groups
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
     until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000

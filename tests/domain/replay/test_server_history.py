@@ -53,7 +53,7 @@ def test_the_brokers_heartbeat_interval_is_read_off_joins(capture: str, group: s
 
 @pytest.mark.parametrize(("silence_ms", "session_ms"), [(19_908, 20_000), (12_050, 12_000), (7_480, 7_500)])
 def test_a_static_member_that_closed_shows_the_brokers_session(silence_ms: int, session_ms: int) -> None:
-    """Its session begins anew when it says that it closes; recorded on 4.3.0 with a session of 20 s, then moved."""
+    """Its session restarts when it says that it closes; recorded on 4.3.0 with a session of 20 s, then moved."""
     rows = [
         measure(r) for g in gathered(GOLDEN / "4.3.0/kip848_static_restart").groups for r in reconstruct(g).rebalances
     ]

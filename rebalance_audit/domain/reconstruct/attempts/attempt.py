@@ -51,7 +51,7 @@ class Attempt:
 
     number: int
     incarnation: int = 0
-    """Counts up when numbers start again: the group was deleted and created anew."""
+    """Counts up when numbers start again: the group was deleted and created again."""
     record: GroupRecord | None = None
     rewrite_seq: int = 0
     preparing: LogEvent | None = None
@@ -245,7 +245,7 @@ class _LineReader:
         if str(line.fields.get("reason", "")).startswith(_DOWNGRADE):
             self._begin(number, converted=line)
         if number == 0 and self.attempts and self.attempts[-1].number > 1:
-            self._incarnation += 1  # deleted meanwhile, and begun anew
+            self._incarnation += 1  # deleted meanwhile, and started again
         self._end_waiting(line)
         self._running = self._begin(number + 1, preparing=line)
         self._running.during, self._waiting = self._waiting, []

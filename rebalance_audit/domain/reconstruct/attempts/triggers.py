@@ -79,7 +79,7 @@ def logged_triggers(
 
 
 def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
-    """The coordinator moved while it prepared this very generation: the next one begins the join phase anew.
+    """The coordinator moved while it prepared this very generation: the next one restarts the join phase.
 
     A failover between rebalances makes none: members go on with the new coordinator.
     """

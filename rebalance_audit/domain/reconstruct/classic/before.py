@@ -181,7 +181,7 @@ def before_all(course: Course) -> Before:
 
 
 def created_anew(before: Before) -> Before:
-    """The state of a group that begins anew: it has no members, and nobody owns anything."""
+    """The state of a group that starts again: it has no members, and nobody owns anything."""
     return changed(before, members={}, held={}, holdings={}, is_history_known=True)
 
 

@@ -1,6 +1,6 @@
 """When a member died whose session ran out: after its last sign of life, before the next one, which did not come.
 
-A heartbeat is a sign of life, and so is a commit: the coordinator starts the session anew for either. Heartbeats leave
+A heartbeat is a sign of life, and so is a commit: the coordinator restarts the session for either. Heartbeats leave
 no record, but their beat is known for a while: a client starts its timer as it joins
 (docs/measured.md#last-signs-of-life).
 """
@@ -50,7 +50,7 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     sign_ms = at_ms - session_ms
     detail = f"it sent a heartbeat {session_ms} ms before its session expired"
     marks = [logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)]
-    # A join phase that left no evidence may have begun the session anew as it ended.
+    # A join phase that left no evidence may have restarted the session as it ended.
     if all(a.missing_to is None for a in stretch.between.attempts):
         marks.append(logged(LOWER, sign_ms - EXPIRY_SLACK_MS, detail, ref))
     since_ms = sign_ms if commit is None else max(sign_ms, commit[0])
@@ -79,7 +79,7 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
 def _died_before_load(
     stretch: Stretch, load: LogEvent, at_ms: int, ref: str | None, commit: Commit, quiet_ms: int | None
 ) -> list[Mark]:
-    """The session began anew as a coordinator took the group over, and was not heard of since: it may have died long
+    """The session was restarted as a coordinator took the group over, and was not heard of since: it may have died long
     before."""
     loaded_ms = load.at_ms or at_ms
     upper = logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)
@@ -95,7 +95,7 @@ def _died_before_load(
 
 def unheard_since_joining(stretch: Stretch, commit: Commit) -> Attempt | None:
     """The attempt whose join phase the owner took part in, if nothing was heard of it since. As a join phase ends, the
-    coordinator begins the sessions of all who wait for that end anew. That is no sign of life: the member may have died
+    coordinator restarts the sessions of all who wait for that end. That is no sign of life: the member may have died
     as soon as it had asked to join.
 
     `commit`: the owner's last commit since it was given what it held.

@@ -22,10 +22,10 @@ from .before import Before
 AGAIN_MS = 1_000
 """Commits this far apart belong to different moments: the client commits while it works."""
 TO_THE_MOMENT_MS = 50
-"""A commit begins the session anew, as a heartbeat does, and the broker notices the session's end this soon. If all
+"""A commit restarts the session, as a heartbeat does, and the broker notices the session's end this soon. If all
 others waited for that, the join phase ended then (0 to 4 ms later in the lab)."""
 POLL_TIMER_MS = 500
-"""A Java consumer starts its poll timer anew before it commits: seen 43 ms apart, more under load."""
+"""A Java consumer restarts its poll timer before it commits: seen 43 ms apart, more under load."""
 
 
 def committers(before: Before, attempt: Attempt) -> frozenset[str]:

@@ -84,7 +84,7 @@ class Departures:
         return Cause.MEMBER_SESSION_EXPIRED if run.statuses[-1].record.state == TaskState.RUNNING else Cause.UNKNOWN
 
     def _own_lines(self, run: OwnershipRun) -> list[LogEvent]:
-        """Lines of the run's process after the last generation it had part in; not those of a process started anew."""
+        """Lines of the run's process after the last generation it had part in; not those after its restart."""
         if run.worker.node is None or run.ended is None:
             return []
         joined = self._lines.joined_at(run.worker.node, run.last.number, run.last.at_ms)

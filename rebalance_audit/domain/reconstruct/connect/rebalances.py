@@ -1,7 +1,7 @@
 """Rebalances of Connect groups, and the time line of every connector and task.
 
 Under `compatible` and `sessioned` what stays keeps running and is not in the assignment's bytes; under `default`
-everything stops and is given anew. Source: KIP-415, KIP-507;
+everything stops and is given again. Source: KIP-415, KIP-507;
 docs/kafka_writes.md#connect-generations-by-what-happened.
 """
 

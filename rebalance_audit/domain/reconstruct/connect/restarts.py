@@ -42,7 +42,7 @@ class TaskRestart:
                 not_before(self.stopped, "the worker began to stop it"),
                 about(self.stopped, "the worker began to stop it", rank=2, basis=Basis.WORKER_LINE),
             ]
-            return marks if self.began is None else [*marks, not_after(self.began, "the worker began to start it anew")]
+            return marks if self.began is None else [*marks, not_after(self.began, "the worker began to restart it")]
         return unassigned_marks(self.stopped, self.run) if self.stopped is not None else []
 
     def resumes(self) -> list[Mark]:
@@ -53,7 +53,7 @@ class TaskRestart:
             # A connector's line says that it was created; its start() is called in a thread of its own.
             at_ms = (self.started.at_ms or 0) + LINE_SLACK_MS
             marks.append(not_after(self.started, "the worker's log: it has started", at_ms))
-        return marks if self.began is None else [not_before(self.began, "the worker began to start it anew"), *marks]
+        return marks if self.began is None else [not_before(self.began, "the worker began to restart it"), *marks]
 
 
 def restarts_by_lines(run: OwnershipRun, lines: WorkerLines) -> list[TaskRestart]:
@@ -108,7 +108,7 @@ def _by_statuses(run: OwnershipRun, rounds: Rounds) -> list[tuple[Round | None, 
 
 
 def _round_of(restart: TaskRestart, rounds: Rounds) -> Round | None:
-    """The generation a worker had just joined when it started the task anew."""
+    """The generation a worker had just joined when it restarted the task."""
     at_ms = (restart.began or restart.started).at_ms or 0
     within = _rounds_of(restart.run, rounds)
     before = within[: bisect_right(within, at_ms + LINE_SLACK_MS, key=_at_ms)][-1:]
@@ -149,7 +149,7 @@ def reconfigured_lines(run: OwnershipRun, lines: WorkerLines, after_ms: int, bef
 
 
 def joins_after_stop(round_: Round) -> list[Mark]:
-    """Where nothing says when a task stopped that was started anew."""
+    """Where nothing says when a task that was restarted had stopped."""
     joined_ms = round_.joined_at_ms or round_.at_ms
     detail = "it stops before its worker joins"
     return [

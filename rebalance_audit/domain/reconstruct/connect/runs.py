@@ -288,7 +288,7 @@ def _run_of(known: _RunsOfWorker, status: ConnectStatus, at_ms: int) -> Ownershi
     runs = known.all
     found: list[OwnershipRun] = []
     if status.generation is not None and runs:
-        # Numbers rise with time, except where the group was made anew: then there is more than one such place.
+        # Numbers rise with time, except where the group was made again: then there is more than one such place.
         incarnations = {runs[0].seen.attempt.incarnation, runs[-1].seen.attempt.incarnation}
         near = runs
         if len(incarnations) == 1:

@@ -215,7 +215,7 @@ class TaskHistory:
         else:
             detail, state, expected = f"generation {round_.number} gave it to nobody", TaskState.LOST, False
         if current.state == state:
-            # The rest of the delay is announced anew in each generation.
+            # The rest of the delay is announced again in each generation.
             current.due_ms = due_ms
             current.evidence = (*current.evidence, round_.ref)
             return

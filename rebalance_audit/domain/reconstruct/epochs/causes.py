@@ -168,7 +168,7 @@ def _changes(member_id: str, before: Any, record: GroupRecord) -> list[Trigger]:
     trigger = _change(before, record.record.value)
     if trigger is None:
         return []
-    detail = "its metadata record was written anew"
+    detail = "its metadata record was rewritten"
     return [
         Trigger(
             trigger=trigger, tier=EvidenceTier.RECORDED, members=(member_id,), detail=detail, evidence=(record.ref,)

@@ -91,7 +91,7 @@ class Epoch:
     returned: str | None = None
     """The static member that came back."""
     use: int = 0
-    """Counts up when numbers start again: the group was deleted and created anew."""
+    """Counts up when numbers start again: the group was deleted and created again."""
     record_is_conversion: bool = False
     """A classic group with members became this epoch."""
     members: dict[str, LiveMember] = field(default_factory=dict)

@@ -36,7 +36,7 @@ class Departure:
     has_reason: bool = True
     """False: a LeaveGroup of a client that sends no reasons (before 3.2, librdkafka)."""
     renewed: LogEvent | None = None
-    """A coordinator took the group over then, and began the session anew that ran out: that was no sign of life."""
+    """A coordinator took the group over then, and restarted the session that ran out: that was no sign of life."""
 
 
 def logged_departure(
@@ -80,7 +80,7 @@ def logged_departure(
 
 
 def _renewed(loads: Sequence[LogEvent], expired_at_ms: int | None, session_ms: int) -> LogEvent | None:
-    """The load that began the session which ran out. Each begins the sessions of all members anew
+    """The load that began the session which ran out. Each restarts the sessions of all members
     (docs/kafka_writes.md#sessions-and-a-new-coordinator)."""
     if expired_at_ms is None or session_ms <= 0:
         return None
